@@ -1,0 +1,167 @@
+"""One binary training as a pure step: solver, evaluation, certifier, stopping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from svm.errors import Diverged
+from svm.objectives import primal_at_scores
+from svm.problem import Problem
+from svm.solvers.newton import Newton, NewtonState
+from svm.solvers.protocol import Solver
+from svm.stopping import Stopping, StopReason, smoothed_change
+
+CERTIFIED_GAP = 5e-4
+"""A gap that needs no better bound."""
+ROUGH_BOUND = 0.01
+"""The bound is brought at least this close to the optimum, however bad the model is."""
+CERTIFIER_STEPS = 200
+CERTIFIER_STEPS_AT_ONCE = 8
+
+CERTIFIER = Newton()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairProgress:
+    """Where one binary training is; with the solver's and the certifier's states a checkpoint."""
+
+    advances: int = 0
+    next_evaluation: int = 1
+    evaluated_at: int = 0
+    """Count of advances at the latest evaluation."""
+    primal: float = math.inf
+    """At the latest evaluation."""
+    train_error: float = 1.0
+    """Share of training rows on the wrong side, at the latest evaluation."""
+    dual: float = 0.0
+    """The best lower bound so far: it belongs to the problem, whatever found it."""
+    cost: float = math.inf
+    """Primal at the last epoch, for the cost-change rule."""
+    change: float = 0.0
+    stop_reason: StopReason | Literal[""] = ""
+    finished: bool = False
+    """The solver has stopped, and the certifier has had its say."""
+
+    @property
+    def relative_gap(self) -> float:
+        if math.isinf(self.primal):
+            return 1.0
+        return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class BinaryTraining:
+    """Everything about one pair at one moment. `step` gives the next moment, and changes nothing.
+
+    The certifier is Newton's method on the same problem. It starts only when the solver's own dual
+    point leaves a gap, and goes on as long as its bound is what keeps the gap open.
+    """
+
+    solver: Solver
+    problem: Problem
+    stopping: Stopping
+    state: Any
+    certifier: NewtonState
+    progress: PairProgress = PairProgress()
+
+    @classmethod
+    def begin(cls, solver: Solver, problem: Problem, stopping: Stopping) -> BinaryTraining:
+        certifier = CERTIFIER.start(problem)
+        return cls(solver, problem, stopping, solver.start(problem), certifier)
+
+    def step(self, out_of_time: bool) -> BinaryTraining:
+        """One advance of the solver; after it has stopped, some steps of the certifier."""
+        if self.progress.stop_reason:
+            return self._certified(out_of_time)
+        state = self.solver.advance(self.problem, self.state)
+        self._require_finite(state)
+        now = replace(self.progress, advances=self.progress.advances + 1)
+        limit = self.stopping.max_epochs
+        at_limit = limit is not None and state.epoch >= limit
+        each_epoch = self._tests_each_epoch
+        due = now.advances >= now.next_evaluation
+        training = replace(self, state=state, progress=now)
+        if not (due or each_epoch or at_limit or state.stopped or out_of_time):
+            return training
+        return training._evaluated(at_limit, out_of_time)
+
+    def stopped(self, reason: StopReason) -> BinaryTraining:
+        """The same training, ended here; evaluated, not certified any further."""
+        training = self._evaluated(False, True)
+        now = replace(training.progress, stop_reason=reason, finished=True)
+        return replace(training, progress=now)
+
+    def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
+        now, stopping = self.progress, self.stopping
+        classifier = self.solver.classifier(self.problem, self.state)
+        w, intercept = classifier.coefficients, classifier.intercept
+        scores = self.problem.scores(w, intercept)
+        value = primal_at_scores(self.problem, w, intercept, scores)
+        bound = max(now.dual, self.solver.bound(self.problem, self.state))
+        growth = self.solver.evaluation_growth
+        now = replace(
+            now,
+            evaluated_at=now.advances,
+            primal=value,
+            train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
+            dual=bound,
+            next_evaluation=max(now.advances + 1, math.floor(now.advances * growth)),
+        )
+        training = replace(self, progress=now)
+        target = stopping.duality_gap
+        if not self.solver.certifies and not out_of_time:
+            training = training._tightened(CERTIFIED_GAP if target is None else target)
+            now = training.progress
+        reason: StopReason | Literal[""] = ""
+        rule = stopping.cost_change
+        if rule is not None and self._tests_each_epoch:
+            if not math.isinf(now.cost):
+                change = smoothed_change(now.cost, value, now.change, rule.smoothing or 0.0)
+                now = replace(now, change=change)
+                reason = "converged" if change < rule.epsilon else ""
+            now = replace(now, cost=value)
+        if target is not None and now.relative_gap <= target:
+            reason = "gap-reached"
+        elif self.state.stopped:
+            reason = "converged"
+        elif not reason and at_limit:
+            reason = "max-epochs"
+        elif not reason and out_of_time:
+            reason = "time-budget"
+        # The gap that was asked for needs no better bound; the certifier cannot better itself.
+        finished = reason == "gap-reached" or (bool(reason) and isinstance(self.solver, Newton))
+        return replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+
+    @property
+    def _tests_each_epoch(self) -> bool:
+        return self.stopping.cost_change is not None and not self.solver.tests_every_update
+
+    def _certified(self, out_of_time: bool) -> BinaryTraining:
+        """Some steps towards the final certificate; `finished` once it is good enough."""
+        training = self if out_of_time else self._tightened(CERTIFIED_GAP)
+        done = training.certifier is self.certifier
+        return replace(training, progress=replace(training.progress, finished=done))
+
+    def _tightened(self, target: float) -> BinaryTraining:
+        """Some steps of the certifier, while its bound is what keeps the gap open."""
+        certifier, now = self.certifier, self.progress
+        for _ in range(CERTIFIER_STEPS_AT_ONCE):
+            gap, own_gap = now.primal - now.dual, certifier.best_primal - now.dual
+            good = own_gap <= ROUGH_BOUND * certifier.best_primal and (
+                own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * certifier.best_primal
+            )
+            exhausted = certifier.updates >= CERTIFIER_STEPS or certifier.stopped
+            if gap <= target * now.primal or good or exhausted:
+                break
+            certifier = CERTIFIER.advance(self.problem, certifier)
+            now = replace(now, dual=max(now.dual, certifier.best_dual))
+        return replace(self, certifier=certifier, progress=now)
+
+    def _require_finite(self, state: Any) -> None:
+        classifier = self.solver.classifier(self.problem, state)
+        if not (np.isfinite(classifier.intercept) and np.isfinite(classifier.coefficients).all()):
+            raise Diverged("a weight is no longer a finite number", self.solver.suggestion)

@@ -1,0 +1,62 @@
+"""How far a model is from the optimum, at most: primal value, dual bound, and the gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class PairCertificate:
+    """The certificate of one binary problem, in the common form of `svm.objectives`."""
+
+    classes: tuple[int, int]
+    """Numbers of the negative and the positive class."""
+    primal: float
+    dual: float
+    """A lower bound of the optimum: the best dual value seen."""
+    solver_objective: float
+    """The primal value in the constants that the solver states."""
+
+    @property
+    def gap(self) -> float:
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / self.primal if self.primal > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One certificate a pair; the one with the largest relative gap speaks for the model."""
+
+    pairs: tuple[PairCertificate, ...]
+
+    @property
+    def worst(self) -> PairCertificate:
+        return max(self.pairs, key=lambda pair: pair.relative_gap)
+
+    def as_dict(self, classes: npt.NDArray[Any]) -> dict[str, Any]:
+        """For JSON; `classes` (n_classes,) are the labels."""
+        names, worst = classes.tolist(), self.worst
+        return {
+            "primal": worst.primal,
+            "dual": worst.dual,
+            "gap": worst.gap,
+            "relative_gap": worst.relative_gap,
+            "solver_objective": worst.solver_objective,
+            "pairs": [
+                {
+                    "classes": [names[i] for i in pair.classes],
+                    "primal": pair.primal,
+                    "dual": pair.dual,
+                    "gap": pair.gap,
+                    "relative_gap": pair.relative_gap,
+                    "solver_objective": pair.solver_objective,
+                }
+                for pair in self.pairs
+            ],
+        }

@@ -1,0 +1,37 @@
+"""Checkpoints: frozen dataclasses of arrays and numbers, written as a flat dict of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import CheckpointMismatch
+
+Arrays = dict[str, npt.NDArray[Any]]
+T = TypeVar("T")
+
+
+def flatten(value: Any, prefix: str) -> Arrays:
+    """The fields of a dataclass instance, each as an array under `prefix`name."""
+    return {f"{prefix}{f.name}": np.asarray(getattr(value, f.name)) for f in fields(value)}
+
+
+def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> T:
+    """An instance of the template's class from `flatten`'s arrays.
+
+    Scalars come back as Python numbers. Raises CheckpointMismatch where a field is missing or its
+    dtype or number of dimensions is not the template's.
+    """
+    found: dict[str, Any] = {}
+    for field in fields(template):  # type: ignore[arg-type]
+        expected = np.asarray(getattr(template, field.name))
+        array = arrays.get(f"{prefix}{field.name}")
+        same = array is not None and array.ndim == expected.ndim
+        if array is None or not same or array.dtype.kind != expected.dtype.kind:
+            raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}{field.name}")
+        found[field.name] = array.item() if array.ndim == 0 else array
+    return type(template)(**found)

@@ -1,0 +1,159 @@
+"""Hyperparameters are frozen dataclasses whose ranges stand once, in the annotations.
+
+`Hyperparameters.__post_init__` checks the ranges for Python callers. The same annotations become
+the JSON schema of the service, which needs nothing but `__pydantic_config__`, a plain dict.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Lt, Predicate
+
+from svm.errors import InvalidHyperparameter
+
+Positive = Annotated[float, Gt(0), Predicate(math.isfinite)]
+NonNegative = Annotated[float, Ge(0), Predicate(math.isfinite)]
+Fraction = Annotated[float, Ge(0), Lt(1)]
+PositiveInt = Annotated[int, Ge(1)]
+
+Intercept = Literal["free", "augmented", "none"]
+"""`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
+`none`: the hyperplane passes through the origin."""
+
+Dtype = Literal["float64", "float32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """The description of a field that subclasses inherit.
+
+    Where a class describes a field of its own in a docstring below it, Pydantic reads that; of an
+    inherited field it would not find the source.
+    """
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Any:
+        return {**handler(core_schema), "description": self.text}
+
+
+def _public_name(name: str) -> str:
+    """`lambda_` is `lambda` in JSON."""
+    return name.rstrip("_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A frozen dataclass that checks its fields against their annotations."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        "extra": "forbid",
+        "strict": True,
+        "alias_generator": _public_name,
+        "use_attribute_docstrings": True,
+    }
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if (expected := _violation(hints[field.name], value)) is not None:
+                raise InvalidHyperparameter(_public_name(field.name), value, expected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hyperparameters(Checked):
+    """What every solver takes. One of λ and C sets the regularization; without either, C = 1."""
+
+    objective: ClassVar[str]
+    """The objective that the solver states, in its own constants."""
+    cost_per_epoch: ClassVar[str]
+    reference: ClassVar[str]
+
+    lambda_: Annotated[
+        Positive | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")
+    ] = None
+    C: Annotated[
+        Positive | None,
+        Doc(
+            "Weight of the sum of hinge losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
+            "binary problem. 1 where λ is not given either."
+        ),
+    ] = None
+    dtype: Annotated[
+        Dtype,
+        Doc("Precision of the training data; objective values are computed in float64."),
+    ] = "float64"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lambda_ is not None and self.C is not None:
+            raise InvalidHyperparameter("C", self.C, "either lambda or C, not both")
+
+    def regularization(self, n_samples: int) -> float:
+        """λ of a binary problem with `n_samples` rows (see `svm.objectives`)."""
+        if self.lambda_ is not None:
+            return self.lambda_
+        return 1.0 / (n_samples * (1.0 if self.C is None else self.C))
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+def _violation(annotation: Any, value: object) -> str | None:
+    """What was expected where `value` does not fit the annotation, else None."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *constraints = get_args(annotation)
+        fits = _violation(base, value) is None and all(_holds(c, value) for c in constraints)
+        return None if fits else _describe(annotation)
+    if origin is Literal:
+        return None if value in get_args(annotation) else _describe(annotation)
+    if origin in (Union, types.UnionType):
+        fits = any(_violation(member, value) is None for member in get_args(annotation))
+        return None if fits else _describe(annotation)
+    if annotation is float:  # numbers are numbers: True is not 1
+        return None if isinstance(value, int | float) and not isinstance(value, bool) else "number"
+    if annotation is int:
+        return None if isinstance(value, int) and not isinstance(value, bool) else "integer"
+    return None if isinstance(value, annotation) else _describe(annotation)
+
+
+def _holds(constraint: object, value: Any) -> bool:
+    match constraint:
+        case Gt(gt=bound):
+            return bool(value > bound)
+        case Ge(ge=bound):
+            return bool(value >= bound)
+        case Lt(lt=bound):
+            return bool(value < bound)
+        case Predicate(func=predicate):
+            return bool(predicate(value))
+        case Doc():
+            return True
+        case _:
+            raise TypeError(f"unknown constraint {constraint!r}")
+
+
+def _describe(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *constraints = get_args(annotation)
+        ranges = {Gt: "> {0.gt}", Ge: ">= {0.ge}", Lt: "< {0.lt}", Predicate: "finite"}
+        words = [ranges[type(c)].format(c) for c in constraints if not isinstance(c, Doc)]
+        return " ".join([_describe(base), *words])
+    if origin is Literal:
+        return " | ".join(repr(choice) for choice in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(member) for member in get_args(annotation))
+    names = {float: "number", int: "integer", type(None): "null"}
+    if is_dataclass(annotation):
+        return f"an object ({', '.join(_public_name(f.name) for f in fields(annotation))})"
+    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))

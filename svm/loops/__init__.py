@@ -1,0 +1,34 @@
+"""The compiled inner loops. Importing this package imports Numba, so solvers do it when they run.
+
+A loop is written once, over the row operations of `svm.loops.rows`, and compiled for dense and for
+CSR data. Every loop has a slow, obvious NumPy twin in `tests/svm/twins.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Sums may be reordered, which lets them use vector registers; unlike blanket fast-math this keeps
+# infinities and NaN, which tell that a training diverged.
+REORDER = {"reassoc", "contract", "nsz"}
+
+
+def compiled(function: F) -> F:
+    """Compile without the GIL, and keep the machine code on disk where a folder is writable."""
+    options = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # read-only installation, and NUMBA_CACHE_DIR not set
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def warm_up() -> None:
+    """Compile, or load from the cache, every loop for dense and CSR float64 data."""
+    from svm.loops.warmth import train_everything_once
+
+    train_everything_once()

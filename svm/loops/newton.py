@@ -1,0 +1,39 @@
+"""The inner loops of Newton's method on the smoothed hinge loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svm.loops import compiled
+from svm.loops.rows import add, dot
+from svm.matrices import Indices, Vector
+
+
+@compiled
+def slope_and_curvature(
+    margins: Vector, changes: Vector, weights: Vector, smoothing: float, t: float
+) -> tuple[float, float]:
+    """First and second derivative in t of Σ sᵢ ℓ_μ(marginᵢ + t changeᵢ)."""
+    slope = curvature = 0.0
+    for i in range(len(margins)):
+        short = 1.0 - margins[i] - t * changes[i]
+        if short >= smoothing:
+            slope -= weights[i] * changes[i]
+        elif short > 0.0:
+            pull = weights[i] * changes[i] / smoothing
+            slope -= pull * short
+            curvature += pull * changes[i]
+    return slope, curvature
+
+
+@compiled
+def curvature_product(
+    operand: Any, rows: Indices, curvature: Vector, v: Vector, v_intercept: float, out: Vector
+) -> float:
+    """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; returns the same sum for a constant feature."""
+    total = 0.0
+    for i in range(len(rows)):
+        pull = curvature[i] * (dot(operand, rows[i], v) + v_intercept)
+        add(operand, rows[i], pull, out)
+        total += pull
+    return total

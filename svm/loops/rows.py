@@ -1,0 +1,126 @@
+"""What the loops do with one row, for a dense matrix and for CSR's (data, indices, indptr).
+
+These are ordinary functions to Python and to the type checker; inside compiled code Numba picks
+the form that fits the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.extending import overload
+
+from svm.loops import REORDER
+
+OPTIONS = {"fastmath": REORDER, "error_model": "numpy"}
+
+
+def dot(operand: Any, row: int, w: Any) -> float:
+    """⟨x, w⟩ for the row x."""
+    raise NotImplementedError("for compiled code only")
+
+
+def add(operand: Any, row: int, factor: float, out: Any) -> None:
+    """out += factor · x."""
+    raise NotImplementedError("for compiled code only")
+
+
+def squared_norm(operand: Any, row: int) -> float:
+    """‖x‖²."""
+    raise NotImplementedError("for compiled code only")
+
+
+def add_squares(operand: Any, row: int, factor: float, out: Any) -> None:
+    """out += factor · x², entry by entry."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(dot, jit_options=OPTIONS)
+def _dot(operand: Any, row: Any, w: Any) -> Callable[..., Any]:
+    if isinstance(operand, types.Array):
+
+        def dense(operand: Any, row: Any, w: Any) -> Any:
+            x = operand[row]
+            total = w[0] * 0.0 if len(w) else 0.0
+            for j in range(len(w)):
+                total += x[j] * w[j]
+            return total
+
+        return dense
+
+    def sparse(operand: Any, row: Any, w: Any) -> Any:
+        data, indices, indptr = operand
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += data[k] * w[indices[k]]
+        return total
+
+    return sparse
+
+
+@overload(add, jit_options=OPTIONS)
+def _add(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
+    if isinstance(operand, types.Array):
+
+        def dense(operand: Any, row: Any, factor: Any, out: Any) -> None:
+            x = operand[row]
+            scale = out.dtype.type(factor)
+            for j in range(len(out)):
+                out[j] += scale * x[j]
+
+        return dense
+
+    def sparse(operand: Any, row: Any, factor: Any, out: Any) -> None:
+        data, indices, indptr = operand
+        for k in range(indptr[row], indptr[row + 1]):
+            out[indices[k]] += factor * data[k]
+
+    return sparse
+
+
+@overload(squared_norm, jit_options=OPTIONS)
+def _squared_norm(operand: Any, row: Any) -> Callable[..., Any]:
+    if isinstance(operand, types.Array):
+
+        def dense(operand: Any, row: Any) -> Any:
+            x = operand[row]
+            total = 0.0
+            for j in range(len(x)):
+                value = float(x[j])
+                total += value * value
+            return total
+
+        return dense
+
+    def sparse(operand: Any, row: Any) -> Any:
+        data, _, indptr = operand
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            value = float(data[k])
+            total += value * value
+        return total
+
+    return sparse
+
+
+@overload(add_squares, jit_options=OPTIONS)
+def _add_squares(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
+    if isinstance(operand, types.Array):
+
+        def dense(operand: Any, row: Any, factor: Any, out: Any) -> None:
+            x = operand[row]
+            for j in range(len(out)):
+                value = float(x[j])
+                out[j] += factor * value * value
+
+        return dense
+
+    def sparse(operand: Any, row: Any, factor: Any, out: Any) -> None:
+        data, indices, indptr = operand
+        for k in range(indptr[row], indptr[row + 1]):
+            value = float(data[k])
+            out[indices[k]] += factor * value * value
+
+    return sparse

@@ -1,0 +1,59 @@
+"""The two forms of a data matrix: C-contiguous dense, and CSR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import InvalidData
+
+if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
+    from scipy.sparse import csr_array
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[Any]
+"""An array of float64 or float32."""
+Indices: TypeAlias = npt.NDArray[np.int64]
+Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"
+"""(n_samples, n_features), float64 or float32."""
+
+
+def is_sparse(X: object) -> TypeGuard[csr_array[Any, tuple[int, int]]]:
+    """Whether X is a CSR matrix, without importing SciPy for a dense one."""
+    return not isinstance(X, np.ndarray)
+
+
+def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
+    """X as a C-contiguous array or a canonical CSR matrix of `dtype`; copies only where it must.
+
+    Raises InvalidData (`bad-shape`, `not-a-number`, `non-finite-value`).
+    """
+    if hasattr(X, "tocsr"):
+        from scipy.sparse import csr_array
+
+        sparse = csr_array(X, dtype=dtype)
+        if not sparse.has_canonical_format:  # sorted column indices, no duplicates
+            sparse = sparse.copy()
+            sparse.sum_duplicates()
+        _require_finite(sparse.data)
+        return sparse
+    try:
+        dense = np.ascontiguousarray(X, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidData("not-a-number", "X must be a rectangle of numbers") from error
+    if np.ndim(X) != 2:
+        raise InvalidData("bad-shape", f"X must have two dimensions, got {np.ndim(X)}")
+    _require_finite(dense)
+    return dense
+
+
+def _require_finite(values: Floats) -> None:
+    # A sum of finite values may overflow, but an infinite or undefined value always shows in it:
+    # the exact test runs only where the cheap one raises suspicion.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(values.sum())
+    if suspicious and not np.isfinite(values).all():
+        at = ", ".join(str(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidData("non-finite-value", f"a value is not finite (first at {at})")

@@ -1,0 +1,86 @@
+"""The objective and its conventions: here, and nowhere else.
+
+Labels are yᵢ ∈ {-1, +1}, weights sᵢ > 0 (default 1), and n counts the rows of the binary problem.
+
+    primal   P(w, b) = λ/2 ‖w‖² + (1/n) Σ sᵢ max(0, 1 - yᵢ (⟨w, xᵢ⟩ + b))
+    dual     D(α)    = (1/n) Σ αᵢ - λ/2 ‖w(α)‖²,   w(α) = 1/(λn) Σ αᵢ yᵢ xᵢ,   0 ≤ αᵢ ≤ sᵢ
+
+The intercept b is `free` (not penalized; then Σ αᵢ yᵢ = 0), `augmented` (the weight of a constant
+feature 1: ‖w‖² includes b²) or `none` (b = 0).
+
+Solvers state the same problem in other constants:
+
+    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ   (LIBSVM, gradient descent)
+
+For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds what is left to gain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svm.matrices import Vector
+from svm.problem import Problem
+
+
+def hinge_losses(y: Vector, scores: Vector) -> Vector:
+    """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
+    return np.maximum(0.0, 1.0 - y * scores)
+
+
+def primal_at_scores(problem: Problem, w: Vector, intercept: float, scores: Vector) -> float:
+    """P(w, b) where the scores fᵢ are known already."""
+    losses = problem.weights * hinge_losses(problem.y, scores)
+    return 0.5 * problem.regularization * squared_norm(problem, w, intercept) + float(losses.mean())
+
+
+def primal(problem: Problem, w: Vector, intercept: float) -> float:
+    """P(w, b)."""
+    return primal_at_scores(problem, w, intercept, problem.scores(w, intercept))
+
+
+def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
+    """‖w‖² as it is penalized: with b² where the intercept is `augmented`."""
+    norm = float(w @ w)
+    return norm + intercept * intercept if problem.intercept == "augmented" else norm
+
+
+def dual(problem: Problem, alpha: Vector) -> float:
+    """The largest D(c α) over feasible factors c, after α was made feasible; never below 0.
+
+    α (n_samples,) is clipped to its box. With a free intercept the class with the larger sum is
+    scaled down to Σ αᵢ yᵢ = 0. What comes back is a lower bound of min P for any input.
+    """
+    alpha = feasible(problem, alpha)
+    total, largest = float(alpha.sum()), float((alpha / problem.weights).max(initial=0.0))
+    if total <= 0.0:
+        return 0.0
+    w, intercept = primal_point(problem, alpha)
+    linear = total / problem.n_samples
+    quadratic = 0.5 * problem.regularization * squared_norm(problem, w, intercept)
+    factor = 1.0 / largest
+    if quadratic > 0.0:
+        factor = min(factor, linear / (2.0 * quadratic))
+    return factor * linear - factor * factor * quadratic
+
+
+def feasible(problem: Problem, alpha: Vector) -> Vector:
+    """α clipped to 0 … sᵢ and, with a free intercept, balanced to Σ αᵢ yᵢ = 0."""
+    alpha = np.clip(alpha, 0.0, problem.weights)
+    if problem.intercept == "free":
+        positive = problem.y > 0
+        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+        target = min(up, down)
+        if target <= 0.0:
+            return np.zeros_like(alpha)
+        alpha[positive] *= target / up
+        alpha[~positive] *= target / down
+    return alpha
+
+
+def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:
+    """w(α) and, where the intercept is `augmented`, b(α) = 1/(λn) Σ αᵢ yᵢ (else 0)."""
+    signed = alpha * problem.y
+    scale = 1.0 / (problem.regularization * problem.n_samples)
+    intercept = scale * float(signed.sum()) if problem.intercept == "augmented" else 0.0
+    return scale * problem.combination(signed), intercept

@@ -1,0 +1,162 @@
+"""Batch, mini-batch and stochastic (sub-)gradient descent on ½‖w‖² + C Σ hinge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from svm.classifiers import LinearClassifier
+from svm.hyperparameters import Checked, Hyperparameters, Intercept, Positive, PositiveInt
+from svm.matrices import Vector
+from svm.objectives import primal
+from svm.problem import Problem
+from svm.solvers.protocol import NOT_STOPPED, SolverState
+
+WORK = 1 << 27
+"""Multiplications of one `advance` where the cost is computed after every update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomStart(Checked):
+    """Start at normally distributed weights."""
+
+    random_scale: Positive
+    """Standard deviation of each weight; the intercept starts at 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientDescentState(SolverState):
+    """The iterate, and what the cost-change rule remembers."""
+
+    w: Vector
+    """(n_features,)"""
+    intercept: float
+    cost: float
+    """½‖w‖² + C Σ hinge at the iterate, where the cost-change rule needs it, else 0."""
+    change: float
+    """Smoothed cost change in percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientDescent(Hyperparameters):
+    """Sub-gradient descent with a fixed learning rate on batches of any size.
+
+    w ← w - η (r w - C Σ sᵢ yᵢ xᵢ), the sum over the rows of the batch with yᵢ f(xᵢ) < 1. The last
+    batch of an epoch may be short. With the cost-change rule the full cost is computed after every
+    update.
+    """
+
+    objective: ClassVar = "½‖w‖² + C Σ hinge"
+    cost_per_epoch: ClassVar = (
+        "n/b updates of O(b d); with the cost-change rule O(n d) more for every update"
+    )
+    reference: ClassVar = "Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 12.3"
+    suggestion: ClassVar = "give a smaller learning_rate: a tenth of the present one"
+    evaluation_growth: ClassVar = 2.0
+    tests_every_update: ClassVar = True
+    certifies: ClassVar = False
+
+    name: Literal["gradient-descent"] = "gradient-descent"
+    intercept: Intercept = "free"
+    """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
+    `none`: the hyperplane passes through the origin."""
+    batch_size: PositiveInt | Literal["all"] = "all"
+    """b: `all` for batch descent, 1 for stochastic descent, else mini-batches."""
+    learning_rate: Positive | None = None
+    """η, acting on the sum ½‖w‖² + C Σ hinge; default 1 / (b/n + C b R²) with R² the mean ‖x‖²."""
+    initial: Literal["zero"] | RandomStart = "zero"
+    """Weights to start from: zero, or small random ones."""
+    regularizer: Literal["share", "whole"] = "share"
+    """What part of ½‖w‖² one batch sees: its share b/n, which solves the stated problem, or all of
+    it, as the tutorial prints it, which solves the problem with C b/n instead of C."""
+
+    def stated(self, problem: Problem, primal: float) -> float:
+        """½‖w‖² + C Σ hinge is P/λ."""
+        return primal / problem.regularization
+
+    def start(self, problem: Problem) -> GradientDescentState:
+        w = np.zeros(problem.n_features)
+        if isinstance(self.initial, RandomStart):
+            w = self.initial.random_scale * problem.random(0, stream=1).normal(size=len(w))
+        cost = 0.0
+        if problem.cost_change is not None:
+            cost = primal(problem, w, 0.0) / problem.regularization
+        return GradientDescentState(w=w, intercept=0.0, cost=cost, change=0.0)
+
+    def advance(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
+        """One epoch, or as many updates of it as fit into `WORK` multiplications."""
+        from svm.loops.gradient_descent import descend
+
+        n = problem.n_samples
+        size = n if self.batch_size == "all" else min(self.batch_size, n)
+        C = 1.0 / (n * problem.regularization)
+        epsilon = smoothing = 0.0
+        per_advance = per_epoch = -(-n // size)
+        if (rule := problem.cost_change) is not None:
+            epsilon = rule.epsilon
+            smoothing = 0.5 if size < n else 0.0
+            if rule.smoothing is not None:
+                smoothing = rule.smoothing
+            stored = problem.X.nnz if problem.X.__class__ is not np.ndarray else problem.X.size
+            per_advance = max(1, WORK // max(1, stored))
+        done = state.updates % per_epoch
+        if size == n:
+            order = np.arange(n)
+        else:
+            order = problem.permutation(state.epoch)
+        last = min(per_epoch, done + per_advance)
+        order = order[done * size : last * size]
+        w, intercept = state.w.copy(), state.intercept
+        made, cost, change = 0, state.cost, state.change
+        # Blocks of whole batches, so that a long epoch can be interrupted between them.
+        block = max(1, problem.block_rows // size) * size
+        for first in range(0, len(order), block):
+            problem.interrupted()
+            intercept, count, cost, change = descend(
+                problem.operand,
+                problem.rows,
+                order[first : first + block],
+                size,
+                problem.y,
+                problem.weights,
+                C,
+                1.0 / n,
+                self.regularizer == "whole",
+                self._rate(problem, size, C),
+                problem.intercept != "none",
+                problem.intercept == "augmented",
+                w,
+                intercept,
+                epsilon,
+                smoothing,
+                cost,
+                change,
+            )
+            made += count
+            if epsilon > 0.0 and change < epsilon:
+                break
+        updates = state.updates + made
+        return GradientDescentState(
+            epoch=updates // per_epoch,
+            updates=updates,
+            stopped="converged" if epsilon > 0.0 and change < epsilon else NOT_STOPPED,
+            w=w,
+            intercept=float(intercept),
+            cost=float(cost),
+            change=float(change),
+        )
+
+    def classifier(self, problem: Problem, state: GradientDescentState) -> LinearClassifier:
+        return LinearClassifier(state.w, state.intercept)
+
+    def bound(self, problem: Problem, state: GradientDescentState) -> float:
+        """None of its own: the rows inside the margin make a worthless dual point."""
+        return 0.0
+
+    def _rate(self, problem: Problem, size: int, C: float) -> float:
+        if self.learning_rate is not None:
+            return self.learning_rate
+        n = problem.n_samples
+        return 1.0 / (size / n + C * size * float(problem.squared_norms.mean()))

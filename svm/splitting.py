@@ -1,0 +1,53 @@
+"""Training and validation rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import InvalidData
+from svm.matrices import Indices
+
+STREAM = 2
+"""Random stream of the split; streams 0 and 1 are the solvers'."""
+
+
+def split(
+    codes: npt.NDArray[Any], fraction: float, *, stratify: bool, seed: int
+) -> tuple[Indices, Indices]:
+    """(training rows, validation rows), both ascending: a function of the arguments alone.
+
+    `codes` are class numbers, (n,). `fraction` in (0, 1) of the rows are held out, of every class
+    alike if `stratify`. Raises InvalidData (`class-too-small`) where a class would have no row to
+    train on, or stratified none to validate on.
+    """
+    key = np.array([seed, 0], dtype=np.uint64)
+    counter = np.array([0, 0, STREAM, 0], dtype=np.uint64)
+    random = np.random.Generator(np.random.Philox(key=key, counter=counter))
+    held_out = np.zeros(len(codes), dtype=bool)
+    if stratify:
+        for code in np.unique(codes):
+            members = np.flatnonzero(codes == code)
+            count = held_out_rows(len(members), fraction)
+            if count == 0 or count == len(members):
+                raise InvalidData(
+                    "class-too-small",
+                    f"class number {code} has {len(members)} rows: too few to hold out "
+                    f"{fraction:g} of them",
+                )
+            held_out[random.permutation(members)[:count]] = True
+    else:
+        count = min(max(1, round(fraction * len(codes))), len(codes) - 1)
+        held_out[random.permutation(len(codes))[:count]] = True
+        if len(np.unique(codes[~held_out])) < len(np.unique(codes)):
+            raise InvalidData(
+                "class-too-small", "a class has no row left to train on; stratify the split"
+            )
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def held_out_rows(count: int, fraction: float) -> int:
+    """How many rows of a class with `count` rows a stratified split holds out; 0 … count."""
+    return round(fraction * count)

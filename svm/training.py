@@ -1,0 +1,415 @@
+"""Training as an iteration that can be watched, stopped, written down and taken up again.
+
+    training = Training(Pipeline(solver=Newton(C=1.0)), X, labels, seed=0)
+    for progress in training:
+        print(progress.epoch, progress.relative_gap)
+    model = training.result().fitted
+
+How the work is sliced, interrupted, resumed, or spread over threads changes no bit of the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from svm.binary_training import BinaryTraining
+from svm.certificate import Certificate, PairCertificate
+from svm.checkpoints import Arrays, flatten, restore
+from svm.errors import CheckpointMismatch, InvalidData
+from svm.matrices import Matrix, Vector, as_matrix
+from svm.multiclass import pairs_of
+from svm.pipeline import FittedPipeline, Pipeline
+from svm.problem import Problem
+from svm.scaling import fit_scaling
+from svm.stopping import StopReason
+
+REASONS: tuple[StopReason, ...] = (
+    "canceled",
+    "time-budget",
+    "max-epochs",
+    "gap-reached",
+    "converged",
+)
+"""The first one that holds for any pair speaks for the model."""
+
+SLICE_S = 0.02
+"""Least work of a pair between two looks at the others, unless it is evaluated before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One point of the cost-against-time curve of a pair."""
+
+    pair: int
+    epoch: int
+    updates: int
+    primal: float
+    dual: float
+    gap: float
+    train_error: float
+    """Share of the pair's training rows on the wrong side."""
+    validation_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the training has reached: one for every evaluation of a pair, and between evaluations
+    one every `SLICE_S` seconds."""
+
+    pair: int
+    epoch: int
+    """Epochs of that pair."""
+    updates: int
+    """Parameter updates of all pairs."""
+    fraction: float
+    """Estimated share of the whole training that is done, 0 … 1."""
+    primal: float | None
+    """Primal, dual and relative gap of the pair with the largest gap, once all are known."""
+    dual: float | None
+    relative_gap: float | None
+    evaluation: Evaluation | None
+    """Where this epoch was evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """The model with what is known about it."""
+
+    fitted: FittedPipeline
+    certificate: Certificate
+    stop_reason: StopReason
+    converged: bool
+    """A stopping rule of the solver or the gap was met in every pair."""
+    epochs: int
+    """Of the pair with the most."""
+    updates: int
+    """Of all pairs."""
+    n_support_vectors: int
+    """Training rows on or inside the margin of any pair."""
+    warnings: tuple[str, ...]
+
+
+class Training:
+    """All pairs of one multiclass training, side by side."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        X: Any,
+        labels: Any,
+        *,
+        seed: int,
+        validation: tuple[Any, Any] | None = None,
+        interrupted: Callable[[], None] | None = None,
+        threads: int = 1,
+    ) -> None:
+        """Prepare the data; no training yet.
+
+        X is (n_samples, n_features), dense or sparse; labels (n_samples,) of at least two classes;
+        `validation` a further (X, labels), only watched. `seed` is 0 … 2⁶³ - 1. `interrupted` is
+        called about every 0.05 s of work, from any thread, and stops the iteration by raising
+        `Interrupted`. `threads` is how many pairs run at once.
+
+        Raises InvalidData.
+        """
+        self.pipeline = pipeline
+        self.seed = seed
+        self.threads = threads
+        self.warnings: list[str] = []
+        self._elapsed_before = 0.0
+        self._started: float | None = None
+        self._interrupted = interrupted
+        self._stopping = pipeline.stopping.resolved()
+        labels = np.asarray(labels)
+        X = as_matrix(X, pipeline.solver.dtype)
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise InvalidData("empty-data", "there is nothing to train on")
+        if labels.shape != (X.shape[0],):
+            raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
+        self.classes, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes) < 2:
+            raise InvalidData("single-class", "all rows have the same label; two are needed")
+        self._scaling = fit_scaling(pipeline.scaling, X)
+        X = self._scaling.transform(X)
+        self._pairs = [self._begin(k, X, codes) for k in range(len(pairs_of(len(self.classes))))]
+        self._validation = self._watch(validation) if validation is not None else None
+        self._fingerprint = self._fingerprint_of(X, codes)
+
+    @classmethod
+    def resume(
+        cls,
+        pipeline: Pipeline,
+        X: Any,
+        labels: Any,
+        *,
+        seed: int,
+        checkpoint: Mapping[str, npt.NDArray[Any]],
+        validation: tuple[Any, Any] | None = None,
+        interrupted: Callable[[], None] | None = None,
+        threads: int = 1,
+    ) -> Training:
+        """The training that `checkpoint` was taken from, at that point; same arguments otherwise.
+
+        Raises CheckpointMismatch where data, hyperparameters or seed are others; other libraries
+        or another type of processor only give a warning, for bits may differ then.
+        """
+        training = cls(
+            pipeline,
+            X,
+            labels,
+            seed=seed,
+            validation=validation,
+            interrupted=interrupted,
+            threads=threads,
+        )
+        if str(checkpoint.get("fingerprint")) != training._fingerprint:
+            raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
+        if str(checkpoint.get("platform")) != platform():
+            training.warnings.append(
+                "resumed on another type of processor or with other library versions: "
+                "the model may differ in its last bits from an undisturbed training"
+            )
+        training._elapsed_before = float(checkpoint["elapsed_s"])
+        training._pairs = [
+            replace(
+                pair,
+                state=restore(pair.state, checkpoint, f"{k}.state."),
+                certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
+                progress=restore(pair.progress, checkpoint, f"{k}.progress."),
+            )
+            for k, pair in enumerate(training._pairs)
+        ]
+        return training
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds spent in training, all attempts together."""
+        running = 0.0 if self._started is None else time.monotonic() - self._started
+        return self._elapsed_before + running
+
+    def __iter__(self) -> Iterator[Progress]:
+        """Train to the end; see `Progress` for when an item comes.
+
+        Raises Interrupted and Diverged. Leaving the loop early keeps what was reached: `checkpoint`
+        and `result` speak of that moment, and a new iteration goes on from there.
+        """
+        self._started = time.monotonic()
+        try:
+            with ThreadpoolController().limit(limits=1):  # equal bits on any number of cores
+                waiting = deque(
+                    k for k, pair in enumerate(self._pairs) if not pair.progress.finished
+                )
+                if self.threads == 1 or len(waiting) <= 1:
+                    yield from self._in_turn(waiting)
+                else:
+                    yield from self._in_threads(waiting)
+        finally:
+            self._elapsed_before, self._started = self.elapsed_s, None
+
+    def checkpoint(self) -> Arrays:
+        """Everything needed to go on, as plain arrays; an unfinished epoch is left out.
+
+        May be called between two items of the iteration: pairs in other threads go on meanwhile.
+        """
+        arrays: Arrays = {
+            "fingerprint": np.asarray(self._fingerprint),
+            "platform": np.asarray(platform()),
+            "elapsed_s": np.asarray(self.elapsed_s),
+        }
+        for k, pair in enumerate(list(self._pairs)):
+            arrays |= flatten(pair.state, f"{k}.state.")
+            arrays |= flatten(pair.certifier, f"{k}.certifier.")
+            arrays |= flatten(pair.progress, f"{k}.progress.")
+        return arrays
+
+    def result(self) -> TrainingResult:
+        """The model so far; pairs that have not finished count as canceled."""
+        interrupted, self._interrupted = self._interrupted, None
+        try:
+            pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
+            return self._result_of(pairs)
+        finally:
+            self._interrupted = interrupted
+
+    def _poll(self) -> None:
+        if self._interrupted is not None:
+            self._interrupted()
+
+    def _begin(self, k: int, X: Matrix, codes: npt.NDArray[np.intp]) -> BinaryTraining:
+        problem = self._problem(k, X, codes)
+        return BinaryTraining.begin(self.pipeline.solver, problem, self._stopping)
+
+    def _problem(self, k: int, X: Matrix, codes: npt.NDArray[np.intp]) -> Problem:
+        i, j = pairs_of(len(self.classes))[k]
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        solver = self.pipeline.solver
+        return Problem(
+            X=X,
+            rows=rows,
+            y=np.where(codes[rows] == j, 1.0, -1.0),
+            weights=np.ones(len(rows)),
+            regularization=solver.regularization(max(1, len(rows))),
+            intercept=solver.intercept,
+            seed=self.seed,
+            pair=k,
+            cost_change=self._stopping.cost_change,
+            interrupted=self._poll,
+        )
+
+    def _watch(self, validation: tuple[Any, Any]) -> list[Problem]:
+        X, labels = validation
+        X = self._scaling.transform(as_matrix(X, self.pipeline.solver.dtype))
+        codes = np.searchsorted(self.classes, labels)
+        return [self._problem(k, X, codes) for k in range(len(self._pairs))]
+
+    def _out_of_time(self) -> bool:
+        budget = self._stopping.time_budget_s
+        return budget is not None and self.elapsed_s > budget
+
+    def _slice(self, k: int) -> None:
+        """Advance pair k: to its next evaluation, or for SLICE_S where epochs are short."""
+        end = time.monotonic() + SLICE_S
+        while True:
+            self._poll()
+            pair = self._pairs[k].step(self._out_of_time())
+            self._pairs[k] = pair
+            evaluated = pair.progress.evaluated_at == pair.progress.advances
+            if evaluated or pair.progress.finished or time.monotonic() > end:
+                return
+
+    def _in_turn(self, waiting: deque[int]) -> Iterator[Progress]:
+        while waiting:
+            k = waiting.popleft()
+            self._slice(k)
+            if not self._pairs[k].progress.finished:
+                waiting.append(k)
+            yield self._report(k)
+
+    def _in_threads(self, waiting: deque[int]) -> Iterator[Progress]:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
+            running: dict[Future[None], int] = {}
+            while waiting or running:
+                while waiting and len(running) < self.threads:
+                    k = waiting.popleft()
+                    running[pool.submit(self._slice, k)] = k
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    k = running.pop(future)
+                    future.result()
+                    if not self._pairs[k].progress.finished:
+                        waiting.append(k)
+                    yield self._report(k)
+
+    def _report(self, k: int) -> Progress:
+        pair, parts = self._pairs[k], [p.progress for p in self._pairs]
+        now, worst = pair.progress, max(parts, key=lambda part: part.relative_gap)
+        known = not any(math.isinf(part.primal) for part in parts)
+        evaluation = None
+        if now.evaluated_at == now.advances:
+            evaluation = Evaluation(
+                pair=k,
+                epoch=pair.state.epoch,
+                updates=pair.state.updates,
+                primal=now.primal,
+                dual=now.dual,
+                gap=now.primal - now.dual,
+                train_error=now.train_error,
+                validation_error=self._validation_error(k),
+            )
+        return Progress(
+            pair=k,
+            epoch=pair.state.epoch,
+            updates=sum(p.state.updates for p in self._pairs),
+            fraction=sum(self._fraction(p) for p in self._pairs) / len(self._pairs),
+            primal=worst.primal if known else None,
+            dual=worst.dual if known else None,
+            relative_gap=worst.relative_gap if known else None,
+            evaluation=evaluation,
+        )
+
+    def _validation_error(self, k: int) -> float | None:
+        if self._validation is None or self._validation[k].n_samples == 0:
+            return None
+        pair, held_out = self._pairs[k], self._validation[k]
+        classifier = pair.solver.classifier(pair.problem, pair.state)
+        scores = held_out.scores(classifier.coefficients, classifier.intercept)
+        return float(((scores > 0) != (held_out.y > 0)).mean())
+
+    def _fraction(self, pair: BinaryTraining) -> float:
+        now, stopping = pair.progress, self._stopping
+        if now.finished:
+            return 1.0
+        if now.stop_reason:
+            return 0.99
+        shares = [0.0]
+        if stopping.max_epochs is not None:
+            shares.append(pair.state.epoch / stopping.max_epochs)
+        if stopping.time_budget_s is not None:
+            shares.append(self.elapsed_s / stopping.time_budget_s)
+        if stopping.duality_gap is not None and 0 < now.relative_gap < 1:
+            shares.append(math.log(now.relative_gap) / math.log(min(0.5, stopping.duality_gap)))
+        return min(0.99, max(shares))
+
+    def _result_of(self, pairs: list[BinaryTraining]) -> TrainingResult:
+        classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
+        fitted = FittedPipeline(
+            classes=self.classes,
+            scaling=self._scaling,
+            coefficients=np.array([c.coefficients for c in classifiers]),
+            intercepts=np.array([c.intercept for c in classifiers]),
+        )
+        certificate = Certificate(
+            tuple(
+                PairCertificate(
+                    classes=classes,
+                    primal=pair.progress.primal,
+                    dual=pair.progress.dual,
+                    solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
+                )
+                for classes, pair in zip(pairs_of(len(self.classes)), pairs, strict=True)
+            )
+        )
+        reasons = {pair.progress.stop_reason for pair in pairs}
+        return TrainingResult(
+            fitted=fitted,
+            certificate=certificate,
+            stop_reason=next(reason for reason in REASONS if reason in reasons),
+            converged=reasons <= {"converged", "gap-reached"},
+            epochs=max(pair.state.epoch for pair in pairs),
+            updates=sum(pair.state.updates for pair in pairs),
+            n_support_vectors=self._count_support_vectors(pairs, fitted),
+            warnings=tuple(self.warnings),
+        )
+
+    def _count_support_vectors(self, pairs: list[BinaryTraining], fitted: FittedPipeline) -> int:
+        inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
+        for k, pair in enumerate(pairs):
+            problem = pair.problem
+            scores: Vector = problem.scores(fitted.coefficients[k], fitted.intercepts[k])
+            inside[problem.rows[problem.y * scores <= 1.0]] = True
+        return int(inside.sum())
+
+    def _fingerprint_of(self, X: Matrix, codes: npt.NDArray[np.intp]) -> str:
+        counts = np.bincount(codes).tolist()
+        content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist(), counts))
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def platform() -> str:
+    """What equal bits depend on: the type of processor and the numerical libraries."""
+    import llvmlite.binding
+    import numba
+    import scipy
+
+    cpu = llvmlite.binding.get_host_cpu_name()
+    return f"{cpu} numpy {np.__version__} scipy {scipy.__version__} numba {numba.__version__}"
