@@ -59,7 +59,8 @@ class Checked:
     }
 
     def __post_init__(self) -> None:
-        hints = _hints(type(self))
+        cls: Any = type(self)
+        hints = _hints(cls)
         for field in fields(self):
             value = getattr(self, field.name)
             if (expected := _violation(hints[field.name], value)) is not None:
@@ -103,7 +104,7 @@ class Hyperparameters(Checked):
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from svm.errors import InvalidData
 
 if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
     from scipy.sparse import csr_array
+    from typing_extensions import TypeIs
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Floats: TypeAlias = npt.NDArray[Any]
@@ -20,9 +21,14 @@ Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"
 """(n_samples, n_features), float64 or float32."""
 
 
-def is_sparse(X: object) -> TypeGuard[csr_array[Any, tuple[int, int]]]:
+def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     """Whether X is a CSR matrix, without importing SciPy for a dense one."""
     return not isinstance(X, np.ndarray)
+
+
+def stored_values(X: Matrix) -> int:
+    """Entries of a dense matrix, non-zeros of a sparse one."""
+    return int(X.nnz) if is_sparse(X) else int(X.size)
 
 
 def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
@@ -38,6 +44,9 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
             sparse = sparse.copy()
             sparse.sum_duplicates()
         _require_finite(sparse.data)
+        if max(*sparse.shape, sparse.nnz) <= np.iinfo(np.int32).max:  # half the memory traffic
+            indices, indptr = sparse.indices.astype(np.int32), sparse.indptr.astype(np.int32)
+            sparse = csr_array((sparse.data, indices, indptr), shape=sparse.shape)
         return sparse
     try:
         dense = np.ascontiguousarray(X, dtype=dtype)

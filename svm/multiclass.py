@@ -37,4 +37,5 @@ def codes_from_decision(decision: Vector) -> npt.NDArray[np.intp]:
     """Class numbers (n_samples,) from decision values, (n_samples,) or (n_samples, n_classes)."""
     if decision.ndim == 1:
         return (decision > 0).astype(np.intp)
-    return np.argmax(decision, axis=1)
+    codes: npt.NDArray[np.intp] = np.argmax(decision, axis=1)
+    return codes

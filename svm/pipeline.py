@@ -6,7 +6,7 @@ Predicting needs NumPy alone: this module and what it imports stay clear of Numb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ class Pipeline:
     solver: AnySolver
     scaling: ScalingName = "none"
     multiclass: MulticlassName = "one-vs-one"
-    stopping: Stopping = Stopping()
+    stopping: Stopping = field(default_factory=Stopping)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,4 +151,5 @@ def _row_products(X: Matrix, w: Vector) -> Vector:
     """
     if is_sparse(X):
         return np.asarray(X @ w)
-    return np.einsum("ij,j->i", X, w)
+    products: Vector = np.einsum("ij,j->i", X, w, dtype=np.float64)
+    return products

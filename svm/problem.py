@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from svm.hyperparameters import Intercept
-from svm.matrices import Floats, Indices, Matrix, Vector, is_sparse
+from svm.matrices import Floats, Indices, Matrix, Vector, is_sparse, stored_values
 from svm.stopping import CostChange
 
 BLOCK = 1 << 25
@@ -66,8 +66,8 @@ class Problem:
     @cached_property
     def block_rows(self) -> int:
         """Rows that make up one block of work."""
-        stored = self.X.nnz if is_sparse(self.X) else self.X.size
-        return max(1, BLOCK * self.X.shape[0] // max(1, stored))
+        n: int = self.X.shape[0]
+        return max(1, BLOCK * n // max(1, stored_values(self.X)))
 
     def blocks(self, n: int) -> Iterator[slice]:
         """0 … n in slices of `block_rows`, looking at `interrupted` before each."""

@@ -36,10 +36,8 @@ class Scaling:
             scaled = X.copy()
             scaled.data = scaled.data / self.scale.astype(X.dtype)[scaled.indices]
             return scaled
-        if self.offset is None:
-            return np.divide(X, self.scale.astype(X.dtype))
-        result: Floats = np.subtract(X, self.offset.astype(X.dtype))
-        np.divide(result, self.scale.astype(X.dtype), out=result)
+        result: Floats = X - self.offset.astype(X.dtype) if self.offset is not None else X.copy()
+        result /= self.scale.astype(X.dtype)
         return result
 
 

@@ -193,6 +193,11 @@ class Training:
         return training
 
     @property
+    def problems(self) -> list[Problem]:
+        """The binary problems, in the order of `pairs_of`."""
+        return [pair.problem for pair in self._pairs]
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds spent in training, all attempts together."""
         running = 0.0 if self._started is None else time.monotonic() - self._started

@@ -7,7 +7,8 @@ CSR data. Every loop has a slow, obvious NumPy twin in `tests/svm/twins.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -20,15 +21,15 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 def compiled(function: F) -> F:
     """Compile without the GIL, and keep the machine code on disk where a folder is writable."""
-    options = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
+    compile_with = partial(numba.njit, nogil=True, fastmath=REORDER, error_model="numpy")
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return cast(F, compile_with(cache=True)(function))
     except RuntimeError:  # read-only installation, and NUMBA_CACHE_DIR not set
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        return cast(F, compile_with()(function))
 
 
 def warm_up() -> None:
-    """Compile, or load from the cache, every loop for dense and CSR float64 data."""
+    """Compile, or load from the cache, every loop for dense and CSR data."""
     from svm.loops.warmth import train_everything_once
 
     train_everything_once()

@@ -30,7 +30,7 @@ def slope_and_curvature(
 def curvature_product(
     operand: Any, rows: Indices, curvature: Vector, v: Vector, v_intercept: float, out: Vector
 ) -> float:
-    """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; returns the same sum for a constant feature."""
+    """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; returns its constant-feature part."""
     total = 0.0
     for i in range(len(rows)):
         pull = curvature[i] * (dot(operand, rows[i], v) + v_intercept)

@@ -7,6 +7,7 @@ the form that fits the operand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from numba import types
@@ -14,7 +15,7 @@ from numba.extending import overload
 
 from svm.loops import REORDER
 
-OPTIONS = {"fastmath": REORDER, "error_model": "numpy"}
+overloads = partial(overload, jit_options={"fastmath": REORDER, "error_model": "numpy"})
 
 
 def dot(operand: Any, row: int, w: Any) -> float:
@@ -37,7 +38,7 @@ def add_squares(operand: Any, row: int, factor: float, out: Any) -> None:
     raise NotImplementedError("for compiled code only")
 
 
-@overload(dot, jit_options=OPTIONS)
+@overloads(dot)
 def _dot(operand: Any, row: Any, w: Any) -> Callable[..., Any]:
     if isinstance(operand, types.Array):
 
@@ -60,7 +61,7 @@ def _dot(operand: Any, row: Any, w: Any) -> Callable[..., Any]:
     return sparse
 
 
-@overload(add, jit_options=OPTIONS)
+@overloads(add)
 def _add(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
     if isinstance(operand, types.Array):
 
@@ -80,7 +81,7 @@ def _add(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
     return sparse
 
 
-@overload(squared_norm, jit_options=OPTIONS)
+@overloads(squared_norm)
 def _squared_norm(operand: Any, row: Any) -> Callable[..., Any]:
     if isinstance(operand, types.Array):
 
@@ -105,7 +106,7 @@ def _squared_norm(operand: Any, row: Any) -> Callable[..., Any]:
     return sparse
 
 
-@overload(add_squares, jit_options=OPTIONS)
+@overloads(add_squares)
 def _add_squares(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
     if isinstance(operand, types.Array):
 

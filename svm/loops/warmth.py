@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any, get_args
+
 import numpy as np
 
+from svm.hyperparameters import Dtype
 from svm.pipeline import Pipeline
 from svm.solvers import SOLVERS
 from svm.stopping import Stopping
@@ -11,13 +15,13 @@ from svm.training import Training
 
 
 def train_everything_once() -> None:
-    """Every solver on four rows, dense and CSR, two classes."""
+    """Every solver on four rows, dense and CSR, in both precisions."""
     from scipy.sparse import csr_array
 
     dense = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 0.0], [3.0, 1.0]])
     labels = np.array([0, 0, 1, 1])
-    for X in (dense, csr_array(dense)):
-        for solver in SOLVERS.values():
-            pipeline = Pipeline(solver=solver(), stopping=Stopping(max_epochs=2))  # type: ignore[arg-type]
-            for _ in Training(pipeline, X, labels, seed=0):
-                pass
+    solvers: list[Any] = list(SOLVERS.values())
+    for X, solver, dtype in product((dense, csr_array(dense)), solvers, get_args(Dtype)):
+        pipeline = Pipeline(solver=solver(dtype=dtype), stopping=Stopping(max_epochs=2))
+        for _ in Training(pipeline, X, labels, seed=0):
+            pass

@@ -15,3 +15,5 @@ AnySolver: TypeAlias = Pegasos | GradientDescent | DualCoordinateDescent | Newto
 SOLVERS: dict[str, type[Hyperparameters]] = {
     solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
 }
+
+__all__ = ["SOLVERS", "AnySolver", "DualCoordinateDescent", "GradientDescent", "Newton", "Pegasos"]

@@ -14,8 +14,8 @@ from svm.objectives import primal
 from svm.problem import Problem
 from svm.solvers.protocol import NOT_STOPPED, SolverState
 
-WORK = 1 << 27
-"""Multiplications of one `advance` where the cost is computed after every update."""
+BLOCKS_AT_ONCE = 4
+"""Blocks of work in one `advance` where the cost is computed after every update."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class GradientDescent(Hyperparameters):
         return GradientDescentState(w=w, intercept=0.0, cost=cost, change=0.0)
 
     def advance(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
-        """One epoch, or as many updates of it as fit into `WORK` multiplications."""
+        """One epoch, or as many updates of it as make `BLOCKS_AT_ONCE` blocks of work."""
         from svm.loops.gradient_descent import descend
 
         n = problem.n_samples
@@ -99,13 +99,10 @@ class GradientDescent(Hyperparameters):
             smoothing = 0.5 if size < n else 0.0
             if rule.smoothing is not None:
                 smoothing = rule.smoothing
-            stored = problem.X.nnz if problem.X.__class__ is not np.ndarray else problem.X.size
-            per_advance = max(1, WORK // max(1, stored))
+            # One cost takes n_samples / block_rows blocks of work.
+            per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
-        if size == n:
-            order = np.arange(n)
-        else:
-            order = problem.permutation(state.epoch)
+        order = np.arange(n) if size == n else problem.permutation(state.epoch)
         last = min(per_epoch, done + per_advance)
         order = order[done * size : last * size]
         w, intercept = state.w.copy(), state.intercept

@@ -7,7 +7,7 @@ The hinge max(0, 1 - m) = max over 0 ≤ a ≤ 1 of a (1 - m) becomes smooth by 
 Its slope is -a with a = clip((1 - m)/μ, 0, 1), so at the minimizer αᵢ = sᵢ aᵢ is dual feasible and
 the duality gap of the SVM itself is (μ/n) Σ sᵢ aᵢ (1 - aᵢ): the certificate comes for free.
 Smoothing and dual point: Nesterov, Smooth minimization of non-smooth functions (2005). Newton on
-piecewise quadratic losses: Keerthi and DeCoste (2005); Chapelle, Training an SVM in the primal (2007).
+piecewise quadratic losses: Keerthi and DeCoste (2005), Chapelle (2007).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Vector, is_sparse
+from svm.matrices import Indices, Vector, is_sparse
 from svm.objectives import dual, hinge_losses, primal_at_scores
 from svm.problem import Problem
 from svm.solvers.protocol import NOT_STOPPED, SolverState
@@ -114,8 +114,8 @@ class Newton(Hyperparameters):
         improved = primal < state.best_primal
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
 
-        # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)): what smoothing costs.
-        # Smoothing less before Newton comes near that would only ask for more steps later.
+        # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), what smoothing
+        # costs. Smoothing less before Newton comes near that would only ask for more steps later.
         cost = mu * float((problem.weights * pulls * (1.0 - pulls)).mean())
         if primal - lower <= 2.0 * cost:
             mu *= LESS_SMOOTHING
@@ -179,7 +179,7 @@ def _hessian(problem: Problem, scores: Vector, mu: float) -> Solve:
     return _cholesky(problem, active, curvature, penalty)
 
 
-def _cholesky(problem: Problem, active: Vector, curvature: Vector, penalty: Vector) -> Solve:
+def _cholesky(problem: Problem, active: Indices, curvature: Vector, penalty: Vector) -> Solve:
     from scipy.linalg import cho_factor, cho_solve
 
     d = problem.n_features
@@ -207,7 +207,7 @@ def _cholesky(problem: Problem, active: Vector, curvature: Vector, penalty: Vect
 
 
 def _conjugate_gradients(
-    problem: Problem, active: Vector, curvature: Vector, penalty: Vector
+    problem: Problem, active: Indices, curvature: Vector, penalty: Vector
 ) -> Solve:
     from svm.loops.newton import curvature_product
     from svm.loops.products import weighted_squares
@@ -224,7 +224,10 @@ def _conjugate_gradients(
         b = float(v[-1]) if problem.intercept != "none" else 0.0
         for part in problem.blocks(len(rows)):
             total += curvature_product(problem.operand, rows[part], curvature[part], v[:-1], b, out)
-        return penalty * v + np.append(out, total if problem.intercept != "none" else 0.0)
+        result: Vector = penalty * v
+        result[:-1] += out
+        result[-1] += total if problem.intercept != "none" else 0.0
+        return result
 
     def solve(right: Vector) -> Vector:
         x = np.zeros_like(right)
