@@ -1,0 +1,25 @@
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY svm svm
+COPY service service
+# The virtual environment gets no pip of its own: nothing is installed into it later.
+RUN python -m venv --without-pip /opt/svm \
+ && python -m pip --python /opt/svm/bin/python install --no-cache-dir --constraint constraints.txt '.[service]'
+
+FROM python:3.11-slim-bookworm
+RUN groupadd --gid 10001 svm \
+ && useradd --uid 10001 --gid svm --home-dir /data --no-create-home --shell /usr/sbin/nologin svm \
+ && install --directory --owner svm --group svm /data
+COPY --from=build /opt/svm /opt/svm
+ENV PATH=/opt/svm/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    SVM_DATA_DIR=/data
+USER svm
+WORKDIR /data
+# All that is written goes here, compiled loops included: the root file system may be read-only.
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+CMD ["svm-service", "serve", "--host", "0.0.0.0"]

@@ -1,0 +1,45 @@
+# Everything runs in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Equal bits need BLAS on one thread; parallelism is our own.
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: help run test check bench docker clean
+.DEFAULT_GOAL := help
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./var
+	exec $(BIN)/svm-service serve
+
+test: $(VENV)/.test ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.test ## Check format, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test ## Measure against scikit-learn
+	$(BIN)/python -m benchmarks
+
+docker: ## Build the image svm-service
+	docker build --tag svm-service .
+
+clean: ## Remove the virtual environment and caches; data in ./var stays
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: a second run installs nothing.
+$(VENV)/.service: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[service]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@ $(VENV)/.service

@@ -1,0 +1,100 @@
+"""Builds the service from its settings: the one place that knows all the parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import structlog
+from anyio.to_thread import run_sync
+from fastapi import Depends, FastAPI
+
+from service import __version__
+from service.jobs import catalog as solvers
+from service.jobs.workers import Engine
+from service.models import routes as models
+from service.models.registry import ModelRegistry
+from service.predictions import routes as predictions
+from service.predictions.loaded_models import LoadedModels
+from service.predictions.predictor import Predictor
+from service.settings import Settings
+from service.storage.blobs import Blobs
+from service.storage.database import Database
+from service.storage.sweep import MIN_AGE_S, sweep
+from service.web import docs, health, problems
+from service.web.head import HeadAsGet
+from service.web.observability import Metrics, Observability
+from service.web.parameters import known_query_parameters
+
+DESCRIPTION = """\
+Upload data, train support vector machines in the background, keep the models, get predictions.
+
+Try it from this page, top to bottom; every body holds an example that runs as it is:
+**upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the dataset uploaded last),
+**predict** (`POST /v1/models/{name}/predict`).
+
+Every error is a problem (RFC 9457) with a stable `code`; `/problems` explains each.
+"""
+
+log = structlog.stdlib.get_logger("service")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application. Its lifespan migrates the database and runs the engine."""
+    limits = settings.limits
+    database = Database(settings.database_url)
+    blobs = Blobs(settings.blob_dir)
+    registry = ModelRegistry(database, blobs)
+    loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
+    predictor = Predictor(loaded_models, limits.predict_rows)
+    engine = Engine(settings)
+    metrics = Metrics()
+    state = health.Health()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await run_sync(database.migrate)
+        engine.start()
+        sweeper = asyncio.create_task(_sweep_forever(database, blobs))
+        try:
+            yield
+        finally:
+            state.draining = True
+            await run_sync(engine.stop)
+            sweeper.cancel()
+            await asyncio.wait([sweeper])
+            database.close()
+
+    app = docs.DocumentedAPI(
+        title="svm-service",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(known_query_parameters)],
+        responses={"default": {"description": "A problem.", **problems.CONTENT}},
+    )
+    app.state.limits = limits
+    app.state.health = state
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(Observability, metrics=metrics)
+    problems.install(app)
+    app.include_router(solvers.router())
+    app.include_router(models.router(registry))
+    app.include_router(predictions.router(predictor, limits.predict_body_bytes))
+    app.include_router(health.router(state, database, metrics.registry, limits))
+    docs.mount(app)
+    return app
+
+
+async def _sweep_forever(database: Database, blobs: Blobs) -> None:
+    while True:
+        try:
+            if orphans := await run_sync(sweep, database, blobs):
+                log.info("removed files that no row names", keys=orphans[:20], total=len(orphans))
+        except Exception:
+            log.exception("sweep failed")
+        await asyncio.sleep(MIN_AGE_S)

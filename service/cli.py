@@ -1,0 +1,122 @@
+"""The command line: `svm-service serve` and `svm-service migrate`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+from pydantic import ValidationError
+
+from service import __version__
+from service.app import create_app
+from service.settings import Settings
+from service.storage.database import Database
+from service.storage.lock import DataDirInUse, exclusive
+from service.web.observability import configure_logging
+
+GRACE_S = 5
+"""How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""
+
+cli = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def main() -> None:
+    cli()
+
+
+@cli.callback()
+def about() -> None:
+    """Train, keep and serve support vector machines over HTTP.
+
+    Everything but the address is set by environment variables, SVM_DATA_DIR for one.
+    """
+
+
+@cli.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+) -> None:
+    """Run the API and its training workers until SIGTERM or Ctrl+C."""
+    # Uvicorn raises the signal once more after a clean end: that end is a success.
+    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGINT, _exit)
+    with _data_dir() as settings:
+        configure_logging(settings.log_level)
+        listener = _listen(host, port)
+        app = create_app(settings)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        _Server(config, app, host, listener.getsockname()[1]).run([listener])
+
+
+@cli.command()
+def migrate() -> None:
+    """Bring the database in the data directory to this version's schema."""
+    with _data_dir() as settings:
+        database = Database(settings.database_url)
+        database.migrate()
+        database.close()
+        print(f"{settings.data_dir} is up to date")
+
+
+class _Server(uvicorn.Server):
+    """Says where it is once it serves, and tells the application when it begins to end."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, host: str, port: int) -> None:
+        super().__init__(config)
+        self._app = app
+        self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        at = self._address
+        print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._app.state.health.draining = True
+        super().handle_exit(sig, frame)
+
+
+@contextmanager
+def _data_dir() -> Iterator[Settings]:
+    """The settings, with their data directory held."""
+    try:
+        settings = Settings()
+        with exclusive(settings.data_dir):
+            yield settings
+    except ValidationError as error:
+        for fault in error.errors():
+            name = "__".join(str(part) for part in fault["loc"]).upper()
+            print(f"SVM_{name}: {fault['msg']}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    except DataDirInUse as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _exit(_: int, __: FrameType | None) -> NoReturn:
+    raise SystemExit(0)

@@ -1,0 +1,70 @@
+"""What can be said against a job before it is queued: whether its data can be trained on."""
+
+from __future__ import annotations
+
+from service.datasets.store import Dataset
+from service.errors import Fault, InvalidContent
+from service.jobs.schemas import JobCreate
+from svm.splitting import held_out_rows
+
+
+def check_trainable(spec: JobCreate, dataset: Dataset, max_classes: int) -> None:
+    """Raises InvalidContent with the code that the training would fail with."""
+    if dataset.classes is None or dataset.class_counts is None:
+        raise _refusal(
+            "target-missing",
+            "/dataset_id",
+            "the dataset has no labels",
+            "upload it again with `target`, the name of the label column",
+        )
+    if len(dataset.classes) < 2:
+        raise _refusal(
+            "single-class",
+            "/dataset_id",
+            f"all rows have the label {dataset.classes[0]!r}; training needs two classes or more",
+        )
+    if len(dataset.classes) > max_classes:
+        many = f"the labels have {len(dataset.classes)} different values"
+        if any(isinstance(label, float) and not label.is_integer() for label in dataset.classes):
+            raise _refusal(
+                "target-continuous",
+                "/dataset_id",
+                f"{many}: these are measurements, not classes",
+                "put them into classes, or name another column as `target`",
+            )
+        raise _refusal(
+            "too-many-classes",
+            "/dataset_id",
+            f"{many}; at most {max_classes} classes are allowed",
+            limit=max_classes,
+        )
+    if dataset.sparse and spec.scaling in ("standardize", "min-max"):
+        raise _refusal(
+            "scaling-unsupported",
+            "/scaling",
+            f"{spec.scaling} would turn sparse data into dense data",
+            "use max-abs",
+        )
+    if spec.validation is not None and spec.validation.stratify:
+        _check_split(spec.validation.fraction, dataset)
+
+
+def _check_split(fraction: float, dataset: Dataset) -> None:
+    assert dataset.classes is not None
+    assert dataset.class_counts is not None
+    for label, count in zip(dataset.classes, dataset.class_counts, strict=True):
+        held_back = held_out_rows(count, fraction)
+        if held_back == 0 or held_back == count:
+            raise _refusal(
+                "class-too-small",
+                "/validation/fraction",
+                f"class {label!r} has {count} rows: too few to hold back {fraction:g} of them",
+                "choose another fraction, or no validation",
+            )
+
+
+def _refusal(
+    code: str, pointer: str, message: str, hint: str | None = None, limit: int | None = None
+) -> InvalidContent:
+    fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
+    return InvalidContent(code, message, (fault,), extra={} if limit is None else {"limit": limit})

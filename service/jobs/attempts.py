@@ -1,0 +1,150 @@
+"""One attempt at a job: keeps the lease, shows progress, saves checkpoints, brings wishes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.jobs.leases import Ending, Lease, LeaseLost, Leases, Orders, Register, Report
+from service.settings import Settings
+from svm.errors import Interrupted
+
+HEARTBEAT_S = 0.5
+"""At most; also how late a worker may learn that its job was canceled."""
+REPORT_S = 0.25
+"""Shortest time between two reports."""
+CHECKPOINT_COST = 20
+"""Time between two checkpoints, as a multiple of what one takes."""
+
+logger = logging.getLogger(__name__)
+
+
+class Wish(Enum):
+    """What the work on a job should do now; the first that applies."""
+
+    LET_GO = auto()
+    """The job belongs to another attempt: drop everything."""
+    CANCEL = auto()
+    KEEP_AND_END = auto()
+    """Canceled, but what was learnt so far is wanted."""
+    SAVE_AND_LEAVE = auto()
+    """This process stops: save a checkpoint and give the job back."""
+    GO_ON = auto()
+
+
+class Attempt:
+    """A leased job as the code that carries it out sees it. Made by `attempting`."""
+
+    def __init__(
+        self, lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
+    ) -> None:
+        self.job = lease.job
+        self.keeps_what_it_learnt = False
+        """Only while this is set does `KEEP_AND_END` interrupt the work."""
+        self._lease = lease
+        self._leases = leases
+        self._checkpoint_s = settings.checkpoint_s
+        self._stopping = stopping
+        self._orders = Orders(cancel=lease.job.cancel_requested, keep_model=lease.job.keep_model)
+        self._lost = False
+        self._started = time.monotonic()
+        self.progress = lease.job.progress
+        """As last shown."""
+        self._trace: list[dict[str, Any]] = []
+        self._next_report = self._started
+        self._next_checkpoint = self._started + self._checkpoint_s
+        self._checkpoints = 0
+        self._moved = False
+
+    @property
+    def wish(self) -> Wish:
+        if self._lost:
+            return Wish.LET_GO
+        if self._orders.cancel:
+            return Wish.KEEP_AND_END if self._orders.keep_model else Wish.CANCEL
+        return Wish.SAVE_AND_LEAVE if self._stopping.is_set() else Wish.GO_ON
+
+    def check(self) -> None:
+        """Raises Interrupted where the work should stop. Costs nothing, callable in any thread."""
+        wish = self.wish
+        if wish is Wish.KEEP_AND_END and not self.keeps_what_it_learnt:
+            return
+        if wish is not Wish.GO_ON:
+            raise Interrupted(wish.name)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time spent on the job, all attempts together."""
+        return self.job.elapsed_s + time.monotonic() - self._started
+
+    def show(self, progress: dict[str, Any], trace: list[dict[str, Any]]) -> None:
+        """The work moved on. Written a few times a second; rows wait for the next write."""
+        self.progress = progress
+        self._trace += trace
+        self._moved = True
+        if time.monotonic() >= self._next_report:
+            self._leases.report(self._lease, self._report())
+            self._next_report = time.monotonic() + REPORT_S
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        return self._moved and time.monotonic() >= self._next_checkpoint
+
+    def save(self, content: bytes) -> None:
+        """Let the next attempt begin with `content`; nothing happens where nothing moved."""
+        if not self._moved:
+            return
+        started = time.monotonic()
+        self._checkpoints += 1
+        self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
+        self._moved = False
+        pause = max(self._checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
+        self._next_checkpoint = time.monotonic() + pause
+
+    def give_back(self) -> None:
+        """Queue the job again, for another worker to go on from the last checkpoint."""
+        self._leases.release(self._lease, self._report())
+
+    def finish(self, ending: Ending, register: Register | None = None) -> None:
+        """End the job and register its model in one transaction."""
+        self._leases.finish(self._lease, ending, self._report(), register)
+
+    def _report(self) -> Report:
+        trace, self._trace = self._trace, []
+        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
+
+    def _keep_lease(self, lease_s: float, ended: threading.Event) -> None:
+        while not ended.wait(min(HEARTBEAT_S, lease_s / 4)):
+            try:
+                self._orders = self._leases.heartbeat(self._lease, lease_s)
+            except LeaseLost:
+                self._lost = True
+                return
+            except sa.exc.DBAPIError:
+                # The lease may outlive it; if not, the next write is refused.
+                logger.exception("heartbeat failed", extra={"job_id": self.job.id})
+
+
+@contextmanager
+def attempting(
+    lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
+) -> Iterator[Attempt]:
+    """Keep the lease alive for the length of the block. `stopping` says that this process ends."""
+    attempt = Attempt(lease, leases, settings, stopping)
+    ended = threading.Event()
+    heartbeat = threading.Thread(
+        target=attempt._keep_lease, args=(settings.lease_s, ended), name="heartbeat", daemon=True
+    )
+    heartbeat.start()
+    try:
+        yield attempt
+    finally:
+        ended.set()
+        heartbeat.join()

@@ -1,0 +1,75 @@
+"""The solvers on offer, told from their dataclasses: `/v1/solvers`."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from service.errors import NotFound
+from service.web.problems import responses
+from svm.solvers import SOLVERS
+
+
+class SolverRead(BaseModel):
+    """What a solver minimizes, and what it takes."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    name: str
+    description: str
+    objective: str
+    """In the solver's own constants; a job's certificate gives it as `solver_objective`."""
+    cost_per_epoch: str
+    """With n rows and d features."""
+    reference: str
+    parameters: dict[str, Any]
+    """JSON Schema of the job's field `solver`: types, ranges, defaults and their meaning."""
+
+
+class SolverList(BaseModel):
+    solvers: list[SolverRead]
+
+
+def router() -> APIRouter:
+    """`/v1/solvers`."""
+    routes = APIRouter(prefix="/v1/solvers", tags=["solvers"])
+
+    @routes.get(
+        "",
+        operation_id="list_solvers",
+        summary="List the solvers",
+        description="Each with its objective and the JSON Schema of its parameters.",
+    )
+    def list_solvers() -> SolverList:
+        return SolverList(solvers=[_describe(name) for name in SOLVERS])
+
+    @routes.get(
+        "/{name}",
+        operation_id="get_solver",
+        summary="Get a solver",
+        description="Its objective and the JSON Schema of its parameters.",
+        responses=responses("not-found"),
+    )
+    def get_solver(name: str) -> SolverRead:
+        if name not in SOLVERS:
+            raise NotFound("not-found", f"no such solver; there are {', '.join(SOLVERS)}")
+        return _describe(name)
+
+    return routes
+
+
+@cache
+def _describe(name: str) -> SolverRead:
+    solver = SOLVERS[name]
+    return SolverRead(
+        name=name,
+        description=inspect.getdoc(solver) or "",
+        objective=solver.objective,
+        cost_per_epoch=solver.cost_per_epoch,
+        reference=solver.reference,
+        parameters=TypeAdapter(solver).json_schema(),
+    )

@@ -1,0 +1,245 @@
+"""A worker's side of the jobs table: lease the next job, keep it, end it.
+
+A lease is a job together with its attempt number. Every write carries both and is refused once a
+newer attempt exists or the job has left the state `running`, so a worker that was thought dead can
+do no harm when it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
+from service.jobs.store import Job, checkpoint_folder, move
+from service.storage.blobs import Blob, Blobs
+from service.storage.database import Database, now
+from service.storage.tables import job_trace, jobs
+
+WORKER_LOST = {
+    "code": "worker-lost",
+    "detail": f"the worker was lost {MAX_FRUITLESS_ATTEMPTS} times without a new checkpoint",
+    "hint": "the job may need more memory than a worker has: try fewer rows or columns, "
+    "or another solver",
+}
+
+
+class LeaseLost(Exception):
+    """The job is no longer this worker's: another attempt took it, or it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a job, until it expires or is given back."""
+
+    job: Job
+    """As it was when the lease began."""
+
+    @property
+    def owned(self) -> sa.ColumnElement[bool]:
+        return sa.and_(
+            jobs.c.id == self.job.id,
+            jobs.c.attempt == self.job.attempt,
+            jobs.c.state == State.RUNNING,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the caller of the job wishes by now."""
+
+    cancel: bool
+    keep_model: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How far an attempt has come."""
+
+    progress: dict[str, Any]
+    elapsed_s: float
+    """Training time of all attempts together."""
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of `job_trace` without the job's id; a row seen before is replaced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a job ended; `state` is final."""
+
+    state: State
+    stop_reason: str
+    converged: bool | None = None
+    result: dict[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
+
+
+Register = Callable[[sa.Connection], int]
+"""Inserts the model's version in the given transaction and returns its number."""
+
+
+class Leases:
+    """All writes of workers. Safe to share between threads."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def work_waits(self) -> bool:
+        """Whether `take` would find a job, or a lease has run out. Writes nothing."""
+        waiting = sa.select(jobs.c.id).where(sa.or_(jobs.c.state == State.QUEUED, _expired()))
+        with self._database.read() as connection:
+            return connection.execute(waiting.limit(1)).first() is not None
+
+    def take(self, worker: str, lease_s: float) -> Lease | None:
+        """Lease the next job for `lease_s` seconds: highest priority, then oldest, first."""
+        self.reclaim()
+        next_job = (
+            sa.select(jobs.c.id)
+            .where(jobs.c.state == State.QUEUED)
+            .order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)  # SQLite has one writer at a time anyway
+            .scalar_subquery()
+        )
+        lease = (
+            move(State.RUNNING)
+            .where(jobs.c.id == next_job)
+            .values(
+                attempt=jobs.c.attempt + 1,
+                worker=worker,
+                lease_expires_at=now() + lease_s,
+                started_at=sa.func.coalesce(jobs.c.started_at, now()),
+            )
+            .returning(*jobs.c)
+        )
+        with self._database.write() as connection:
+            row = connection.execute(lease).first()
+        return None if row is None else Lease(Job.from_row(row))
+
+    def reclaim(self) -> None:
+        """Queue the jobs of lost workers again, unless canceled meanwhile or lost too often."""
+        nothing_to_keep = sa.or_(~jobs.c.keep_model, jobs.c.checkpoint_key.is_(None))
+        cancel = (
+            move(State.CANCELED)
+            .where(_expired(), jobs.c.cancel_requested, nothing_to_keep)
+            .values(stop_reason="canceled")
+            .returning(jobs.c.id)
+        )
+        too_often = jobs.c.fruitless_attempts + 1 >= MAX_FRUITLESS_ATTEMPTS
+        fail = (
+            move(State.FAILED)
+            .where(_expired(), too_often)
+            .values(stop_reason="error", error=WORKER_LOST)
+            .returning(jobs.c.id)
+        )
+        requeue = (
+            move(State.QUEUED)
+            .where(_expired())
+            .values(fruitless_attempts=jobs.c.fruitless_attempts + 1)
+        )
+        with self._database.write() as connection:
+            ended = connection.execute(cancel).scalars().all()
+            ended = [*ended, *connection.execute(fail).scalars().all()]
+            connection.execute(requeue)
+        for job_id in ended:
+            self._blobs.delete(checkpoint_folder(job_id))
+
+    def heartbeat(self, lease: Lease, lease_s: float) -> Orders:
+        """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
+        extend = (
+            sa.update(jobs)
+            .where(lease.owned)
+            .values(lease_expires_at=now() + lease_s)
+            .returning(jobs.c.cancel_requested, jobs.c.keep_model)
+        )
+        with self._database.write() as connection:
+            row = connection.execute(extend).first()
+        if row is None:
+            raise LeaseLost(lease.job.id)
+        return Orders(cancel=row.cancel_requested, keep_model=row.keep_model)
+
+    def report(self, lease: Lease, report: Report) -> None:
+        """Show how far the attempt has come. Raises LeaseLost."""
+        with self._database.write() as connection:
+            _write(connection, lease, report, sa.update(jobs))
+
+    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+        """Make `content` what the next attempt begins with. Raises LeaseLost.
+
+        From the moment that the row names it, the attempts before count as fruitful. Callers write
+        a checkpoint only when the training has moved on since the last one.
+        """
+        blob = self._blobs.write(_checkpoint_key(lease, number), content)
+        try:
+            with self._database.write() as connection:
+                previous = self._name_checkpoint(connection, lease, blob, report)
+        except LeaseLost:
+            self._blobs.delete(blob.key)
+            raise
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    def release(self, lease: Lease, report: Report) -> None:
+        """Give an unfinished job back, to be taken by the next free worker. Raises LeaseLost."""
+        with self._database.write() as connection:
+            _write(connection, lease, report, move(State.QUEUED))
+
+    def finish(
+        self, lease: Lease, ending: Ending, report: Report, register: Register | None = None
+    ) -> None:
+        """End the job and register its model, both or neither. Raises LeaseLost."""
+        with self._database.write() as connection:
+            # First of all, and locking the row: nothing is registered for a lost lease.
+            _write(connection, lease, report, move(ending.state))
+            values = {
+                "stop_reason": ending.stop_reason,
+                "converged": ending.converged,
+                "result": ending.result,
+                "warnings": list(ending.warnings),
+                "error": ending.error,
+                "model_version": None if register is None else register(connection),
+            }
+            connection.execute(sa.update(jobs).where(jobs.c.id == lease.job.id).values(values))
+        self._blobs.delete(checkpoint_folder(lease.job.id))
+
+    def _name_checkpoint(
+        self, connection: sa.Connection, lease: Lease, blob: Blob, report: Report
+    ) -> str | None:
+        """Returns the key of the checkpoint before."""
+        key = sa.select(jobs.c.checkpoint_key).where(jobs.c.id == lease.job.id)
+        previous: str | None = connection.execute(key).scalar_one_or_none()
+        named = sa.update(jobs).values(
+            checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, fruitless_attempts=0
+        )
+        _write(connection, lease, report, named)
+        return previous
+
+
+def _write(connection: sa.Connection, lease: Lease, report: Report, update: sa.Update) -> None:
+    """Carry out `update` on the leased job, and the report. Raises LeaseLost, nothing written."""
+    update = update.where(lease.owned).values(
+        progress=report.progress, elapsed_s=report.elapsed_s, revision=jobs.c.revision + 1
+    )
+    if connection.execute(update.returning(jobs.c.id)).first() is None:
+        raise LeaseLost(lease.job.id)
+    if report.trace:
+        newest = {(row["pair"], row["updates"]): row for row in report.trace}
+        rows = [{"job_id": lease.job.id, **row} for row in newest.values()]
+        keys = ("job_id", "pair", "updates")
+        same = sa.and_(*(job_trace.c[key] == sa.bindparam(f"old_{key}") for key in keys))
+        old = [{f"old_{key}": row[key] for key in keys} for row in rows]
+        connection.execute(sa.delete(job_trace).where(same), old)
+        connection.execute(sa.insert(job_trace), rows)
+
+
+def _expired() -> sa.ColumnElement[bool]:
+    return sa.and_(jobs.c.state == State.RUNNING, jobs.c.lease_expires_at < now())
+
+
+def _checkpoint_key(lease: Lease, number: int) -> str:
+    return f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"

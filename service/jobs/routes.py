@@ -1,0 +1,250 @@
+"""`/v1/jobs`: create, watch, cancel and delete jobs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import secrets
+import time
+from typing import Annotated, Any
+
+import anyio
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from service.datasets.store import DatasetStore
+from service.errors import NotFound
+from service.jobs.admission import check_trainable
+from service.jobs.lifecycle import Cancellation, State
+from service.jobs.schemas import (
+    LATEST_DATASET,
+    MAX_SEED,
+    JobCancel,
+    JobCreate,
+    JobPage,
+    JobRead,
+    TraceRead,
+)
+from service.jobs.store import Job, JobFilter, JobStore
+from service.settings import Limits
+from service.storage.pages import PageRequest
+from service.web.accept import choose
+from service.web.bodies import json_body, json_request
+from service.web.etags import etag, not_modified
+from service.web.health import Health
+from service.web.labels import LabelFilter
+from service.web.names import DatasetId, JobId, ModelName
+from service.web.pagination import PageParams, next_page_token
+from service.web.problems import responses
+
+LOOK_S = 0.2
+"""How often a long poll looks at its job."""
+RETRY_AFTER_S = 1
+MAX_WAIT_S = 60
+
+EXAMPLE = {
+    "dataset_id": LATEST_DATASET,
+    "model_name": "iris",
+    "solver": {"name": "dual-coordinate-descent", "C": 1.0},
+    "scaling": "standardize",
+    "seed": 1,
+}
+TRACE_COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "gap", "train_error", "validation_error")
+
+WaitS = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=MAX_WAIT_S,
+        allow_inf_nan=False,
+        description="Answer as soon as the job has ended, or after so many seconds.",
+    ),
+]
+JobCreateBody = Annotated[JobCreate, Depends(json_body(JobCreate))]
+JobCancelBody = Annotated[JobCancel, Depends(json_body(JobCancel))]
+
+_BODY = ("malformed-json", "body-too-large", "unsupported-format", "invalid-field")
+_UNTRAINABLE = (
+    *("target-missing", "target-continuous", "single-class", "too-many-classes"),
+    *("class-too-small", "scaling-unsupported"),
+)
+
+
+def router(jobs: JobStore, datasets: DatasetStore, limits: Limits, health: Health) -> APIRouter:
+    """`/v1/jobs` and all below it; long polls end early once `health` says that the end is near."""
+    routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    waiting = _Waiting(jobs, health)
+    _add_create(routes, jobs, datasets, limits, waiting)
+    _add_read(routes, jobs, waiting)
+    _add_end(routes, jobs)
+    return routes
+
+
+def _add_create(
+    routes: APIRouter, jobs: JobStore, datasets: DatasetStore, limits: Limits, waiting: _Waiting
+) -> None:
+    @routes.post(
+        "",
+        status_code=202,
+        operation_id="create_job",
+        summary="Train a model",
+        description="Queues a training and answers at once; a free worker takes it. What can be "
+        "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}`.",
+        response_model=JobRead,
+        responses=responses(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full"),
+        openapi_extra=json_request(JobCreate, EXAMPLE),
+    )
+    async def create_job(response: Response, body: JobCreateBody, wait_s: WaitS = 0) -> JobRead:
+        job = await run_sync(_create, jobs, datasets, limits, body)
+        job = await waiting.for_end(job, wait_s)
+        return _accepted(response, job)
+
+
+def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
+    @routes.get(
+        "",
+        operation_id="list_jobs",
+        summary="List jobs",
+        description="Newest first; filters can be combined.",
+        responses=responses("invalid-parameter", "invalid-name"),
+    )
+    def list_jobs(
+        page: PageParams,
+        label: LabelFilter,
+        state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
+        model_name: Annotated[ModelName | None, Query()] = None,
+        dataset_id: Annotated[DatasetId | None, Query()] = None,
+    ) -> JobPage:
+        which = JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
+        found = jobs.page(which, page)
+        return JobPage(
+            jobs=[JobRead.of(job) for job in found.items], next_page_token=next_page_token(found)
+        )
+
+    @routes.get(
+        "/{id}",
+        operation_id="get_job",
+        summary="Get a job",
+        description="State, progress and, once it has ended, metrics, certificate and model. With "
+        "`wait_s` the reply waits for the end of the job.",
+        response_model=JobRead,
+        responses=responses("invalid-parameter", "not-found"),
+    )
+    async def get_job(
+        request: Request, response: Response, id: JobId, wait_s: WaitS = 0
+    ) -> JobRead | Response:
+        job = await waiting.for_end(await run_sync(jobs.get, id), wait_s)
+        tag = etag(str(job.revision))
+        response.headers["ETag"] = tag
+        return not_modified(request, tag) or JobRead.of(job)
+
+    @routes.get(
+        "/{id}/trace",
+        operation_id="get_job_trace",
+        summary="Get a job's learning curve",
+        description="Cost, bound and errors at epochs 1, 2, 4, 8 … and at the end, while the job "
+        "runs and after it. `Accept: text/csv` gives the same table as CSV.",
+        response_model=TraceRead,
+        responses={
+            200: {"description": "The table.", "content": {"text/csv": {}}},
+            **responses("invalid-parameter", "not-found", "not-acceptable"),
+        },
+    )
+    def get_trace(request: Request, id: JobId) -> TraceRead | Response:
+        media_type = choose(request, ("application/json", "text/csv"))
+        trace = _trace(jobs, id)
+        if media_type == "application/json":
+            return trace
+        text = io.StringIO()
+        csv.writer(text).writerows([trace.columns, *trace.rows])
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+
+def _add_end(routes: APIRouter, jobs: JobStore) -> None:
+    @routes.post(
+        "/{id}/cancel",
+        status_code=202,
+        operation_id="cancel_job",
+        summary="Cancel a job",
+        description="A queued job is canceled at once, a running one within about a second. With "
+        "`keep_model` what was learnt so far becomes a model version. Canceling again is no error.",
+        response_model=JobRead,
+        responses={
+            200: {"model": JobRead, "description": "The job is canceled already."},
+            **responses(*_BODY, "invalid-parameter", "not-found", "invalid-state"),
+        },
+        openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
+    )
+    def cancel_job(response: Response, id: JobId, body: JobCancelBody) -> JobRead:
+        job, what = jobs.cancel(id, keep_model=body.keep_model)
+        if what is Cancellation.ALREADY:
+            response.status_code = 200
+            return JobRead.of(job)
+        return _accepted(response, job)
+
+    @routes.delete(
+        "/{id}",
+        status_code=204,
+        operation_id="delete_job",
+        summary="Delete a job",
+        description="Removes a job that has ended, and its trace. Its model stays.",
+        responses=responses("invalid-parameter", "not-found", "invalid-state"),
+    )
+    def delete_job(id: JobId) -> None:
+        jobs.delete(id)
+
+
+class _Waiting:
+    """Long polls: jobs end in other processes, so all that can be done is to look."""
+
+    def __init__(self, jobs: JobStore, health: Health) -> None:
+        self._jobs = jobs
+        self._health = health
+
+    async def for_end(self, job: Job, wait_s: float) -> Job:
+        """The job once it has ended, or as it is after `wait_s` seconds. Raises NotFound."""
+        deadline = time.monotonic() + wait_s
+        while not job.is_final and not self._health.draining:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            await anyio.sleep(min(LOOK_S, left))
+            job = await run_sync(self._jobs.get, job.id)
+        return job
+
+
+def _create(jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCreate) -> Job:
+    dataset_id = body.dataset_id
+    if dataset_id == LATEST_DATASET:
+        newest = datasets.page(PageRequest(size=1)).items
+        if not newest:
+            raise NotFound("not-found", "there is no dataset yet; upload one")
+        dataset_id = newest[0].id
+    dataset = datasets.get(dataset_id)
+    check_trainable(body, dataset, limits.classes)
+    seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
+    return jobs.create(
+        kind="train",
+        spec=body.normalized(dataset.id, seed),
+        dataset_id=dataset.id,
+        dataset_digest=dataset.matrix_digest,
+        model_name=body.model_name,
+        priority=body.priority,
+        labels=body.labels,
+    )
+
+
+def _accepted(response: Response, job: Job) -> JobRead:
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    response.headers["ETag"] = etag(str(job.revision))
+    if not job.is_final:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return JobRead.of(job)
+
+
+def _trace(jobs: JobStore, job_id: str) -> TraceRead:
+    rows = jobs.trace(job_id)
+    table: list[list[Any]] = [
+        [*(row[name] for name in TRACE_COLUMNS), *row["classes"]] for row in rows
+    ]
+    return TraceRead(columns=[*TRACE_COLUMNS, "negative_class", "positive_class"], rows=table)

@@ -1,0 +1,211 @@
+"""What callers send and get: jobs, their progress and their traces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from service.jobs.lifecycle import State
+from service.jobs.store import Job
+from service.models.aliases import LATEST
+from service.web.labels import Labels
+from service.web.names import INVALID_NAME, ModelName
+from service.web.times import rfc3339
+from svm.pipeline import MulticlassName
+from svm.scaling import ScalingName
+from svm.solvers import AnySolver
+from svm.stopping import Stopping
+
+LATEST_DATASET = "latest"
+MAX_SEED = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly."""
+
+_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+_WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
+
+
+def _not_latest(alias: str) -> str:
+    if alias == LATEST:
+        message = "`latest` is always the highest version; choose another name for an alias"
+        raise PydanticCustomError(INVALID_NAME, message)
+    return alias
+
+
+class Validation(BaseModel):
+    """Rows held back from the training, to measure the model on."""
+
+    model_config = _WRITE
+
+    fraction: Annotated[float, Gt(0), Lt(1)]
+    """Share of the rows that is held back."""
+    stratify: bool = True
+    """Hold back the same share of every class."""
+
+
+class JobCreate(BaseModel):
+    """A training: which data, which solver, when to stop, and what becomes of the model."""
+
+    model_config = _WRITE
+
+    dataset_id: Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
+    """The dataset to train on; `latest` is the one uploaded last."""
+    model_name: ModelName
+    """The model that gets a new version."""
+    solver: Annotated[AnySolver, Field(discriminator="name")]
+    """How to train; `GET /v1/solvers` explains each."""
+    scaling: ScalingName = "none"
+    """Scaling of the features, learnt from the training rows and kept in the model."""
+    multiclass: MulticlassName = "one-vs-one"
+    """How several classes become binary problems."""
+    stopping: Stopping = Stopping()
+    """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
+    validation: Validation | None = None
+    priority: Annotated[int, Ge(-100), Le(100)] = 0
+    """Jobs with a higher one are taken first."""
+    seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
+    """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
+    set_alias: Annotated[ModelName, AfterValidator(_not_latest)] | None = None
+    """An alias that shall point to the new version."""
+    labels: Labels = Field(default_factory=dict)
+    """Your own remarks, to find the job by."""
+
+    def normalized(self, dataset_id: str, seed: int) -> dict[str, Any]:
+        """The same request as plain JSON with all defaults written out."""
+        values = {"dataset_id": dataset_id, "seed": seed, "stopping": self.stopping.resolved()}
+        return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
+
+
+class JobCancel(BaseModel):
+    """How to end a job before its time."""
+
+    model_config = _WRITE
+
+    keep_model: bool = False
+    """Register what was learnt so far as a model version."""
+
+
+class ProgressRead(BaseModel):
+    """How far a training is."""
+
+    model_config = _READ
+
+    fraction: float = 0.0
+    """Estimated share of the work that is done, from 0 to 1."""
+    epoch: int = 0
+    updates: int = 0
+    """Parameter updates made."""
+    primal: float | None = None
+    """Primal value, dual bound and relative gap of the pair of classes with the largest gap."""
+    dual: float | None = None
+    relative_gap: float | None = None
+    eta_s: float | None = None
+    """Estimated time to the end."""
+
+
+class JobModelRead(BaseModel):
+    """The model version that a job made."""
+
+    name: str
+    version: int
+
+
+class JobErrorRead(BaseModel):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+    hint: str | None = None
+
+
+class JobRead(BaseModel):
+    """A job as it is now."""
+
+    model_config = _READ
+
+    id: str
+    kind: str
+    state: State
+    stop_reason: str | None
+    """`converged`, `gap-reached`, `max-epochs`, `time-budget`, `canceled` or `error`."""
+    converged: bool | None
+    cancel_requested: bool
+    progress: ProgressRead
+    spec: dict[str, Any]
+    """The request with all defaults written out; it can be sent again as it is."""
+    dataset_id: str
+    dataset_digest: str
+    priority: int
+    labels: dict[str, str]
+    attempt: int
+    """How many times a worker has begun or taken up the job."""
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    elapsed_s: float
+    """Time spent on the job, all attempts together."""
+    model: JobModelRead | None
+    metrics: dict[str, Any] | None
+    """By part of the data (`train`, and `validation` where rows were held back): accuracy,
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class."""
+    certificate: dict[str, Any] | None
+    """How far from the optimum the model is at most; see the model's version."""
+    epochs: int | None
+    updates: int | None
+    """Parameter updates made."""
+    warnings: list[str]
+    error: JobErrorRead | None
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        result = job.result or {}
+        model = None
+        if job.model_name is not None and job.model_version is not None:
+            model = JobModelRead(name=job.model_name, version=job.model_version)
+        return cls(
+            id=job.id,
+            kind=job.kind,
+            state=job.state,
+            stop_reason=job.stop_reason,
+            converged=job.converged,
+            cancel_requested=job.cancel_requested,
+            progress=ProgressRead(**job.progress),
+            spec=job.spec,
+            dataset_id=job.dataset_id,
+            dataset_digest=job.dataset_digest,
+            priority=job.priority,
+            labels=job.labels,
+            attempt=job.attempt,
+            created_at=rfc3339(job.created_at),
+            started_at=rfc3339(job.started_at),
+            finished_at=rfc3339(job.finished_at),
+            elapsed_s=job.elapsed_s,
+            model=model,
+            metrics=result.get("metrics"),
+            certificate=result.get("certificate"),
+            epochs=result.get("epochs"),
+            updates=result.get("updates"),
+            warnings=job.warnings,
+            error=None if job.error is None else JobErrorRead(**job.error),
+        )
+
+
+class JobPage(BaseModel):
+    """Jobs, newest first."""
+
+    model_config = _READ
+
+    jobs: list[JobRead]
+    next_page_token: str | None
+
+
+class TraceRead(BaseModel):
+    """A training's curve as a table: cost and errors against epochs and time."""
+
+    model_config = _READ
+
+    columns: list[str]
+    rows: list[list[Any]]
+    """In the order of `columns`: by pair of classes, then by time."""

@@ -1,0 +1,141 @@
+"""A worker process: built once from the settings, then it takes one job after the other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from service.datasets.store import DatasetStore
+from service.errors import ServiceError
+from service.jobs.attempts import Attempt, Wish, attempting
+from service.jobs.kinds.train import Trainer
+from service.jobs.leases import Ending, LeaseLost, Leases
+from service.jobs.lifecycle import State
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.blobs import Blobs
+from service.storage.database import Database
+from service.storage.lock import DataDirInUse, exclusive
+from svm.errors import Diverged, Interrupted, InvalidData
+
+LOOK_S = 0.2
+"""How often an idle worker looks for a job."""
+IDLE_S = 10.0
+"""How long it looks before it returns to Dask, which then asks again."""
+
+logger = logging.getLogger(__name__)
+
+_stopping = threading.Event()
+"""This process is to save its job, and to take no other."""
+_warm = threading.Event()
+"""The compiled loops are loaded."""
+
+
+def take_next_job(settings_json: str) -> None:
+    """Wait a while for a job and carry it out: the task that every worker always has."""
+    worker = _worker(settings_json)
+    deadline = time.monotonic() + IDLE_S
+    while time.monotonic() < deadline and not _stopping.is_set():
+        if worker.take_next_job():
+            return
+        _warm_up()
+        _stopping.wait(LOOK_S)
+
+
+def stop_taking_jobs() -> None:
+    """Let this process save its job, give it back, and take no other one."""
+    _stopping.set()
+
+
+def _warm_up() -> None:
+    """Compile the loops before a job needs them; they stay on disk for the other processes."""
+    if _warm.is_set():
+        return
+    with suppress(DataDirInUse), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
+        # One worker compiles at a time: the others stay free for jobs meanwhile.
+        _warm.set()
+        from svm.loops import warm_up  # Numba, which the engine process has no use for
+
+        warm_up()
+
+
+@cache
+def _worker(settings_json: str) -> Worker:
+    return Worker(Settings.model_validate_json(settings_json), _stopping)
+
+
+class Worker:
+    """Takes jobs and carries them out, one at a time."""
+
+    def __init__(self, settings: Settings, stopping: threading.Event) -> None:
+        database = Database(settings.database_url)
+        blobs = Blobs(settings.blob_dir)
+        self._settings = settings
+        self._stopping = stopping
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._leases = Leases(database, blobs)
+        self._kinds = {
+            "train": Trainer(
+                DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
+            )
+        }
+
+    def take_next_job(self) -> bool:
+        """Carry out the next job, if there is one; returns whether there was."""
+        if not self._leases.work_waits():
+            return False
+        lease = self._leases.take(self._name, self._settings.lease_s)
+        if lease is None:
+            return False
+        started = time.monotonic()
+        about = {"job_id": lease.job.id, "attempt": lease.job.attempt}
+        logger.info("job taken", extra=about)
+        with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
+            try:
+                self._carry_out(attempt)
+            except LeaseLost:
+                logger.warning("lease lost", extra=about)
+        logger.info("job left", extra={**about, "seconds": round(time.monotonic() - started, 3)})
+        return True
+
+    def _carry_out(self, attempt: Attempt) -> None:
+        try:
+            self._kinds[attempt.job.kind](attempt)
+        except Interrupted:
+            match attempt.wish:
+                case Wish.LET_GO:
+                    raise LeaseLost(attempt.job.id) from None
+                case Wish.SAVE_AND_LEAVE:
+                    attempt.give_back()
+                case _:
+                    attempt.finish(Ending(state=State.CANCELED, stop_reason="canceled"))
+        except LeaseLost:
+            raise
+        except InvalidData as error:
+            attempt.finish(_failed(error.code, error.message))
+        except Diverged as error:
+            attempt.finish(_failed("diverged", error.message, error.suggestion))
+        except ServiceError as error:
+            attempt.finish(_failed(error.code, error.detail))
+        except MemoryError:
+            hint = "send less data at once, or raise the memory limit of workers"
+            attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
+        except (OSError, sa.exc.OperationalError):
+            raise  # not the job's fault: its lease runs out, and another attempt is made
+        except Exception:
+            logger.exception("job failed", extra={"job_id": attempt.job.id})
+            detail = "an unexpected error; it was logged under the job's id"
+            attempt.finish(_failed("internal-error", detail))
+
+
+def _failed(code: str, detail: str, hint: str | None = None) -> Ending:
+    error = {"code": code, "detail": detail, "hint": hint}
+    return Ending(state=State.FAILED, stop_reason="error", error=error)

@@ -1,0 +1,273 @@
+"""What is kept of trained models: numbered versions, their files, and aliases that name them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+import sqlalchemy as sa
+
+from service.errors import Conflict, Corrupt, Fault, InvalidContent, NotFound
+from service.models import aliases as alias_rows
+from service.models import artifacts
+from service.models.aliases import LATEST, Alias
+from service.models.versions import (
+    MODELS,
+    Label,
+    Model,
+    ModelVersion,
+    find_model,
+    find_version,
+    next_version,
+    no_alias,
+    no_version,
+    with_aliases,
+)
+from service.storage.blobs import Blob, Blobs
+from service.storage.database import Database, new_id, now
+from service.storage.pages import Page, PageRequest, newest_first
+from service.storage.tables import model_versions, models
+from svm.pipeline import FittedPipeline
+
+
+class TrainingData(Protocol):
+    """What a version says of the dataset that it was trained on."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def matrix_digest(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedVersion:
+    """A model's file, already written, and what its row will say of it."""
+
+    blob: Blob
+    digest: str
+    classes: list[Label]
+    columns: list[str] | None
+    n_features: int
+
+
+class ModelRegistry:
+    """Models, versions and aliases in the database, their files among the blobs."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def prepare(self, fitted: FittedPipeline, columns: list[str] | None) -> PreparedVersion:
+        """Write the model's file. Unless `register` follows, it is swept away later."""
+        with self._blobs.temporary() as path:
+            digest = artifacts.dump(fitted, path)
+            blob = self._blobs.adopt(f"models/{new_id('artifact')}", path)
+        return PreparedVersion(blob, digest, fitted.classes.tolist(), columns, fitted.n_features)
+
+    def register(
+        self,
+        connection: sa.Connection,
+        prepared: PreparedVersion,
+        *,
+        model_name: str,
+        job_id: str,
+        dataset: TrainingData,
+        spec: dict[str, Any],
+        seed: int,
+        result: dict[str, Any],
+        n_support_vectors: int | None = None,
+        set_alias: str | None = None,
+    ) -> int:
+        """Insert the next version inside the caller's transaction and return its number."""
+        version = next_version(connection, model_name)
+        row = model_versions.insert().values(
+            model_name=model_name,
+            version=version,
+            created_at=now(),
+            digest=prepared.digest,
+            artifact_key=prepared.blob.key,
+            artifact_sha256=prepared.blob.sha256,
+            size_bytes=prepared.blob.size_bytes,
+            classes=prepared.classes,
+            columns=prepared.columns,
+            n_features=prepared.n_features,
+            n_support_vectors=n_support_vectors,
+            job_id=job_id,
+            dataset_id=dataset.id,
+            dataset_digest=dataset.matrix_digest,
+            spec=spec,
+            seed=seed,
+            result=result,
+        )
+        connection.execute(row)
+        if set_alias is not None:
+            alias_rows.point(connection, model_name, set_alias, version)
+        return version
+
+    def get(self, name: str) -> Model:
+        """Raises NotFound."""
+        with self._database.read() as connection:
+            return find_model(connection, name)
+
+    def page(self, page: PageRequest) -> Page[Model]:
+        with self._database.read() as connection:
+            statement = MODELS.where(models.c.deleted_at.is_(None))
+            found = newest_first(
+                connection,
+                statement,
+                models.c.created_at,
+                models.c.name,
+                page,
+                lambda row: row._mapping,
+            )
+            return Page(tuple(with_aliases(connection, found.items)), found.next)
+
+    def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
+        """The version with this number, or that this alias names, or that answers for the model:
+        the alias `default` where it is set, else the latest. Raises NotFound."""
+        with self._database.read() as connection:
+            return find_version(connection, name, reference)
+
+    def versions(self, name: str, page: PageRequest) -> Page[ModelVersion]:
+        """Raises NotFound."""
+        with self._database.read() as connection:
+            find_model(connection, name)
+            return newest_first(
+                connection,
+                sa.select(model_versions).where(model_versions.c.model_name == name),
+                model_versions.c.created_at,
+                model_versions.c.version,
+                page,
+                lambda row: ModelVersion(**row._mapping),
+            )
+
+    def delete(self, name: str, force: bool = False) -> None:
+        """Delete the model with all its versions. Should it come back, its numbers go on.
+
+        Raises NotFound, and Conflict `resource-in-use` while it has aliases, unless `force`.
+        """
+        with self._database.write() as connection:
+            model = find_model(connection, name)
+            if model.aliases and not force:
+                raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
+            alias_rows.remove(connection, name)
+            keys = connection.scalars(
+                model_versions.delete()
+                .where(model_versions.c.model_name == name)
+                .returning(model_versions.c.artifact_key)
+            ).all()
+            connection.execute(
+                models.update().where(models.c.name == name).values(deleted_at=now())
+            )
+        for key in keys:
+            self._blobs.delete(key)
+
+    def delete_version(self, name: str, version: int) -> None:
+        """Raises NotFound, and Conflict `resource-in-use` while an alias points to it."""
+        with self._database.write() as connection:
+            found = find_version(connection, name, version)
+            pointing = alias_rows.to_version(connection, name, version)
+            if pointing:
+                raise _in_use(pointing, f"{name} version {version}; move or remove them first")
+            connection.execute(model_versions.delete().where(_is(found)))
+        self._blobs.delete(found.artifact_key)
+
+    def aliases(self, name: str) -> list[Alias]:
+        """By name, `latest` not among them. Raises NotFound."""
+        with self._database.read() as connection:
+            find_model(connection, name)
+            return alias_rows.of_models(connection, [name])
+
+    def alias(self, name: str, alias: str) -> Alias:
+        """What an alias points to, `latest` too. Raises NotFound."""
+        with self._database.read() as connection:
+            if alias == LATEST:
+                latest = find_version(connection, name, LATEST)
+                return Alias(name, alias, latest.version, latest.version, latest.created_at)
+            found = alias_rows.find(connection, name, alias)
+        if found is None:
+            raise no_alias(name, alias)
+        return found
+
+    def set_alias(
+        self, name: str, alias: str, version: int, check: Callable[[Alias | None], None]
+    ) -> Alias:
+        """Let an alias point to a version; `check` sees its present state and raises to refuse.
+
+        Raises NotFound, InvalidContent where there is no such version, and Conflict where its
+        file is damaged.
+        """
+        with self._database.write() as connection:
+            find_model(connection, name)
+            check(alias_rows.find(connection, name, alias))
+            try:
+                target = find_version(connection, name, version)
+            except NotFound as error:
+                fault = Fault(code="invalid-field", pointer="/version", message=error.detail)
+                raise InvalidContent("invalid-field", error.detail, (fault,)) from None
+            if target.quarantined_at is not None:
+                detail = f"the file of {name} version {version} is damaged; choose another version"
+                raise Conflict("invalid-state", detail)
+            return alias_rows.point(connection, name, alias, version)
+
+    def remove_alias(self, name: str, alias: str, check: Callable[[Alias], None]) -> None:
+        """Remove an alias; `check` sees its present state and raises to refuse. Raises NotFound."""
+        with self._database.write() as connection:
+            found = alias_rows.find(connection, name, alias)
+            if found is None:
+                raise no_alias(name, alias)
+            check(found)
+            alias_rows.remove(connection, name, alias)
+
+    def load(self, version: ModelVersion) -> FittedPipeline:
+        """The fitted model. Raises Corrupt, and sets the version aside, if its file is damaged."""
+        _check_sound(version)
+        try:
+            return artifacts.load(self._blobs.read(version.artifact_key), version.artifact_sha256)
+        except (Corrupt, FileNotFoundError):
+            raise self._quarantine(version) from None
+
+    def open_artifact(self, version: ModelVersion) -> BinaryIO:
+        """The model's file, known to be undamaged. Raises Corrupt as `load`."""
+        _check_sound(version)
+        try:
+            file = self._blobs.open(version.artifact_key)
+        except FileNotFoundError:
+            raise self._quarantine(version) from None
+        if hashlib.file_digest(file, "sha256").hexdigest() != version.artifact_sha256:
+            file.close()
+            raise self._quarantine(version)
+        file.seek(0)
+        return file
+
+    def _quarantine(self, version: ModelVersion) -> Corrupt | NotFound:
+        with self._database.write() as connection:
+            marked = connection.execute(
+                model_versions.update().where(_is(version)).values(quarantined_at=now())
+            )
+        if marked.rowcount == 0:  # deleted meanwhile: then nothing is wrong
+            return no_version(version.model_name, version.version)
+        return _corrupt(version)
+
+
+def _is(version: ModelVersion) -> sa.ColumnElement[bool]:
+    return model_versions.c.artifact_key == version.artifact_key
+
+
+def _check_sound(version: ModelVersion) -> None:
+    if version.quarantined_at is not None:
+        raise _corrupt(version)
+
+
+def _corrupt(version: ModelVersion) -> Corrupt:
+    return Corrupt(
+        "model-corrupt",
+        f"the file of {version.model_name} version {version.version} is damaged; "
+        "it was set aside, other versions keep serving",
+    )
+
+
+def _in_use(aliases: Mapping[str, int] | list[str], what: str) -> Conflict:
+    return Conflict("resource-in-use", f"{', '.join(sorted(aliases))} point to {what}")

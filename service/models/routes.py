@@ -1,0 +1,257 @@
+"""Models over HTTP: versions, aliases, and the file of a version."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from service.errors import InvalidRequest
+from service.models.aliases import LATEST, Alias
+from service.models.registry import ModelRegistry
+from service.models.schemas import (
+    MAX_VERSION,
+    AliasPage,
+    AliasRead,
+    AliasUpdate,
+    ModelPage,
+    ModelRead,
+    ModelVersionPage,
+    ModelVersionRead,
+)
+from service.storage.blobs import CHUNK_BYTES
+from service.web.bodies import json_body, json_request
+from service.web.etags import check_if_match, etag, not_modified
+from service.web.names import ModelName
+from service.web.pagination import PageParams, next_page_token
+from service.web.problems import responses
+
+Version = Annotated[int, Path(ge=1, le=MAX_VERSION, description="Number of the version.")]
+AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
+
+Read = TypeVar("Read", bound=BaseModel)
+
+_NAMED = ("invalid-name", "invalid-parameter", "not-found")
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """`/v1/models` and all below it but `predict`."""
+    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    _add_models(routes, registry)
+    _add_versions(routes, registry)
+    _add_aliases(routes, registry)
+    return routes
+
+
+def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
+    @routes.get(
+        "",
+        operation_id="list_models",
+        summary="List models",
+        description="Models that have not been deleted, newest first.",
+        responses=responses("invalid-parameter"),
+    )
+    def list_models(page: PageParams) -> ModelPage:
+        found = registry.page(page)
+        return ModelPage(
+            models=[ModelRead.of(model) for model in found.items],
+            next_page_token=next_page_token(found),
+        )
+
+    @routes.get(
+        "/{name}",
+        operation_id="get_model",
+        summary="Get a model",
+        description="A model's latest version and its aliases.",
+        response_model=ModelRead,
+        responses=responses(*_NAMED),
+    )
+    def get_model(request: Request, response: Response, name: ModelName) -> ModelRead | Response:
+        return _tagged(request, response, ModelRead.of(registry.get(name)))
+
+    @routes.delete(
+        "/{name}",
+        status_code=204,
+        operation_id="delete_model",
+        summary="Delete a model",
+        description="Deletes all versions. Should a model of this name be trained again, its "
+        "version numbers go on where they ended. Refused while aliases exist, unless forced.",
+        responses=responses(*_NAMED, "resource-in-use"),
+    )
+    def delete_model(
+        name: ModelName,
+        force: Annotated[bool, Query(description="Delete the aliases, too.")] = False,
+    ) -> None:
+        registry.delete(name, force)
+
+
+def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
+    @routes.get(
+        "/{name}/versions",
+        operation_id="list_model_versions",
+        summary="List a model's versions",
+        description="Versions with their metrics, certificates and lineage, newest first.",
+        responses=responses(*_NAMED),
+    )
+    def list_versions(name: ModelName, page: PageParams) -> ModelVersionPage:
+        found = registry.versions(name, page)
+        return ModelVersionPage(
+            versions=[ModelVersionRead.of(version) for version in found.items],
+            next_page_token=next_page_token(found),
+        )
+
+    @routes.get(
+        "/{name}/versions/{version}",
+        operation_id="get_model_version",
+        summary="Get a version of a model",
+        description="Metrics, certificate and lineage of one version.",
+        response_model=ModelVersionRead,
+        responses=responses(*_NAMED),
+    )
+    def get_version(
+        request: Request, response: Response, name: ModelName, version: Version
+    ) -> ModelVersionRead | Response:
+        found = registry.get_version(name, version)
+        return _tagged(request, response, ModelVersionRead.of(found))
+
+    @routes.delete(
+        "/{name}/versions/{version}",
+        status_code=204,
+        operation_id="delete_model_version",
+        summary="Delete a version of a model",
+        description="Refused while an alias points to it. Its number is not given again.",
+        responses=responses(*_NAMED, "resource-in-use"),
+    )
+    def delete_version(name: ModelName, version: Version) -> None:
+        registry.delete_version(name, version)
+
+    @routes.get(
+        "/{name}/versions/{version}/artifact",
+        operation_id="download_artifact",
+        summary="Download a version's file",
+        description="A joblib dump of a dict of plain arrays, numbers and strings. "
+        "`Repr-Digest` holds its sha-256 (RFC 9530).",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "description": "The file.",
+                "content": {
+                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+                },
+            },
+            **responses(*_NAMED, "model-corrupt"),
+        },
+    )
+    def download_artifact(request: Request, name: ModelName, version: Version) -> Response:
+        found = registry.get_version(name, version)
+        tag = etag(found.artifact_sha256)
+        sha256 = base64.b64encode(bytes.fromhex(found.artifact_sha256)).decode()
+        return not_modified(request, tag) or StreamingResponse(
+            _chunks(registry.open_artifact(found)),
+            media_type="application/octet-stream",
+            headers={
+                "Content-Length": str(found.size_bytes),
+                "Content-Disposition": f'attachment; filename="{name}-{version}.joblib"',
+                "Repr-Digest": f"sha-256=:{sha256}:",
+                "ETag": tag,
+            },
+        )
+
+
+def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
+    @routes.get(
+        "/{name}/aliases",
+        operation_id="list_aliases",
+        summary="List a model's aliases",
+        description="Aliases by name. `latest`, always the highest version, is not among them.",
+        responses=responses(*_NAMED),
+    )
+    def list_aliases(name: ModelName) -> AliasPage:
+        return AliasPage(aliases=[AliasRead.of(alias) for alias in registry.aliases(name)])
+
+    @routes.get(
+        "/{name}/aliases/{alias}",
+        operation_id="get_alias",
+        summary="Get an alias",
+        description="Its `ETag` is what moving or removing it needs.",
+        response_model=AliasRead,
+        responses=responses(*_NAMED),
+    )
+    def get_alias(
+        request: Request, response: Response, name: ModelName, alias: ModelName
+    ) -> AliasRead | Response:
+        found = registry.alias(name, alias)
+        response.headers["ETag"] = etag(found.tag)
+        return not_modified(request, etag(found.tag)) or AliasRead.of(found)
+
+    @routes.put(
+        "/{name}/aliases/{alias}",
+        operation_id="set_alias",
+        summary="Create or move an alias",
+        description="Send `If-None-Match: *` to create, `If-Match` with the alias's ETag to move "
+        "it. The next prediction by this alias is answered by the version it points to.",
+        response_model=AliasRead,
+        responses={
+            201: {"model": AliasRead, "description": "Created."},
+            **responses(
+                *(*_NAMED, "malformed-json", "invalid-header", "precondition-failed"),
+                *("precondition-required", "invalid-field", "invalid-state"),
+            ),
+        },
+        openapi_extra=json_request(AliasUpdate, {"version": 1}),
+    )
+    def set_alias(
+        request: Request, response: Response, name: ModelName, alias: ModelName, body: AliasBody
+    ) -> AliasRead:
+        _refuse_latest(alias)
+
+        def check(present: Alias | None) -> None:
+            tag = None if present is None else etag(present.tag)
+            check_if_match(request, tag, required=True)
+
+        found = registry.set_alias(name, alias, body.version, check)
+        response.status_code = 201 if found.revision == 1 else 200
+        response.headers["ETag"] = etag(found.tag)
+        return AliasRead.of(found)
+
+    @routes.delete(
+        "/{name}/aliases/{alias}",
+        status_code=204,
+        operation_id="remove_alias",
+        summary="Remove an alias",
+        description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
+        responses=responses(
+            *(*_NAMED, "invalid-header", "precondition-failed", "precondition-required")
+        ),
+    )
+    def remove_alias(request: Request, name: ModelName, alias: ModelName) -> None:
+        _refuse_latest(alias)
+        registry.remove_alias(
+            name,
+            alias,
+            lambda present: check_if_match(request, etag(present.tag), required=True),
+        )
+
+
+def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
+    tag = etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
+    response.headers["ETag"] = tag
+    return not_modified(request, tag) or read
+
+
+def _refuse_latest(alias: str) -> None:
+    if alias == LATEST:
+        detail = "`latest` is always the highest version; choose another name for an alias"
+        raise InvalidRequest("invalid-name", detail)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,156 @@
+"""What the API says of models, versions and aliases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.models.aliases import Alias
+from service.models.versions import Label, Model, ModelVersion
+from service.web.times import rfc3339
+
+MAX_VERSION = 2**31 - 1
+"""Far beyond any version, and within what every database stores."""
+
+_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class ModelRead(BaseModel):
+    """A name under which versions are kept."""
+
+    model_config = _READ
+
+    name: str
+    created_at: str
+    latest_version: int | None
+    """The highest version, which the alias `latest` names; null where none is left."""
+    aliases: dict[str, int]
+    """Aliases and the versions they point to."""
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        return cls(
+            name=model.name,
+            created_at=rfc3339(model.created_at),
+            latest_version=model.latest_version,
+            aliases=dict(model.aliases),
+        )
+
+
+class ModelPage(BaseModel):
+    """Models, newest first."""
+
+    model_config = _READ
+
+    models: list[ModelRead]
+    next_page_token: str | None
+
+
+class ModelVersionRead(BaseModel):
+    """A trained model and where it comes from."""
+
+    model_config = _READ
+
+    name: str
+    version: int
+    created_at: str
+    digest: str
+    """sha-256 of the model's content: equal models have equal digests."""
+    artifact_sha256: str
+    """sha-256 of the model's file."""
+    size_bytes: int
+    classes: list[Label]
+    """Sorted; the columns of decision values follow this order."""
+    columns: list[str] | None
+    """Feature names, null where the training data had none."""
+    n_features: int
+    n_support_vectors: int | None
+    metrics: dict[str, Any]
+    """By the part of the data: `train`, and `validation` where rows were held back."""
+    certificate: dict[str, Any]
+    """How far from the optimum the model is at most: primal and dual values and their gap."""
+    converged: bool | None
+    stop_reason: str | None
+    epochs: int | None
+    updates: int | None
+    """Parameter updates made."""
+    spec: dict[str, Any]
+    """The job's request, with every default written out."""
+    seed: int
+    job_id: str
+    dataset_id: str
+    dataset_digest: str
+    """`matrix_digest` of the training data."""
+    quarantined_at: str | None
+    """Since when the file is known to be damaged; null for a sound one."""
+
+    @classmethod
+    def of(cls, version: ModelVersion) -> Self:
+        result = version.result
+        return cls(
+            name=version.model_name,
+            version=version.version,
+            created_at=rfc3339(version.created_at),
+            digest=version.digest,
+            artifact_sha256=version.artifact_sha256,
+            size_bytes=version.size_bytes,
+            classes=version.classes,
+            columns=version.columns,
+            n_features=version.n_features,
+            n_support_vectors=version.n_support_vectors,
+            metrics=result.get("metrics", {}),
+            certificate=result.get("certificate", {}),
+            converged=result.get("converged"),
+            stop_reason=result.get("stop_reason"),
+            epochs=result.get("epochs"),
+            updates=result.get("updates"),
+            spec=version.spec,
+            seed=version.seed,
+            job_id=version.job_id,
+            dataset_id=version.dataset_id,
+            dataset_digest=version.dataset_digest,
+            quarantined_at=rfc3339(version.quarantined_at),
+        )
+
+
+class ModelVersionPage(BaseModel):
+    """Versions of a model, newest first."""
+
+    model_config = _READ
+
+    versions: list[ModelVersionRead]
+    next_page_token: str | None
+
+
+class AliasUpdate(BaseModel):
+    """Where an alias shall point to."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
+    )
+
+    version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
+    """A version of the same model."""
+
+
+class AliasRead(BaseModel):
+    """A name that points to a version of a model."""
+
+    model_config = _READ
+
+    alias: str
+    version: int
+    updated_at: str
+
+    @classmethod
+    def of(cls, alias: Alias) -> Self:
+        return cls(alias=alias.alias, version=alias.version, updated_at=rfc3339(alias.updated_at))
+
+
+class AliasPage(BaseModel):
+    """All aliases of a model, by name; `latest` always exists and is not listed."""
+
+    model_config = _READ
+
+    aliases: list[AliasRead]

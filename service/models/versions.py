@@ -1,0 +1,126 @@
+"""Models and their versions as rows: what stands in them, and how a reference finds one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.errors import NotFound
+from service.models import aliases
+from service.models.aliases import DEFAULT, LATEST
+from service.storage.database import now
+from service.storage.tables import model_versions, models
+
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A name under which versions are kept."""
+
+    name: str
+    created_at: float
+    latest_version: int | None
+    """The highest version; None where all of them were deleted."""
+    aliases: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """A trained model and where it comes from; of this only `quarantined_at` ever changes."""
+
+    model_name: str
+    version: int
+    created_at: float
+    digest: str
+    artifact_key: str
+    artifact_sha256: str
+    size_bytes: int
+    classes: list[Label]
+    columns: list[str] | None
+    n_features: int
+    n_support_vectors: int | None
+    job_id: str
+    dataset_id: str
+    dataset_digest: str
+    spec: dict[str, Any]
+    seed: int
+    result: dict[str, Any]
+    quarantined_at: float | None
+
+
+_LATEST_VERSION = (
+    sa.select(sa.func.max(model_versions.c.version))
+    .where(model_versions.c.model_name == models.c.name)
+    .correlate(models)
+    .scalar_subquery()
+)
+MODELS = sa.select(models.c.name, models.c.created_at, _LATEST_VERSION.label("latest_version"))
+
+
+def find_model(connection: sa.Connection, name: str) -> Model:
+    """Raises NotFound."""
+    statement = MODELS.where(models.c.name == name, models.c.deleted_at.is_(None))
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise NotFound("not-found", f"there is no model {name}")
+    return with_aliases(connection, [row._mapping])[0]
+
+
+def with_aliases(connection: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[Model]:
+    """Models from rows of `MODELS`."""
+    by_model: dict[str, dict[str, int]] = {row["name"]: {} for row in rows}
+    for alias in aliases.of_models(connection, list(by_model)):
+        by_model[alias.model_name][alias.alias] = alias.version
+    return [Model(**row, aliases=by_model[row["name"]]) for row in rows]
+
+
+def find_version(connection: sa.Connection, name: str, reference: int | str | None) -> ModelVersion:
+    """By number, by alias, or (None) the one that answers for the model. Raises NotFound."""
+    if isinstance(reference, str) and reference != LATEST:
+        alias = aliases.find(connection, name, reference)
+        if alias is None:
+            raise no_alias(name, reference)
+        number: int | None = alias.version
+    elif reference is None:
+        alias = aliases.find(connection, name, DEFAULT)
+        number = alias.version if alias else None
+    else:
+        number = reference if isinstance(reference, int) else None
+    statement = sa.select(model_versions).where(model_versions.c.model_name == name)
+    if number is None:
+        statement = statement.order_by(model_versions.c.version.desc()).limit(1)
+    else:
+        statement = statement.where(model_versions.c.version == number)
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise no_version(name, number)
+    return ModelVersion(**row._mapping)
+
+
+def next_version(connection: sa.Connection, name: str) -> int:
+    """Take the model's next number; a name not in use becomes a model."""
+    known = connection.execute(
+        sa.select(models.c.last_version, models.c.deleted_at).where(models.c.name == name)
+    ).one_or_none()
+    if known is None:
+        connection.execute(models.insert().values(name=name, created_at=now(), last_version=1))
+        return 1
+    version = int(known.last_version) + 1
+    values: dict[str, Any] = {"last_version": version}
+    if known.deleted_at is not None:  # a new life under the old name
+        values |= {"deleted_at": None, "created_at": now()}
+    connection.execute(models.update().where(models.c.name == name).values(values))
+    return version
+
+
+def no_version(name: str, version: int | None) -> NotFound:
+    what = f"model {name} with a version" if version is None else f"{name} version {version}"
+    return NotFound("not-found", f"there is no {what}")
+
+
+def no_alias(name: str, alias: str) -> NotFound:
+    return NotFound("not-found", f"{name} has no alias {alias}")

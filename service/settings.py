@@ -1,0 +1,71 @@
+"""Every setting of the service: environment variables with the prefix `SVM_`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Limits(BaseModel):
+    """What one request, dataset or job may ask for; shown by `/v1/info`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    upload_bytes: PositiveInt = 256 * MIB
+    """Largest upload on the wire."""
+    control_body_bytes: PositiveInt = MIB
+    """Largest JSON body of a control request, such as `POST /v1/jobs`."""
+    predict_body_bytes: PositiveInt = 32 * MIB
+    predict_rows: PositiveInt = 100_000
+    rows: PositiveInt = 5_000_000
+    columns: PositiveInt = 20_000
+    """Columns of a dense dataset."""
+    sparse_columns: PositiveInt = 10_000_000
+    """Columns of a sparse dataset."""
+    stored_values: PositiveInt = 100_000_000
+    """Numbers stored for one dataset: rows times columns where dense, non-zeros where sparse."""
+    cell_bytes: PositiveInt = 4096
+    line_bytes: PositiveInt = MIB
+    classes: PositiveInt = 100
+    queued_jobs: PositiveInt = 1000
+    job_s: PositiveFloat = 3600
+    """Longest run of a job."""
+    worker_memory_bytes: PositiveInt = 2 * GIB
+
+
+class Settings(BaseSettings):
+    """How this instance runs; the defaults are the embedded service on one machine."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SVM_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    data_dir: Path = Path("var")
+    """Where database, files and compiled loops live."""
+    workers: NonNegativeInt = 2
+    """Training processes; 0 for a replica that only serves."""
+    lease_s: PositiveFloat = 10
+    """A worker silent for this long has lost its job to another attempt."""
+    checkpoint_s: PositiveFloat = 5
+    """Shortest time between two checkpoints of a job."""
+    loaded_models_bytes: PositiveInt = 256 * MIB
+    """Memory for models kept ready to predict."""
+    log_level: str = "info"
+    limits: Limits = Field(default_factory=Limits)
+
+    @property
+    def database_url(self) -> str:
+        return f"sqlite:///{(self.data_dir / 'service.db').resolve()}"
+
+    @property
+    def blob_dir(self) -> Path:
+        return self.data_dir / "blobs"

@@ -1,0 +1,1 @@
+"""Where state lives: a database of rows, and files that rows name."""

@@ -1,0 +1,38 @@
+"""One service for one data directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class DataDirInUse(RuntimeError):
+    """Another process serves from this directory."""
+
+
+@contextmanager
+def exclusive(data_dir: Path) -> Iterator[None]:
+    """Hold `data_dir` for this process, and create it where it is missing.
+
+    SQLite serves one service: two of them would run two engines, each with all the workers that
+    the settings allow. The kernel drops the lock when its holder dies, however that happens.
+    Raises DataDirInUse.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with (data_dir / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip()
+            raise DataDirInUse(
+                f"{data_dir} is in use by the service with process id {holder}; stop it, or choose "
+                "another directory with SVM_DATA_DIR"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

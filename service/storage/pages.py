@@ -1,0 +1,61 @@
+"""Lists cut into pages by a key, newest first, so that inserts move nothing between pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+
+Item = TypeVar("Item")
+
+
+class Cursor(NamedTuple):
+    """The last item of a page: the next page begins after it."""
+
+    created_at: float
+    id: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """How many items, and after which one."""
+
+    size: int = 50
+    after: Cursor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Items newest first; `next` is None on the last page."""
+
+    items: tuple[Item, ...]
+    next: Cursor | None
+
+
+def newest_first(
+    connection: sa.Connection,
+    statement: sa.Select[Any],
+    created_at: sa.ColumnElement[float],
+    id: sa.ColumnElement[Any],
+    page: PageRequest,
+    make: Callable[[sa.Row[Any]], Item],
+) -> Page[Item]:
+    """One page of `statement` ordered by (`created_at`, `id`), both descending.
+
+    Both columns must be among the selected ones. `make` turns a row into an item.
+    """
+    if page.after is not None:
+        key = sa.tuple_(created_at, id)
+        last = sa.tuple_(sa.literal(page.after.created_at), sa.literal(page.after.id))
+        statement = statement.where(key < last)
+    statement = statement.order_by(sa.desc(created_at), sa.desc(id)).limit(page.size + 1)
+    rows = connection.execute(statement).all()
+    shown = rows[: page.size]
+    more = len(rows) > page.size
+    last_row = shown[-1]._mapping if more else None
+    return Page(
+        tuple(make(row) for row in shown),
+        Cursor(last_row[created_at], last_row[id]) if last_row is not None else None,
+    )

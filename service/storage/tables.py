@@ -1,0 +1,145 @@
+"""The whole schema on one page. Migrations build it; a test compares the two.
+
+Times are seconds since 1970 (UTC) by the database's clock. JSON columns hold what the API shows.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String),
+    Column("created_at", Float, nullable=False),
+    Column("format", String, nullable=False),  # media type of the upload
+    Column("size_bytes", BigInteger, nullable=False),  # of the stored arrays
+    Column("n_samples", BigInteger, nullable=False),
+    Column("n_features", BigInteger, nullable=False),
+    Column("sparse", Boolean, nullable=False),
+    Column("target", String),  # name of the label column, null where unlabelled or unnamed
+    Column("columns", JSON),  # feature names, null where the format has none
+    Column("classes", JSON),  # sorted labels, null where unlabelled
+    Column("class_counts", JSON),
+    Column("statistics", JSON, nullable=False),  # per column: min, max, mean, std
+    Column("warnings", JSON, nullable=False),
+    Column("labels", JSON, nullable=False),
+    Column("matrix_digest", String, nullable=False),  # values and labels, whatever the format
+    Column("upload_key", String, nullable=False, unique=True),  # "the same upload again"
+    Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("labels", JSON, nullable=False),
+    Column("dataset_id", String, nullable=False, index=True),
+    Column("dataset_digest", String, nullable=False),
+    Column("model_name", String, index=True),
+    Column("model_version", Integer),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("finished_at", Float),
+    Column("attempt", Integer, nullable=False),  # counts leases; every write of a worker carries it
+    Column("fruitless_attempts", Integer, nullable=False),  # leases lost since the last checkpoint
+    Column("lease_expires_at", Float),
+    Column("worker", String),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("keep_model", Boolean, nullable=False),
+    Column("progress", JSON, nullable=False),
+    Column("elapsed_s", Float, nullable=False),  # training time, all attempts
+    Column("checkpoint_key", String),
+    Column("checkpoint_sha256", String),
+    Column("stop_reason", String),
+    Column("converged", Boolean),
+    Column("result", JSON),  # metrics, certificate, epochs, updates
+    Column("warnings", JSON, nullable=False),
+    Column("error", JSON),
+    Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
+    Index(None, "state", "priority", "created_at", "id"),
+)
+
+job_trace = Table(
+    "job_trace",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("pair", Integer, primary_key=True),  # number of the binary problem, 0 with two classes
+    Column("updates", BigInteger, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("classes", JSON, nullable=False),  # the pair's labels: negative, positive
+    Column("elapsed_s", Float, nullable=False),
+    Column("primal", Float, nullable=False),
+    Column("dual", Float, nullable=False),
+    Column("gap", Float, nullable=False),
+    Column("train_error", Float, nullable=False),
+    Column("validation_error", Float),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("last_version", Integer, nullable=False),  # never goes back: versions are not reused
+    Column("deleted_at", Float),
+)
+
+model_versions = Table(
+    "model_versions",
+    metadata,
+    Column("model_name", ForeignKey("models.name"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("digest", String, nullable=False),  # canonical content: equal models, equal digests
+    Column("artifact_key", String, nullable=False),
+    Column("artifact_sha256", String, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("classes", JSON, nullable=False),
+    Column("columns", JSON),
+    Column("n_features", BigInteger, nullable=False),
+    Column("n_support_vectors", BigInteger),
+    Column("job_id", String, nullable=False),
+    Column("dataset_id", String, nullable=False),
+    Column("dataset_digest", String, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("result", JSON, nullable=False),  # metrics, certificate, epochs, updates
+    Column("quarantined_at", Float),  # the file did not match its digest
+)
+
+model_aliases = Table(
+    "model_aliases",
+    metadata,
+    Column("model_name", ForeignKey("models.name"), primary_key=True),
+    Column("alias", String, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("revision", Integer, nullable=False),  # grows with every move: the ETag
+    Column("updated_at", Float, nullable=False),
+)

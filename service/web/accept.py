@@ -1,0 +1,38 @@
+"""Which of the offered formats a caller accepts (RFC 9110, section 12.5.1)."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from service.errors import NotAcceptable
+
+
+def choose(request: Request, offered: tuple[str, ...]) -> str:
+    """The offered media type that Accept ranks highest; of equals, the one offered first.
+
+    Raises NotAcceptable.
+    """
+    ranges = [_parse(part) for part in request.headers.get("accept", "*/*").split(",")]
+    best = max(offered, key=lambda media_type: _quality(media_type, ranges))
+    if _quality(best, ranges) <= 0:
+        raise NotAcceptable("not-acceptable", f"offered here: {', '.join(offered)}")
+    return best
+
+
+def _parse(part: str) -> tuple[str, float]:
+    media_range, *parameters = (piece.strip() for piece in part.lower().split(";"))
+    quality = next((p.partition("=")[2] for p in parameters if p.startswith("q=")), "1")
+    try:
+        return media_range, float(quality)
+    except ValueError:
+        return media_range, 0.0
+
+
+def _quality(media_type: str, ranges: list[tuple[str, float]]) -> float:
+    """That of the most specific range that fits."""
+    family = media_type.partition("/")[0]
+    for fitting in (media_type, f"{family}/*", "*/*"):
+        for media_range, quality in ranges:
+            if media_range == fitting:
+                return quality
+    return 0.0

@@ -1,0 +1,142 @@
+"""The OpenAPI document, the page that shows it, and what each problem means.
+
+Swagger UI's files come with `fastapi-offline`: nothing is loaded from another host.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from typing import Annotated, Any
+
+import fastapi_offline
+from fastapi import APIRouter, FastAPI, Path
+from fastapi.openapi.docs import get_swagger_ui_html
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
+
+from service.errors import NotFound
+from service.web.problems import PROBLEMS, ProblemRead, responses
+
+ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
+COMPONENTS = "#/components/schemas/"
+
+
+class DocumentedAPI(FastAPI):
+    """FastAPI whose document also shows the bodies and problems that we read and write."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            document = super().openapi()
+            components = document.setdefault("components", {}).setdefault("schemas", {})
+            _move_to_components(ProblemRead.model_json_schema(), components)
+            for path in document["paths"].values():
+                for operation in path.values():
+                    for body in operation.get("requestBody", {}).get("content", {}).values():
+                        if "title" in body.get("schema", {}):
+                            body["schema"] = _move_to_components(body["schema"], components)
+            self.openapi_schema = document
+        return self.openapi_schema
+
+
+def mount(app: FastAPI) -> None:
+    """Offer `/docs`, its assets, and `/problems`."""
+    app.mount("/docs/assets", StaticFiles(directory=ASSETS))
+    page = get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title=f"{app.title}: documentation",
+        swagger_js_url="/docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="/docs/assets/swagger-ui.css",
+        swagger_favicon_url="/docs/assets/favicon.png",
+        swagger_ui_parameters={
+            "tryItOutEnabled": True,
+            "displayRequestDuration": True,
+            "defaultModelsExpandDepth": 0,
+            "persistAuthorization": True,
+            "validatorUrl": None,  # no badge from another host
+        },
+    )
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return page
+
+    app.include_router(_problems())
+
+
+class ProblemKindRead(BaseModel):
+    """What a problem's code means, wherever it appears."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    code: str
+    status: int
+    title: str
+    description: str
+    """What leads to it, and what to do."""
+
+
+class ProblemKindPage(BaseModel):
+    problems: list[ProblemKindRead]
+
+
+def _problems() -> APIRouter:
+    routes = APIRouter(prefix="/problems", tags=["operations"])
+
+    @routes.get("", operation_id="list_problems", summary="All kinds of problems")
+    async def all_problems() -> ProblemKindPage:
+        """Every `code` that a reply of type `application/problem+json` can carry."""
+        return ProblemKindPage(problems=[_kind(code) for code in sorted(PROBLEMS)])
+
+    @routes.get(
+        "/{code}",
+        operation_id="get_problem",
+        summary="One kind of problem",
+        responses=responses("not-found"),
+    )
+    async def one_problem(
+        code: Annotated[str, Path(description="The problem's `code`.")],
+    ) -> ProblemKindRead:
+        """The page that a problem's `type` points to."""
+        if code not in PROBLEMS:
+            raise NotFound("not-found", f"there is no problem '{code}'")
+        return _kind(code)
+
+    return routes
+
+
+def _kind(code: str) -> ProblemKindRead:
+    problem = PROBLEMS[code]
+    return ProblemKindRead(
+        code=code, status=problem.status, title=problem.title, description=problem.description
+    )
+
+
+def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:
+    """Put a schema and its `$defs` under `components`; gives the reference to it.
+
+    Where a name is taken by another schema (one model as request and as reply, say), `-Input`
+    tells them apart, as FastAPI does it.
+    """
+    title = schema["title"]
+    parts = {**schema.get("$defs", {}), title: {k: v for k, v in schema.items() if k != "$defs"}}
+    names = {name: name for name in parts}
+    while True:
+        moved = {names[name]: _with_references(part, names) for name, part in parts.items()}
+        clashes = [name for name in moved if components.get(name, moved[name]) != moved[name]]
+        if not clashes:
+            components.update(moved)
+            return {"$ref": COMPONENTS + names[title]}
+        names.update({name: f"{name}-Input" for name in clashes})
+
+
+def _with_references(part: Any, names: dict[str, str]) -> Any:
+    """`part` with every reference to `$defs` pointing to the components under their `names`."""
+    text = re.sub(
+        r'"#/\$defs/([^"]+)"',
+        lambda reference: f'"{COMPONENTS}{names[reference[1]]}"',
+        json.dumps(part),
+    )
+    return json.loads(text)

@@ -1,0 +1,74 @@
+"""Conditional requests (RFC 9110, section 13): ETag, If-Match, If-None-Match."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.errors import InvalidRequest, PreconditionFailed, PreconditionRequired
+
+_TAG = re.compile(r'(?:W/)?"[^"\s]*"')
+_TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
+
+
+def etag(version: str) -> str:
+    """A strong entity tag: `version` in quotes. It must differ whenever the reply differs."""
+    return f'"{version}"'
+
+
+def check_if_match(request: Request, current: str | None, required: bool = False) -> None:
+    """Hold a changing request against the resource's present tag, None where there is none yet.
+
+    Raises PreconditionFailed where If-Match or If-None-Match does not hold, and
+    PreconditionRequired where neither was sent although `required`.
+    """
+    expected = _tags(request, "if-match")
+    unexpected = _tags(request, "if-none-match")
+    if required and expected is None and unexpected is None:
+        raise PreconditionRequired(
+            "precondition-required",
+            "send If-Match with the ETag you have seen, or If-None-Match: * to create",
+        )
+    if expected is not None and not (current in expected or (current and "*" in expected)):
+        raise PreconditionFailed(
+            "precondition-failed",
+            "the resource is no longer the one that If-Match names; get it again"
+            if current
+            else "If-Match names a resource that does not exist; create it with If-None-Match: *",
+            extra={"etag": current},
+        )
+    if unexpected is not None and current and _weakly_in(current, unexpected):
+        raise PreconditionFailed(
+            "precondition-failed",
+            "the resource exists already; change it with If-Match and its ETag",
+            extra={"etag": current},
+        )
+
+
+def not_modified(request: Request, current: str) -> Response | None:
+    """The reply 304 where If-None-Match names the present tag, else None."""
+    seen = _tags(request, "if-none-match")
+    if seen is None or not _weakly_in(current, seen):
+        return None
+    return Response(status_code=304, headers={"ETag": current})
+
+
+def _weakly_in(current: str, tags: list[str]) -> bool:
+    return "*" in tags or current in (tag.removeprefix("W/") for tag in tags)
+
+
+def _tags(request: Request, header: str) -> list[str] | None:
+    """The tags of a header, `["*"]` for any, None where it was not sent."""
+    lines = request.headers.getlist(header)
+    if not lines:
+        return None
+    value = ", ".join(lines).strip()
+    if value == "*":
+        return ["*"]
+    if _TAGS.fullmatch(value) is None:
+        raise InvalidRequest(
+            "invalid-header", f'{header} must be * or a list of quoted tags, such as "3"'
+        )
+    return _TAG.findall(value)

@@ -1,0 +1,139 @@
+"""Is the process alive, should it get requests, what is it: `/livez`, `/readyz`, `/metrics`,
+`/v1/info`, and the page at `/`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import HTMLResponse, Response
+
+from service import __version__
+from service.errors import Unavailable
+from service.settings import Limits
+from service.storage.database import Database
+from service.web.problems import responses
+
+RETRY_AFTER_S = 1
+
+
+class Health:
+    """Whether this process is on its way out; open requests look here and end early."""
+
+    draining = False
+
+
+class HealthRead(BaseModel):
+    status: Literal["ok"] = "ok"
+
+
+class InfoRead(BaseModel):
+    """What runs here, and how much it takes."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    name: str
+    version: str
+    python: str
+    libraries: dict[str, str]
+    """Versions of the libraries that decide the bits of a model."""
+    limits: Limits
+
+
+class MetricsResponse(Response):
+    media_type = CONTENT_TYPE_LATEST
+
+
+def router(
+    health: Health, database: Database, registry: CollectorRegistry, limits: Limits
+) -> APIRouter:
+    """Routes for operators; `health` and `database` decide about readiness."""
+    routes = APIRouter(tags=["operations"])
+
+    @routes.get("/livez", operation_id="get_livez", summary="Is the process alive?")
+    async def livez() -> HealthRead:
+        """Answers as long as the process can answer anything; restart it when it does not."""
+        return HealthRead()
+
+    @routes.get(
+        "/readyz",
+        operation_id="get_readyz",
+        summary="Should it get requests?",
+        responses=responses("not-ready", "shutting-down"),
+    )
+    def readyz() -> HealthRead:
+        """200 when the service can answer: the database is there and no shutdown has begun."""
+        if health.draining:
+            raise Unavailable(
+                "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
+            )
+        try:
+            with database.read() as connection:
+                connection.execute(sa.select(1))
+        except sa.exc.SQLAlchemyError:
+            raise Unavailable(
+                "not-ready", "the database does not answer", retry_after_s=RETRY_AFTER_S
+            ) from None
+        return HealthRead()
+
+    @routes.get(
+        "/metrics",
+        operation_id="get_metrics",
+        summary="Metrics in the format of Prometheus",
+        response_class=MetricsResponse,
+    )
+    def metrics() -> Response:
+        """Counts and durations of requests, jobs by state, memory and processor time."""
+        return MetricsResponse(generate_latest(registry))
+
+    @routes.get("/v1/info", operation_id="get_info", summary="Version and limits")
+    async def info() -> InfoRead:
+        """What this service is and the limits that it holds requests to."""
+        return InfoRead(
+            name="svm-service",
+            version=__version__,
+            python=platform.python_version(),
+            libraries={name: version(name) for name in ("numpy", "scipy", "numba")},
+            limits=limits,
+        )
+
+    @routes.get("/", include_in_schema=False)
+    async def home() -> HTMLResponse:
+        return HTMLResponse(_HOME)
+
+    return routes
+
+
+_HOME = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>svm-service</title>
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem;
+       color-scheme: light dark; }}
+dt {{ font-weight: 600; margin-top: .75rem; }} dd {{ margin: 0; }}
+</style>
+</head>
+<body>
+<h1>svm-service {__version__}</h1>
+<p>Upload data, train support vector machines in the background, keep the models, get predictions.
+Every model carries a certificate: how far it is from the optimum.</p>
+<dl>
+<dt><a href="/docs">Documentation</a></dt><dd>Every call, to be tried from the browser.</dd>
+<dt><a href="/v1/solvers">Solvers</a></dt><dd>What each minimizes, and its parameters.</dd>
+<dt><a href="/v1/datasets">Datasets</a> · <a href="/v1/jobs">Jobs</a> ·
+<a href="/v1/models">Models</a></dt><dd>What this service holds.</dd>
+<dt><a href="/v1/info">Version and limits</a> · <a href="/metrics">Metrics</a> ·
+<a href="/openapi.json">OpenAPI document</a> · <a href="/problems">Problems</a></dt>
+<dd>For operators and clients.</dd>
+</dl>
+</body>
+</html>
+"""

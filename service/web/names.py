@@ -1,0 +1,37 @@
+"""What may stand in a path: names chosen by callers, and identifiers made by us."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+INVALID_NAME = "invalid-name"
+"""Type of the validation error that `web.problems` turns into a problem of its own."""
+
+
+def _check(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise PydanticCustomError(
+            INVALID_NAME,
+            "a name is 1 to 63 lower-case letters, digits and hyphens; "
+            "it begins with a letter and does not end with a hyphen",
+        )
+    return name
+
+
+ModelName = Annotated[
+    str,
+    AfterValidator(_check),
+    Field(
+        description="Name of a model.",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": 63},
+    ),
+]
+"""A model's or an alias's name; anything else is the problem `invalid-name`."""
+
+DatasetId = Annotated[str, Field(pattern="^ds_[0-9a-f]{32}$", description="The dataset's id.")]
+JobId = Annotated[str, Field(pattern="^job_[0-9a-f]{32}$", description="The job's id.")]

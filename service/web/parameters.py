@@ -1,0 +1,31 @@
+"""Query parameters that a route does not declare are errors, and so are those given twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fastapi.dependencies.models import Dependant
+from starlette.requests import Request
+
+from service.errors import InvalidRequest
+
+
+async def known_query_parameters(request: Request) -> None:
+    """A dependency of every route. Raises InvalidRequest `invalid-parameter`."""
+    if not request.query_params:
+        return
+    known = _query_names(request.scope["route"].dependant)
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    for name, count in counts.items():
+        if name not in known:
+            offered = ", ".join(sorted(known)) or "none"
+            raise InvalidRequest(
+                "invalid-parameter", f"unknown query parameter '{name}'; known here: {offered}"
+            )
+        if count > 1:
+            raise InvalidRequest("invalid-parameter", f"query parameter '{name}' is given twice")
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    names = {field.alias for field in dependant.query_params}
+    return names.union(*(_query_names(below) for below in dependant.dependencies))

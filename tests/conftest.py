@@ -1,0 +1,45 @@
+"""The real application on real files, as every room's tests use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Settings
+
+
+@pytest.fixture(autouse=True, scope="session")
+def plain_logs() -> None:
+    """Log through the standard library, where pytest catches it and shows it with a failure."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A data directory of its own, and no engine: jobs stay queued."""
+    return Settings(data_dir=tmp_path / "var", workers=0)
+
+
+@pytest.fixture
+def app(settings: Settings) -> FastAPI:
+    return create_app(settings)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    """Speaks to the running application in this process."""
+    with TestClient(app) as client:
+        yield client

@@ -1,0 +1,91 @@
+"""Who may import what: the layers of `pyproject.toml`, and three rules that it cannot say."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "svm").rglob("*.py")) + sorted((ROOT / "service").rglob("*.py"))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Every module a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _importers(*packages: str) -> set[str]:
+    """The files, relative to the root, that import one of these packages."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        if any(name.partition(".")[0] in packages for name in _imports(path))
+    }
+
+
+def test_layers_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rooms import downwards only, and `svm` nothing of the service or its libraries."""
+    code = lint_imports(config_filename=str(ROOT / "pyproject.toml"), cache_dir=None)
+    assert code == 0, capsys.readouterr().out
+
+
+def test_only_routes_and_web_speak_http() -> None:
+    """Stores, registries and workers know neither requests nor replies."""
+    speakers = _importers("fastapi", "starlette", "uvicorn")
+    allowed = {"service/app.py", "service/cli.py", "service/jobs/catalog.py"}
+    others = {
+        path
+        for path in speakers - allowed
+        if not path.startswith("service/web/") and not path.endswith("/routes.py")
+    }
+    assert others == set()
+
+
+def test_only_artifacts_unpickle() -> None:
+    """One module reads pickles, through its allow-list."""
+    assert _importers("pickle", "joblib", "cloudpickle", "dill", "shelve", "marshal") == {
+        "service/models/artifacts.py"
+    }
+
+
+def test_nothing_allows_pickles_in_arrays() -> None:
+    """`allow_pickle=True` stands nowhere."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant), path
+                assert node.value.value is False, path
+
+
+def test_api_process_stays_small() -> None:
+    """Building the application imports none of the large libraries that other processes use."""
+    heavy = [
+        "dask",
+        "distributed",
+        "duckdb",
+        "matplotlib",
+        "numba",
+        "pandas",
+        "scipy.stats",
+        "sklearn",
+    ]
+    program = f"import service.cli, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,127 @@
+"""The OpenAPI document is valid, complete, and its examples run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from service.web.problems import PROBLEMS
+
+BODY_METHODS = {"post", "put", "patch"}
+
+
+@pytest.fixture
+def document(app: FastAPI) -> dict[str, Any]:
+    return app.openapi()
+
+
+@pytest.fixture
+def operations(document: dict[str, Any]) -> dict[str, Any]:
+    """Every operation, by its method and path."""
+    return {
+        f"{method} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_document_is_valid(document: dict[str, Any]) -> None:
+    """It conforms to OpenAPI 3.1."""
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
+    """The calls a user's way needs are documented."""
+    assert {
+        "post /v1/datasets",
+        "get /v1/datasets",
+        "get /v1/datasets/{id}",
+        "delete /v1/datasets/{id}",
+        "get /v1/solvers",
+        "get /v1/solvers/{name}",
+        "post /v1/jobs",
+        "get /v1/jobs",
+        "get /v1/jobs/{id}",
+        "delete /v1/jobs/{id}",
+        "post /v1/jobs/{id}/cancel",
+        "get /v1/jobs/{id}/trace",
+        "get /v1/models",
+        "get /v1/models/{name}",
+        "get /v1/models/{name}/versions",
+        "get /v1/models/{name}/versions/{version}",
+        "get /v1/models/{name}/versions/{version}/artifact",
+        "get /v1/models/{name}/aliases",
+        "put /v1/models/{name}/aliases/{alias}",
+        "delete /v1/models/{name}/aliases/{alias}",
+        "post /v1/models/{name}/predict",
+        "post /v1/models/{name}/versions/{version}/predict",
+        "post /v1/models/{name}/aliases/{alias}/predict",
+        "get /livez",
+        "get /readyz",
+        "get /metrics",
+        "get /v1/info",
+    } <= set(operations)
+
+
+def test_every_operation_is_described(operations: dict[str, Any]) -> None:
+    """Summary, description, an id of its own, and a tag."""
+    for name, operation in operations.items():
+        for member in ("summary", "description", "operationId", "tags"):
+            assert operation.get(member), f"{name}: {member}"
+    ids = [operation["operationId"] for operation in operations.values()]
+    assert len(ids) == len(set(ids))
+    assert all("__" not in id and id.islower() for id in ids)
+
+
+def test_every_parameter_is_described(operations: dict[str, Any]) -> None:
+    """No parameter leaves a caller guessing."""
+    silent = [
+        f"{name}: {parameter['name']}"
+        for name, operation in operations.items()
+        for parameter in operation.get("parameters", ())
+        if not (parameter.get("description") or parameter["schema"].get("description"))
+    ]
+    assert silent == []
+
+
+def test_every_body_has_an_example(operations: dict[str, Any]) -> None:
+    """What a body looks like can be seen for each format it may have."""
+    for name, operation in operations.items():
+        for media_type, body in operation.get("requestBody", {}).get("content", {}).items():
+            assert "schema" in body, f"{name}: {media_type}"
+            example = "example" in body or "examples" in body or "example" in body["schema"]
+            parts = body["schema"].get("properties", {}).values()
+            in_parts = any("example" in part or "examples" in part for part in parts)
+            assert example or in_parts, f"{name}: {media_type}"
+
+
+def test_every_body_is_documented(operations: dict[str, Any]) -> None:
+    """Only calls that take no body are without one."""
+    bodiless = {
+        name
+        for name, operation in operations.items()
+        if name.split()[0] in BODY_METHODS and "requestBody" not in operation
+    }
+    assert bodiless == set()
+
+
+def test_problems_of_an_operation_are_documented(operations: dict[str, Any]) -> None:
+    """Error replies are problems with known codes; every call has a reply that is none."""
+    for name, operation in operations.items():
+        replies = operation["responses"]
+        assert any(status.startswith("2") for status in replies), name
+        for status, reply in replies.items():
+            if not status.startswith(("4", "5")):
+                continue
+            assert list(reply["content"]) == ["application/problem+json"], f"{name}: {status}"
+            codes = reply["description"].split("`")[1::2]
+            assert codes, f"{name}: {status}"
+            assert {PROBLEMS[code].status for code in codes} == {int(status)}, f"{name}: {status}"
+
+
+def test_no_operation_documents_what_cannot_happen(document: dict[str, Any]) -> None:
+    """FastAPI's own validation error is nowhere: ours is another."""
+    assert "HTTPValidationError" not in document["components"]["schemas"]

@@ -1,0 +1,56 @@
+"""Codes raised in the code, codes in the table, and codes in the document agree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from service import errors
+from service.errors import ServiceError
+from service.web.problems import PROBLEMS, STATUS
+
+SERVICE = Path(__file__).parents[2] / "service"
+FAMILIES = {family.__name__: family for family in ServiceError.__subclasses__()}
+
+
+def _raised() -> Iterator[tuple[str, str, str]]:
+    """(place, family, code) for every error that is built with a literal code."""
+    for path in sorted(SERVICE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            code = node.args[0]
+            if name in FAMILIES and isinstance(code, ast.Constant) and isinstance(code.value, str):
+                yield f"{path.relative_to(SERVICE)}:{node.lineno}", name, code.value
+
+
+def test_every_raised_code_is_in_the_table() -> None:
+    """A code that the table does not know would have no title and no page."""
+    unknown = [(place, code) for place, _, code in _raised() if code not in PROBLEMS]
+    assert unknown == []
+
+
+def test_every_code_is_raised_by_its_family() -> None:
+    """The status in the table is the one that the error's family gets."""
+    wrong = [
+        (place, code)
+        for place, family, code in _raised()
+        if STATUS[FAMILIES[family]] != PROBLEMS[code].status
+    ]
+    assert wrong == []
+
+
+def test_every_code_in_the_table_is_used() -> None:
+    """The table promises nothing that cannot happen."""
+    text = "".join(path.read_text() for path in SERVICE.rglob("*.py") if path.name != "problems.py")
+    own = {"internal-error", "malformed-request", "method-not-allowed", "not-found"}
+    unused = [code for code in PROBLEMS if f'"{code}"' not in text and code not in own]
+    assert unused == []
+
+
+def test_error_tree_is_drawn_in_its_docstring() -> None:
+    """The docstring of `service.errors` names every family."""
+    assert errors.__doc__ is not None
+    assert [family for family in FAMILIES if family not in errors.__doc__] == []

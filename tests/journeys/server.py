@@ -1,0 +1,141 @@
+"""The real service: a process of its own, spoken to over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+COMMAND = str(Path(sys.executable).parent / "svm-service")
+
+
+class Server:
+    """A running service and a client for it."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+        self.http = httpx.Client(base_url=url, timeout=120)
+
+    def upload(
+        self,
+        data: bytes | Path,
+        media_type: str = "text/csv",
+        labels: bytes | Path | None = None,
+        **query: Any,
+    ) -> dict[str, Any]:
+        """The dataset that the upload made."""
+        content = data.read_bytes() if isinstance(data, Path) else data
+        if labels is None:
+            reply = self.http.post(
+                "/v1/datasets", params=query, content=content, headers={"Content-Type": media_type}
+            )
+        else:
+            part = labels.read_bytes() if isinstance(labels, Path) else labels
+            files = {
+                "file": ("data", content, media_type),
+                "labels": ("labels", part, media_type),
+            }
+            reply = self.http.post("/v1/datasets", data=query, files=files)
+        return ok(reply, 201, 200)
+
+    def train(self, dataset_id: str, model_name: str, **spec: Any) -> dict[str, Any]:
+        """The job, queued."""
+        body = {"dataset_id": dataset_id, "model_name": model_name, **spec}
+        return ok(self.http.post("/v1/jobs", json=body), 202)
+
+    def finished(self, job: dict[str, Any], timeout_s: float = 110) -> dict[str, Any]:
+        """The job once it has ended."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            job = ok(self.http.get(f"/v1/jobs/{job['id']}", params={"wait_s": 10}), 200)
+            if job["state"] in ("succeeded", "failed", "canceled"):
+                return job
+        raise AssertionError(f"the job did not end: {job}")
+
+    def trained(self, dataset_id: str, model_name: str, **spec: Any) -> dict[str, Any]:
+        """The job, succeeded."""
+        job = self.finished(self.train(dataset_id, model_name, **spec))
+        assert job["state"] == "succeeded", job
+        return job
+
+    def version(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The model version that a job made."""
+        model = job["model"]
+        return ok(self.http.get(f"/v1/models/{model['name']}/versions/{model['version']}"), 200)
+
+    def processes(self) -> list[psutil.Process]:
+        """The service's process and all below it."""
+        parent = psutil.Process(self.process.pid)
+        return [parent, *parent.children(recursive=True)]
+
+    def stop(self) -> int:
+        """Send SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+
+def ok(reply: httpx.Response, *expected: int) -> dict[str, Any]:
+    """The JSON of a reply with an expected status."""
+    assert reply.status_code in expected, f"{reply.status_code}: {reply.text[:2000]}"
+    body: dict[str, Any] = reply.json()
+    return body
+
+
+@contextmanager
+def running(data_dir: Path, **environment: str) -> Iterator[Server]:
+    """The service on a free port with its data in `data_dir`, until the end of the block."""
+    process = subprocess.Popen(
+        [COMMAND, "serve", "--port", "0"],
+        env={**os.environ, "SVM_DATA_DIR": str(data_dir), **environment},
+        stdout=subprocess.PIPE,
+        stderr=(data_dir.parent / f"{data_dir.name}.log").open("ab"),
+        text=True,
+    )
+    children: list[psutil.Process] = []
+    try:
+        server = Server(process, _address(process))
+        _wait_ready(server)
+        yield server
+        children = server.processes()[1:] if process.poll() is None else []
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, f"processes outlived the service: {alive}"
+
+
+def _address(process: subprocess.Popen[str], timeout_s: float = 30) -> str:
+    assert process.stdout is not None
+    readable, _, _ = select.select([process.stdout], [], [], timeout_s)
+    line = process.stdout.readline() if readable else ""
+    found = re.search(r"http://\S+:\d+", line)
+    assert found, f"the service did not say where it is: {line!r}"
+    return found.group()
+
+
+def _wait_ready(server: Server, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if server.http.get("/readyz").status_code == 200:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the service did not become ready")

@@ -1,0 +1,127 @@
+"""Upload → train → watch → keep → predict, as a caller does it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import httpx
+import joblib
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from tests.journeys.server import Server, ok, running
+
+
+def iris_csv() -> bytes:
+    iris = load_iris()
+    lines = ["sepal_length,sepal_width,petal_length,petal_width,species"]
+    for row, label in zip(iris.data, iris.target, strict=True):
+        lines.append(",".join([*(repr(float(x)) for x in row), str(iris.target_names[label])]))
+    return "\n".join(lines).encode() + b"\n"
+
+
+ROW = [5.1, 3.5, 1.4, 0.2]
+NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+
+
+def test_from_a_file_to_predictions(server: Server) -> None:
+    """A caller uploads iris, trains, finds the certificate and metrics, and gets predictions by
+    model, by version and by alias; the artifact is the file whose digest the version names."""
+    dataset = server.upload(iris_csv(), name="iris")
+    assert (dataset["n_samples"], dataset["n_features"]) == (150, 4)
+    job = server.trained(
+        dataset["id"],
+        "iris",
+        solver={"name": "newton", "C": 1.0},
+        scaling="standardize",
+        validation={"fraction": 0.2, "stratify": True},
+        set_alias="candidate",
+        seed=1,
+    )
+    assert job["stop_reason"] == "gap-reached"
+    assert job["converged"] is True
+    assert 0 <= job["certificate"]["relative_gap"] <= 1e-3
+    assert job["metrics"]["validation"]["accuracy"] >= 0.8
+    trace = ok(server.http.get(f"/v1/jobs/{job['id']}/trace"), 200)
+    assert {"epoch", "primal", "dual", "gap", "validation_error"} <= set(trace["columns"])
+    assert trace["rows"]
+
+    version = server.version(job)
+    assert version["certificate"] == job["certificate"]
+    number = job["model"]["version"]
+    artifact = server.http.get(f"/v1/models/iris/versions/{number}/artifact")
+    assert hashlib.sha256(artifact.content).hexdigest() == version["artifact_sha256"]
+    assert joblib.load(io.BytesIO(artifact.content))["coefficients"].shape == (3, 4)
+
+    for path in ("", f"/versions/{number}", "/aliases/candidate"):
+        for instances in ([ROW], [dict(zip(NAMES, ROW, strict=True))]):
+            body = {"instances": instances, "outputs": ["label", "decision"]}
+            reply = ok(server.http.post(f"/v1/models/iris{path}/predict", json=body), 200)
+            assert reply["label"] == ["setosa"]
+            assert reply["classes"] == ["setosa", "versicolor", "virginica"]
+            assert int(np.argmax(reply["decision"][0])) == 0
+            assert reply["model"]["version"] == number
+            assert reply["model"]["digest"] == version["digest"]
+
+
+def test_same_seed_same_model(server: Server) -> None:
+    """The same spec on the same data gives the same digest; the versions count on."""
+    dataset = server.upload(iris_csv(), name="iris")
+    spec: dict[str, Any] = {"solver": {"name": "pegasos", "lambda": 0.01}, "seed": 7}
+    versions = [server.version(server.trained(dataset["id"], "twins", **spec)) for _ in range(2)]
+    assert versions[0]["digest"] == versions[1]["digest"]
+    assert versions[1]["version"] == versions[0]["version"] + 1
+
+
+@pytest.mark.parametrize(
+    "name", ["pegasos", "gradient-descent", "dual-coordinate-descent", "newton"]
+)
+def test_every_solver_trains_by_its_name_alone(server: Server, name: str) -> None:
+    """A dataset, a model name and a solver's name are all that a job needs."""
+    assert name in {s["name"] for s in ok(server.http.get("/v1/solvers"), 200)["solvers"]}
+    dataset = server.upload(iris_csv(), name="iris")
+    job = server.trained(dataset["id"], f"by-name-{name}", solver={"name": name})
+    assert job["certificate"]["dual"] <= job["certificate"]["primal"]
+
+
+def test_bad_input_is_named_and_leaves_nothing(server: Server) -> None:
+    """A word among numbers gets row, column and value; no dataset appears."""
+    before = ok(server.http.get("/v1/datasets"), 200)["datasets"]
+    bad = iris_csv().decode().splitlines()
+    bad[70] = bad[70].replace(bad[70].split(",")[1], "oops", 1)
+    reply = server.http.post(
+        "/v1/datasets", content="\n".join(bad), headers={"Content-Type": "text/csv"}
+    )
+    assert reply.status_code == 422
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    problem = reply.json()
+    assert problem["code"] == "not-a-number"
+    fault = problem["errors"][0]
+    assert (fault["row"], fault["column"], fault["value"]) == (70, "sepal_width", "oops")
+    assert ok(server.http.get("/v1/datasets"), 200)["datasets"] == before
+
+
+def test_a_restart_keeps_everything(tmp_path: Path) -> None:
+    """After SIGTERM and a new start, datasets, jobs and models are there and models predict."""
+    with running(tmp_path / "var") as server:
+        dataset = server.upload(iris_csv())
+        job = server.trained(dataset["id"], "kept", solver={"name": "newton"})
+        body = {"instances": [ROW], "outputs": ["label", "decision"]}
+        before = ok(server.http.post("/v1/models/kept/predict", json=body), 200)
+        assert server.stop() == 0
+    with running(tmp_path / "var", SVM_WORKERS="0") as server:
+        assert ok(server.http.post("/v1/models/kept/predict", json=body), 200) == before
+        assert ok(server.http.get(f"/v1/jobs/{job['id']}"), 200) == job
+        assert ok(server.http.get(f"/v1/datasets/{dataset['id']}"), 200) == dataset
+
+
+def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:
+    """`/docs` and its scripts come from this server alone."""
+    page = server.http.get("/docs")
+    assert page.status_code == 200
+    for address in httpx.URL(server.url).host, "cdn", "fonts.googleapis":
+        assert f"//{address}" not in page.text.replace(server.url, "")

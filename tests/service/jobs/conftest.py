@@ -1,0 +1,42 @@
+"""The jobs table in a real SQLite database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.jobs.leases import Leases
+from service.jobs.store import JobStore
+from service.storage.blobs import Blobs
+from service.storage.database import Database
+from tests.service.jobs.rows import add_dataset
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
+    database.migrate()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def jobs(database: Database, blobs: Blobs) -> JobStore:
+    return JobStore(database, blobs, queue_limit=1000)
+
+
+@pytest.fixture
+def leases(database: Database, blobs: Blobs) -> Leases:
+    return Leases(database, blobs)
+
+
+@pytest.fixture
+def dataset_id(database: Database) -> str:
+    return add_dataset(database)

@@ -1,0 +1,104 @@
+"""Real small models, kept as a worker keeps them: by a registry of its own on the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from service.settings import Settings
+from service.storage.blobs import Blobs
+from service.storage.database import Database
+from svm.multiclass import pairs_of
+from svm.pipeline import FittedPipeline
+from svm.scaling import Scaling
+
+RESULT: dict[str, Any] = {
+    "metrics": {"train": {"accuracy": 1.0}},
+    "certificate": {"primal": 0.5, "dual": 0.4, "gap": 0.1, "relative_gap": 0.2},
+    "converged": True,
+    "stop_reason": "gap-reached",
+    "epochs": 7,
+    "updates": 70,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The dataset that a version names."""
+
+    id: str = "ds_00000000000000000000000000000001"
+    matrix_digest: str = "d1" * 32
+
+
+def fitted_pipeline(
+    classes: Sequence[str | int | float | bool] = ("no", "yes"),
+    n_features: int = 3,
+    seed: int = 0,
+    scaled: bool = False,
+) -> FittedPipeline:
+    """A linear model with random weights."""
+    random = np.random.default_rng(seed)
+    n_pairs = len(pairs_of(len(classes)))
+    scaling = Scaling()
+    if scaled:
+        scaling = Scaling(
+            "standardize", random.normal(size=n_features), random.uniform(0.5, 2, n_features)
+        )
+    return FittedPipeline(
+        classes=np.asarray(classes),
+        scaling=scaling,
+        coefficients=random.normal(size=(n_pairs, n_features)),
+        intercepts=random.normal(size=n_pairs),
+    )
+
+
+class Shelf:
+    """Puts versions where the running service finds them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.database = Database(settings.database_url)
+        self.blobs = Blobs(settings.blob_dir)
+        self.registry = ModelRegistry(self.database, self.blobs)
+
+    def add(
+        self,
+        name: str = "iris",
+        fitted: FittedPipeline | None = None,
+        columns: list[str] | None = None,
+        set_alias: str | None = None,
+    ) -> ModelVersion:
+        """Keep a model as the next version of `name`."""
+        prepared = self.registry.prepare(fitted or fitted_pipeline(), columns)
+        with self.database.write() as connection:
+            version = self.registry.register(
+                connection,
+                prepared,
+                model_name=name,
+                job_id="job_00000000000000000000000000000001",
+                dataset=Source(),
+                spec={"solver": {"name": "pegasos"}},
+                seed=42,
+                result=RESULT,
+                n_support_vectors=5,
+                set_alias=set_alias,
+            )
+        return self.registry.get_version(name, version)
+
+    def file(self, version: ModelVersion) -> Path:
+        return self.blobs.path(version.artifact_key)
+
+
+@pytest.fixture
+def shelf(settings: Settings, client: TestClient) -> Iterator[Shelf]:
+    """Beside the running service, which has made the tables."""
+    shelf = Shelf(settings)
+    yield shelf
+    shelf.database.close()

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
+from service.models.aliases import Alias
+from service.storage.pages import PageRequest
+from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
+
+
+def anything(_: Alias | None) -> None:
+    """A precondition that always holds."""
+
+
+def test_versions_are_numbered_from_one(shelf: Shelf) -> None:
+    """Each model counts its own versions."""
+    assert [shelf.add("iris").version for _ in range(3)] == [1, 2, 3]
+    assert shelf.add("digits").version == 1
+
+
+def test_version_tells_where_it_comes_from(shelf: Shelf) -> None:
+    """Lineage, result and the two digests stand in the row."""
+    fitted = fitted_pipeline(("a", "b"))
+    version = shelf.add("iris", fitted, columns=["x", "y", "z"])
+    assert (version.job_id, version.dataset_id) == ("job_" + "1".zfill(32), Source.id)
+    assert (version.dataset_digest, version.seed) == (Source.matrix_digest, 42)
+    assert (version.result, version.columns) == (RESULT, ["x", "y", "z"])
+    assert (version.classes, version.n_features) == (["a", "b"], 3)
+    assert version.size_bytes == shelf.file(version).stat().st_size
+
+
+def test_equal_models_have_equal_digests(shelf: Shelf) -> None:
+    """The digest is that of the content; the files are different ones."""
+    first, second = shelf.add("iris"), shelf.add("digits")
+    other = shelf.add("iris", fitted_pipeline(seed=1))
+    assert first.digest == second.digest != other.digest
+    assert first.artifact_key != second.artifact_key
+
+
+def test_registering_is_part_of_the_callers_transaction(shelf: Shelf) -> None:
+    """If the end of a job fails, there is neither version nor alias, and no number is lost."""
+    shelf.add("iris")
+    prepared = shelf.registry.prepare(fitted_pipeline(), None)
+
+    def fail_after_registering() -> None:
+        with shelf.database.write() as connection:
+            shelf.registry.register(
+                connection,
+                prepared,
+                model_name="iris",
+                job_id="job_1",
+                dataset=Source(),
+                spec={},
+                seed=0,
+                result={},
+                set_alias="default",
+            )
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_after_registering()
+    assert shelf.registry.get("iris").latest_version == 1
+    assert shelf.registry.aliases("iris") == []
+    assert shelf.add("iris").version == 2
+
+
+def test_numbers_are_never_given_again(shelf: Shelf) -> None:
+    """Not after a version was deleted, nor after the whole model was."""
+    shelf.add("iris")
+    shelf.registry.delete_version("iris", shelf.add("iris").version)
+    assert shelf.add("iris").version == 3
+    shelf.registry.delete("iris")
+    with pytest.raises(NotFound):
+        shelf.registry.get("iris")
+    assert shelf.add("iris").version == 4
+    assert shelf.registry.get("iris").latest_version == 4
+
+
+def test_deleted_files_are_gone(shelf: Shelf) -> None:
+    """Deleting a version or a model removes their files, and no others."""
+    versions = [shelf.add("iris") for _ in range(3)]
+    other = shelf.add("digits")
+    shelf.registry.delete_version("iris", 2)
+    assert [shelf.file(version).exists() for version in versions] == [True, False, True]
+    shelf.registry.delete("iris")
+    assert not any(shelf.file(version).exists() for version in versions)
+    assert shelf.file(other).exists()
+
+
+def test_reference_finds_its_version(shelf: Shelf) -> None:
+    """By number, by alias, latest; and without one the alias `default`, else the latest."""
+    for _ in range(3):
+        shelf.add("iris")
+    get = shelf.registry.get_version
+    assert get("iris").version == 3
+    shelf.registry.set_alias("iris", "default", 1, anything)
+    shelf.registry.set_alias("iris", "candidate", 2, anything)
+    assert get("iris").version == 1
+    assert get("iris", "candidate").version == 2
+    assert get("iris", "latest").version == 3
+    assert get("iris", 2).version == 2
+
+
+@pytest.mark.parametrize("reference", [None, 9, "candidate", "latest", "default"])
+def test_reference_to_nothing_is_not_found(shelf: Shelf, reference: int | str | None) -> None:
+    """Whether the model is unknown, or empty, or lacks the version or the alias."""
+    with pytest.raises(NotFound):
+        shelf.registry.get_version("unknown", reference)
+    shelf.add("iris")
+    shelf.registry.delete_version("iris", 1)
+    with pytest.raises(NotFound):
+        shelf.registry.get_version("iris", reference)
+
+
+def test_alias_keeps_its_version_from_deletion(shelf: Shelf) -> None:
+    """A version or model in use stays; forcing a model's deletion takes the aliases along."""
+    version = shelf.add("iris", set_alias="default")
+    with pytest.raises(Conflict, match="resource-in-use"):
+        shelf.registry.delete_version("iris", 1)
+    with pytest.raises(Conflict, match="resource-in-use"):
+        shelf.registry.delete("iris")
+    assert shelf.file(version).exists()
+    shelf.registry.delete("iris", force=True)
+    shelf.add("iris")
+    assert shelf.registry.aliases("iris") == []
+
+
+def test_alias_points_only_to_sound_versions(shelf: Shelf) -> None:
+    """Neither to one that does not exist, nor to one whose file is damaged."""
+    with pytest.raises(NotFound):
+        shelf.registry.set_alias("iris", "default", 1, anything)
+    damaged = shelf.add("iris")
+    with pytest.raises(InvalidContent, match="version 2"):
+        shelf.registry.set_alias("iris", "default", 2, anything)
+    shelf.file(damaged).write_bytes(b"")
+    with pytest.raises(Corrupt):
+        shelf.registry.load(damaged)
+    with pytest.raises(Conflict, match="invalid-state"):
+        shelf.registry.set_alias("iris", "default", 1, anything)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, Path.unlink])
+def test_damaged_version_is_set_aside(shelf: Shelf, damage: Callable[[Path], None]) -> None:
+    """It is refused from then on, even if the file came back; other versions serve."""
+    version, other = shelf.add("iris"), shelf.add("iris")
+    content = shelf.file(version).read_bytes()
+    damage(shelf.file(version))
+    with pytest.raises(Corrupt, match="model-corrupt"):
+        shelf.registry.load(version)
+    shelf.file(version).write_bytes(content)
+    version = shelf.registry.get_version("iris", 1)
+    assert version.quarantined_at is not None
+    for refused in (shelf.registry.load, shelf.registry.open_artifact):
+        with pytest.raises(Corrupt, match="model-corrupt"):
+            refused(version)
+    assert shelf.registry.load(other).n_features == 3
+
+
+def test_deleted_while_it_was_loaded_is_not_found(shelf: Shelf) -> None:
+    """A file that is gone because its version was deleted is no damage."""
+    version = shelf.add("iris")
+    shelf.registry.delete_version("iris", 1)
+    with pytest.raises(NotFound):
+        shelf.registry.load(version)
+
+
+def test_one_of_many_movers_wins(shelf: Shelf) -> None:
+    """Of threads that all saw the same alias, exactly one moves it."""
+    n = 8
+    for _ in range(n):
+        shelf.add("iris")
+    seen = shelf.registry.set_alias("iris", "default", 1, anything)
+    start = threading.Barrier(n)
+    won: list[int] = []
+
+    def move(version: int) -> None:
+        def unmoved(present: Alias | None) -> None:
+            if present != seen:
+                raise ServiceError("precondition-failed", "moved")
+
+        start.wait()
+        try:
+            shelf.registry.set_alias("iris", "default", version, unmoved)
+        except ServiceError:
+            return
+        won.append(version)
+
+    threads = [threading.Thread(target=move, args=(version,)) for version in range(1, n + 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [shelf.registry.alias("iris", "default").version] == won
+    assert shelf.registry.alias("iris", "default").revision == 2
+
+
+def test_concurrent_workers_get_different_numbers(shelf: Shelf) -> None:
+    """Versions registered at the same time are numbered without gaps."""
+    versions: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: versions.append(shelf.add("iris").version))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(versions) == list(range(1, 9))
+
+
+def test_pages_are_newest_first(shelf: Shelf) -> None:
+    """Models and versions come in pages that inserts do not disturb."""
+    for _ in range(5):
+        shelf.add("iris")
+    first = shelf.registry.versions("iris", PageRequest(3))
+    shelf.add("iris")
+    second = shelf.registry.versions("iris", PageRequest(3, first.next))
+    assert [v.version for v in first.items + second.items] == [5, 4, 3, 2, 1]
+    shelf.add("digits", set_alias="default")
+    models = shelf.registry.page(PageRequest(10)).items
+    assert [(model.name, model.latest_version) for model in models] == [("digits", 1), ("iris", 6)]
+    assert models[0].aliases == {"default": 1}

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.predictions.batcher import INLINE_WORK, Batcher, Scores
+from service.predictions.loaded_models import LoadedModel
+from svm.pipeline import FittedPipeline
+from tests.service.models.shelf import fitted_pipeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched(FittedPipeline):
+    """A real model that notes how many rows each call scored, and refuses rows of 13."""
+
+    calls: list[int] = field(default_factory=list)
+
+    def decision_function(self, X: Any) -> Scores:
+        self.calls.append(len(X))
+        if (X == 13).any():
+            raise ArithmeticError("13")
+        return super().decision_function(X)
+
+
+def watched(key: str = "a", n_classes: int = 2, n_features: int = 64) -> LoadedModel:
+    parts = fitted_pipeline(tuple(range(n_classes)), n_features, scaled=True)
+    fitted = Watched(
+        classes=parts.classes,
+        scaling=parts.scaling,
+        coefficients=parts.coefficients,
+        intercepts=parts.intercepts,
+    )
+    return LoadedModel(key, "m", 1, "d", fitted.classes.tolist(), None, n_features, fitted)
+
+
+def calls(model: LoadedModel) -> list[int]:
+    assert isinstance(model.fitted, Watched)
+    return model.fitted.calls
+
+
+def some_rows(*sizes: int, n_features: int = 64) -> list[Scores]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=(size, n_features)) for size in sizes]
+
+
+async def score_together(model: LoadedModel, parts: list[Scores]) -> list[Any]:
+    batcher = Batcher()
+    return await asyncio.gather(
+        *(batcher.score(model, part) for part in parts), return_exceptions=True
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_company_changes_no_bit(n_classes: int) -> None:
+    """A row's values are the same alone and in any batch, and come back to who asked."""
+    model = watched(n_classes=n_classes)
+    parts = some_rows(1, 3, 100, 1, 17)
+    together = asyncio.run(score_together(model, parts))
+    for part, scores in zip(parts, together, strict=True):
+        rows = [model.fitted.decision_function(part[i : i + 1]) for i in range(len(part))]
+        assert scores.tobytes() == np.concatenate(rows).tobytes()
+
+
+def test_requests_of_one_turn_are_scored_by_one_call() -> None:
+    """And the next turn's by the next call."""
+    model = watched()
+
+    async def ask() -> None:
+        batcher = Batcher()
+        for _ in range(2):
+            await asyncio.gather(*(batcher.score(model, part) for part in some_rows(1, 2, 3)))
+
+    asyncio.run(ask())
+    assert calls(model) == [6, 6]
+
+
+def test_models_are_not_mixed() -> None:
+    """Each request is scored by its own model."""
+    a, b = watched("a"), replace(watched("b"), fitted=fitted_pipeline(n_features=64, seed=9))
+    (X,) = some_rows(4)
+
+    async def ask() -> list[Scores]:
+        batcher = Batcher()
+        return await asyncio.gather(*(batcher.score(model, X) for model in (a, b, a)))
+
+    for model, scores in zip((a, b, a), asyncio.run(ask()), strict=True):
+        assert scores.tobytes() == model.fitted.decision_function(X).tobytes()
+
+
+def test_one_bad_request_fails_alone() -> None:
+    """The others of its batch are answered."""
+    good, bad, other = some_rows(2, 2, 2)
+    bad[0, 0] = 13
+    model = watched()
+    results = asyncio.run(score_together(model, [good, bad, other]))
+    assert isinstance(results[1], ArithmeticError)
+    assert results[0].tobytes() == model.fitted.decision_function(good).tobytes()
+    assert results[2].tobytes() == model.fitted.decision_function(other).tobytes()
+
+
+def test_canceled_request_disturbs_nobody() -> None:
+    """It is forgotten; the others of its batch are answered."""
+    model = watched()
+
+    async def ask() -> Scores:
+        batcher = Batcher()
+        leaving, staying = (
+            asyncio.create_task(batcher.score(model, part)) for part in some_rows(2, 3)
+        )
+        await asyncio.sleep(0)
+        leaving.cancel()
+        return await staying
+
+    assert len(asyncio.run(ask())) == 3
+
+
+@pytest.mark.parametrize("n_requests", [1, 200])
+def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
+    """A large request, or many small ones together, are scored in a thread; others go on."""
+    model = watched()
+    n_rows = 4 * INLINE_WORK // model.work_per_row
+    parts = [np.ones((n_rows // n_requests, 64))] * n_requests
+    turns = 0
+
+    async def ask() -> None:
+        nonlocal turns
+        batcher = Batcher()
+        scoring = asyncio.gather(*(batcher.score(model, part) for part in parts))
+        while not scoring.done():
+            turns += 1
+            await asyncio.sleep(0.0005)
+        assert all(len(scores) == len(parts[0]) for scores in await scoring)
+
+    asyncio.run(ask())
+    assert len(calls(model)) == 1
+    assert turns > 3
+
+
+def test_overflow_is_no_error_here() -> None:
+    """It shows in the values; the reply decides."""
+    (scores,) = asyncio.run(score_together(watched(), [np.full((1, 64), 1e308)]))
+    assert not np.isfinite(scores).any()

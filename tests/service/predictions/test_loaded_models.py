@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from service.errors import Corrupt, NotFound
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from service.predictions.loaded_models import LoadedModel, LoadedModels
+from service.settings import Settings
+from service.storage.database import Database
+from svm.pipeline import FittedPipeline
+from tests.service.models.shelf import Shelf, fitted_pipeline
+
+T = TypeVar("T")
+
+
+class CountingRegistry(ModelRegistry):
+    """A real registry that counts what it reads."""
+
+    loads = 0
+    lookups = 0
+
+    def load(self, version: ModelVersion) -> FittedPipeline:
+        self.loads += 1
+        return super().load(version)
+
+    def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
+        self.lookups += 1
+        return super().get_version(name, reference)
+
+
+class Serving:
+    """Loaded models as the service has them, beside the shelf that a worker writes to."""
+
+    def __init__(self, shelf: Shelf, settings: Settings, capacity_bytes: int = 2**30) -> None:
+        database = Database(settings.database_url)
+        self.registry = CountingRegistry(database, shelf.blobs)
+        self.models = LoadedModels(database, self.registry, capacity_bytes)
+        self._close = database.close
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return asyncio.run(work)
+        finally:
+            self._close()
+
+
+def test_model_is_loaded_once(shelf: Shelf, settings: Settings) -> None:
+    """Requests that come at the same time wait for one load, later ones for none."""
+    shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> list[LoadedModel]:
+        together = await asyncio.gather(*(serving.models.get("iris", None) for _ in range(20)))
+        return [*together, await serving.models.get("iris", 1)]
+
+    first, *others = serving.run(ask())
+    assert all(other is first for other in others)
+    assert serving.registry.loads == 1
+
+
+def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Settings) -> None:
+    """Whoever moved it: here another connection, as a worker or a second replica has."""
+    shelf.add("iris", set_alias="default")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> None:
+        for version in range(2, 6):
+            shelf.add("iris", fitted_pipeline(seed=version), set_alias="default")
+            assert (await serving.models.get("iris", None)).version == version
+            assert (await serving.models.get("iris", "latest")).version == version
+        shelf.registry.delete("iris", force=True)
+        with pytest.raises(NotFound):
+            await serving.models.get("iris", None)
+
+    serving.run(ask())
+
+
+def test_nothing_is_looked_up_while_nothing_changes(shelf: Shelf, settings: Settings) -> None:
+    """The database is asked again only after a commit."""
+    shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> None:
+        for _ in range(50):
+            await serving.models.get("iris", "latest")
+        assert serving.registry.lookups == 1
+        shelf.add("digits")
+        await serving.models.get("iris", "latest")
+        assert serving.registry.lookups == 2
+
+    serving.run(ask())
+
+
+def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) -> None:
+    """When the models together are larger than the memory meant for them."""
+    fitted = fitted_pipeline(n_features=100)
+    for name in ("a", "b", "c"):
+        shelf.add(name, fitted)
+    serving = Serving(shelf, settings, capacity_bytes=2 * fitted.nbytes)
+
+    async def ask() -> list[int]:
+        loads = []
+        for name in ("a", "b", "a", "c", "a", "b"):
+            await serving.models.get(name, None)
+            loads.append(serving.registry.loads)
+        return loads
+
+    assert serving.run(ask()) == [1, 2, 2, 3, 3, 4]
+
+
+def test_model_larger_than_the_memory_still_serves(shelf: Shelf, settings: Settings) -> None:
+    """It is kept alone, until another one comes."""
+    shelf.add("a")
+    serving = Serving(shelf, settings, capacity_bytes=1)
+
+    async def ask() -> int:
+        await serving.models.get("a", None)
+        await serving.models.get("a", None)
+        return serving.registry.loads
+
+    assert serving.run(ask()) == 1
+
+
+def test_caller_who_leaves_does_not_stop_the_load(shelf: Shelf, settings: Settings) -> None:
+    """Others may wait for the same model."""
+    shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> int:
+        leaving = asyncio.create_task(serving.models.get("iris", None))
+        staying = asyncio.create_task(serving.models.get("iris", None))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        return (await staying).version
+
+    assert serving.run(ask()) == 1
+
+
+def test_damaged_model_does_not_stop_the_others(shelf: Shelf, settings: Settings) -> None:
+    """Every waiting request gets the error; it is set aside; other versions load."""
+    damaged, _ = shelf.add("iris"), shelf.add("iris")
+    shelf.file(damaged).write_bytes(b"")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> None:
+        results = await asyncio.gather(
+            *(serving.models.get("iris", 1) for _ in range(3)), return_exceptions=True
+        )
+        assert [type(result) for result in results] == [Corrupt] * 3
+        assert (await serving.models.get("iris", None)).version == 2
+        with pytest.raises(Corrupt):
+            await serving.models.get("iris", 1)
+
+    serving.run(ask())
+    assert shelf.registry.get_version("iris", 1).quarantined_at is not None

@@ -1,0 +1,112 @@
+"""A small application of web's own parts, with a route for each thing that can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.testclient import TestClient
+
+from service.errors import Corrupt, Fault, InvalidContent, Unavailable
+from service.settings import Limits
+from service.web import problems
+from service.web.bodies import json_body, json_request
+from service.web.docs import DocumentedAPI
+from service.web.etags import check_if_match, etag, not_modified
+from service.web.head import HeadAsGet
+from service.web.names import JobId, ModelName
+from service.web.observability import Metrics, Observability
+from service.web.pagination import PageParams
+from service.web.parameters import known_query_parameters
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Circle(Strict):
+    name: Literal["circle"]
+    radius: Annotated[float, Field(gt=0)]
+
+
+class Square(Strict):
+    name: Literal["square"]
+    side: float
+
+
+class Drawing(Strict):
+    title: str
+    shape: Annotated[Circle | Square, Field(discriminator="name")]
+    model_name: ModelName = "iris"
+    tags: dict[str, int] = {}
+    points: list[tuple[float, float]] = []
+
+
+EXAMPLE = {"title": "one", "shape": {"name": "circle", "radius": 1.5}}
+ReadDrawing = Annotated[Drawing, Depends(json_body(Drawing))]
+
+
+def _routes() -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/drawings", openapi_extra=json_request(Drawing, EXAMPLE))
+    def draw(drawing: ReadDrawing) -> dict[str, str]:
+        return {"shape": drawing.shape.name}
+
+    @routes.get("/things")
+    def things(
+        page: PageParams, state: Annotated[Literal["queued", "running"] | None, Query()] = None
+    ) -> dict[str, Any]:
+        return {"size": page.size, "after": page.after, "state": state}
+
+    @routes.get("/models/{name}")
+    def model(name: ModelName, request: Request) -> Response:
+        return not_modified(request, etag(name)) or Response(headers={"ETag": etag(name)})
+
+    @routes.put("/models/{name}")
+    def put_model(name: ModelName, request: Request) -> Response:
+        # A model called "new" is not there yet.
+        check_if_match(request, None if name == "new" else etag(name), required=True)
+        return Response(status_code=204)
+
+    @routes.get("/jobs/{id}")
+    def job(id: JobId) -> dict[str, str]:
+        return {"id": id}
+
+    @routes.get("/fail/{how}")
+    def fail(how: str) -> None:
+        if how == "many":
+            faults = tuple(
+                Fault(code="not-a-number", message="no", row=row, column="age", value="x" * 100)
+                for row in range(1, 151)
+            )
+            raise InvalidContent("not-a-number", "150 cells are not numbers", faults)
+        if how == "busy":
+            raise Unavailable("queue-full", "too many jobs", retry_after_s=2.2)
+        if how == "damaged":
+            raise Corrupt("model-corrupt", "damaged")
+        raise RuntimeError("/secret/path")
+
+    return routes
+
+
+@pytest.fixture
+def probe() -> FastAPI:
+    app = DocumentedAPI(redirect_slashes=False, dependencies=[Depends(known_query_parameters)])
+    app.state.limits = Limits(control_body_bytes=2000)
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(Observability, metrics=Metrics())
+    problems.install(app)
+    app.include_router(_routes())
+    return app
+
+
+@pytest.fixture
+def caller(probe: FastAPI) -> Iterator[TestClient]:
+    with TestClient(probe) as caller:
+        yield caller

@@ -1,0 +1,161 @@
+"""JSON bodies: strict syntax, strict types, and errors that point at the field."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from service.errors import InvalidContent, InvalidRequest
+from service.web.bodies import parse_json
+from tests.service.web.conftest import EXAMPLE
+
+GOOD = json.dumps(EXAMPLE)
+
+
+def _post(caller: TestClient, body: str | bytes) -> tuple[int, Any]:
+    reply = caller.post("/drawings", content=body, headers={"Content-Type": "application/json"})
+    return reply.status_code, reply.json()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        " ",
+        "{",
+        GOOD + "x",
+        GOOD + GOOD,
+        '{"title": "a", "title": "b"}',
+        '{"title": NaN}',
+        '{"title": -Infinity}',
+        '{"title": "\\ud800"}',
+        '{"\\udfff": 1}',
+        "[" * 17 + "]" * 17,
+        "[" * 900 + "]" * 900,
+        "{'title': 1}",
+        b"\xff\xfe{}",
+        '{"title": ' + "1" * 1500 + "e}",
+    ],
+)
+def test_bad_syntax_is_malformed_json(caller: TestClient, body: str | bytes) -> None:
+    """Whatever is not JSON in the strict sense is refused with 400, and never breaks the reply."""
+    status, problem = _post(caller, body)
+    assert (status, problem["code"]) == (400, "malformed-json")
+
+
+def test_empty_body_counts_as_an_empty_object(caller: TestClient) -> None:
+    """A route whose fields all have defaults needs no body; here the missing fields are named."""
+    status, problem = _post(caller, "")
+    assert (status, problem["code"]) == (422, "invalid-field")
+    assert [error["pointer"] for error in problem["errors"]] == ["/title", "/shape"]
+
+
+def test_good_body_passes(caller: TestClient) -> None:
+    """The example of the documentation runs as it is."""
+    assert _post(caller, GOOD) == (200, {"shape": "circle"})
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "value"),
+    [
+        ({"title": 1}, "/title", "1"),
+        ({"title": None}, "/title", "null"),
+        ({"shape": {"name": "circle", "radius": "1"}}, "/shape/radius", '"1"'),
+        ({"shape": {"name": "circle", "radius": True}}, "/shape/radius", "true"),
+        ({"shape": {"name": "circle", "radius": -1}}, "/shape/radius", "-1"),
+        ({"shape": {"name": "circle"}}, "/shape/radius", None),
+        ({"shape": {"name": "star"}}, "/shape/name", '"star"'),
+        ({"shape": {"radius": 1.0}}, "/shape/name", None),
+        ({"shape": {"name": "circle", "radius": 1.0, "circle": 2}}, "/shape/circle", "2"),
+        ({"shape": 3}, "/shape", "3"),
+        ({"surplus/~": [1]}, "/surplus~1~0", None),
+        ({"tags": {"a": 1.5}}, "/tags/a", "1.5"),
+        ({"points": [[1, 2], [3, "x"]]}, "/points/1/1", '"x"'),
+        ({"title": ["a"] * 3}, "/title", None),
+    ],
+)
+def test_bad_field_is_pointed_at(
+    caller: TestClient, change: dict[str, Any], pointer: str, value: str | None
+) -> None:
+    """The pointer leads to the field as it stands in the body, without names of our types."""
+    status, problem = _post(caller, json.dumps(EXAMPLE | change))
+    assert (status, problem["code"]) == (422, "invalid-field")
+    assert [(error["pointer"], error.get("value")) for error in problem["errors"]] == [
+        (pointer, value)
+    ]
+
+
+def test_unknown_variant_lists_the_known_ones(caller: TestClient) -> None:
+    """A wrong `name` is answered with the names there are."""
+    _, problem = _post(caller, json.dumps(EXAMPLE | {"shape": {"name": "star"}}))
+    assert problem["errors"][0]["hint"] == "one of 'circle', 'square'"
+
+
+def test_number_beyond_the_floats_is_an_invalid_field(caller: TestClient) -> None:
+    """1e999 is JSON, but no number that we could keep."""
+    status, problem = _post(caller, GOOD.replace("1.5", "1e999"))
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/shape/radius")
+
+
+def test_bad_name_in_a_body_is_an_invalid_name(caller: TestClient) -> None:
+    """The same problem as for a bad name in a path, with the pointer to the field."""
+    status, problem = _post(caller, json.dumps(EXAMPLE | {"model_name": "../etc"}))
+    assert (status, problem["code"]) == (400, "invalid-name")
+    assert problem["errors"][0]["pointer"] == "/model_name"
+
+
+def test_large_body_is_refused(caller: TestClient) -> None:
+    """Announced or not, more than the limit is not read; the reply tells the limit."""
+    body = json.dumps(EXAMPLE | {"title": "x" * 2000}).encode()
+    status, problem = _post(caller, body)
+    assert (status, problem["code"], problem["limit_bytes"]) == (413, "body-too-large", 2000)
+    chunks = iter([body[:1000], body[1000:]])
+    reply = caller.post("/drawings", content=chunks, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 413
+
+
+def test_other_media_type_is_unsupported(caller: TestClient) -> None:
+    """A control request is JSON; parameters of the media type do not matter."""
+    reply = caller.post("/drawings", content=GOOD, headers={"Content-Type": "text/plain"})
+    assert (reply.status_code, reply.json()["code"]) == (415, "unsupported-format")
+    utf8 = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert caller.post("/drawings", content=GOOD, headers=utf8).status_code == 200
+    gzip = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert caller.post("/drawings", content=GOOD, headers=gzip).status_code == 415
+
+
+def test_document_holds_schema_and_example(probe: FastAPI) -> None:
+    """The body's schema stands among the components, its parts too, and the example beside it."""
+    document = probe.openapi()
+    body = document["paths"]["/drawings"]["post"]["requestBody"]["content"]["application/json"]
+    assert body["schema"] == {"$ref": "#/components/schemas/Drawing"}
+    assert body["example"] == EXAMPLE
+    assert {"Drawing", "Circle", "Square"} <= set(document["components"]["schemas"])
+    assert "$defs" not in json.dumps(document)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
+    """No bytes lead to anything but a value or an error of ours."""
+    with contextlib.suppress(InvalidRequest, InvalidContent):
+        parse_json(body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_every_json_value_comes_back(value: Any) -> None:
+    """What the standard library writes is read as it was, bit for bit."""
+    assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value

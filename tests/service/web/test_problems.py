@@ -1,0 +1,125 @@
+"""Every error is a problem: RFC 9457, a stable code, and nothing that should stay inside."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.errors import ServiceError
+from service.web.problems import PROBLEMS, STATUS
+
+
+def test_problem_has_all_members(caller: TestClient) -> None:
+    """Type, title, status, detail, instance, code, request id, errors and their total."""
+    reply = caller.get("/fail/busy", headers={"X-Request-Id": "abc-1"})
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert reply.headers["Retry-After"] == "3"
+    assert reply.json() == {
+        "type": "/problems/queue-full",
+        "title": "Too many jobs are queued",
+        "status": 503,
+        "detail": "too many jobs",
+        "instance": "/fail/busy",
+        "code": "queue-full",
+        "request_id": "abc-1",
+        "errors": [],
+        "errors_total": 0,
+    }
+
+
+def test_long_lists_of_errors_are_cut(caller: TestClient) -> None:
+    """A hundred errors are shown and all are counted; values are cut at 64 characters."""
+    problem = caller.get("/fail/many").json()
+    assert (len(problem["errors"]), problem["errors_total"]) == (100, 150)
+    assert problem["errors"][0] == {
+        "code": "not-a-number",
+        "message": "no",
+        "row": 1,
+        "column": "age",
+        "value": "x" * 64,
+    }
+
+
+def test_unexpected_error_tells_nothing_of_its_cause(caller: TestClient) -> None:
+    """500 with the request id, without the exception's words."""
+    reply = caller.get("/fail/unexpectedly")
+    assert (reply.status_code, reply.json()["code"]) == (500, "internal-error")
+    assert reply.json()["request_id"] == reply.headers["X-Request-Id"]
+    assert "secret" not in reply.text
+    assert "RuntimeError" not in reply.text
+
+
+def test_unknown_path_is_a_problem(caller: TestClient) -> None:
+    """404, also with a slash too many: nothing redirects."""
+    for path in ("/nowhere", "/things/"):
+        reply = caller.get(path)
+        assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
+        assert reply.json()["instance"] == path
+
+
+def test_wrong_method_names_the_right_ones(caller: TestClient) -> None:
+    """405 with Allow listing every method of the path, those of other routes included."""
+    reply = caller.delete("/models/iris")
+    assert (reply.status_code, reply.json()["code"]) == (405, "method-not-allowed")
+    assert reply.headers["Allow"] == "GET, HEAD, PUT"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/things?page_size=0", "invalid-parameter"),
+        ("/things?page_size=1001", "invalid-parameter"),
+        ("/things?page_size=x", "invalid-parameter"),
+        ("/things?page_size=5&page_size=6", "invalid-parameter"),
+        ("/things?pagesize=5", "invalid-parameter"),
+        ("/things?state=gone", "invalid-parameter"),
+        ("/things?page_token=x", "invalid-parameter"),
+        ("/jobs/1?wait=1", "invalid-parameter"),
+        ("/jobs/job_1", "invalid-parameter"),
+        ("/models/Iris", "invalid-name"),
+        ("/models/-a", "invalid-name"),
+        ("/models/a-", "invalid-name"),
+        ("/models/" + "a" * 64, "invalid-name"),
+        ("/models/..%5c", "invalid-name"),
+        ("/models/a%00", "invalid-name"),
+        ("/models/a%0a", "invalid-name"),
+    ],
+)
+def test_bad_parameters_are_refused(caller: TestClient, path: str, code: str) -> None:
+    """400 for what stands in a path or query, with the parameter's name in the detail."""
+    reply = caller.get(path)
+    assert (reply.status_code, reply.json()["code"]) == (400, code)
+
+
+def test_unknown_parameter_is_answered_with_the_known_ones(caller: TestClient) -> None:
+    """A misspelt parameter can be put right at once."""
+    detail = caller.get("/things?pagesize=5").json()["detail"]
+    assert "'pagesize'" in detail
+    assert "page_size, page_token, state" in detail
+
+
+@pytest.mark.parametrize("name", ["a", "iris", "a-1", "a" * 63])
+def test_good_names_pass(caller: TestClient, name: str) -> None:
+    """One letter to 63 characters."""
+    assert caller.get(f"/models/{name}").status_code == 200
+
+
+def test_head_is_get_without_body(caller: TestClient) -> None:
+    """The same status and headers, no content."""
+    get, head = caller.get("/things"), caller.head("/things")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+def test_every_family_of_errors_has_a_status() -> None:
+    """A new family cannot be forgotten."""
+    assert set(STATUS) == set(ServiceError.__subclasses__())
+
+
+def test_every_problem_is_explained(client: TestClient) -> None:
+    """The page that `type` points to exists for each code, and the list has them all."""
+    listed = client.get("/problems").json()["problems"]
+    assert [kind["code"] for kind in listed] == sorted(PROBLEMS)
+    for kind in listed:
+        assert client.get(f"/problems/{kind['code']}").json() == kind
+    assert client.get("/problems/none").status_code == 404
