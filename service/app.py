@@ -11,7 +11,13 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI
 
 from service import __version__
+from service.datasets import routes as datasets
+from service.datasets.parsing.parser import Parser
+from service.datasets.store import DatasetStore
 from service.jobs import catalog as solvers
+from service.jobs import routes as jobs
+from service.jobs.gauges import JobGauges
+from service.jobs.store import JobStore
 from service.jobs.workers import Engine
 from service.models import routes as models
 from service.models.registry import ModelRegistry
@@ -45,12 +51,16 @@ def create_app(settings: Settings) -> FastAPI:
     limits = settings.limits
     database = Database(settings.database_url)
     blobs = Blobs(settings.blob_dir)
+    parser = Parser()
+    dataset_store = DatasetStore(database, blobs)
+    job_store = JobStore(database, blobs, limits.queued_jobs)
+    engine = Engine(settings)
     registry = ModelRegistry(database, blobs)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits.predict_rows)
-    engine = Engine(settings)
-    metrics = Metrics()
     state = health.Health()
+    metrics = Metrics()
+    metrics.registry.register(JobGauges(job_store))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -64,6 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
             await run_sync(engine.stop)
             sweeper.cancel()
             await asyncio.wait([sweeper])
+            await run_sync(parser.close)
             database.close()
 
     app = docs.DocumentedAPI(
@@ -82,7 +93,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
+    app.include_router(datasets.router(dataset_store, parser, blobs, limits))
     app.include_router(solvers.router())
+    app.include_router(jobs.router(job_store, dataset_store, limits, state))
     app.include_router(models.router(registry))
     app.include_router(predictions.router(predictor, limits.predict_body_bytes))
     app.include_router(health.router(state, database, metrics.registry, limits))

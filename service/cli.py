@@ -20,7 +20,7 @@ from service.app import create_app
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.lock import DataDirInUse, exclusive
-from service.web.observability import configure_logging
+from service.web.logs import configure_logging
 
 GRACE_S = 5
 """How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""

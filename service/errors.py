@@ -1,19 +1,19 @@
 """What can go wrong, as callers see it; `web.problems` turns each family into a problem reply.
 
-    ServiceError
-    ├── InvalidRequest      syntax and headers
-    ├── InvalidContent      meaning: a row, a column, a field
-    ├── NotFound            unknown or deleted
-    ├── Conflict            the resource's present state forbids it
-    ├── PreconditionFailed  If-Match or If-None-Match does not hold
-    ├── PreconditionRequired
-    ├── TooLarge            over a limit
-    ├── UnsupportedFormat   the format of the body
-    ├── NotAcceptable       the format asked for
-    ├── Timeout             the body stopped coming
-    ├── Unavailable         no capacity now; try again later
-    ├── StorageFull
-    └── Corrupt             something stored is not what was stored
+ServiceError
+├── InvalidRequest      syntax and headers
+├── InvalidContent      meaning: a row, a column, a field
+├── NotFound            unknown or deleted
+├── Conflict            the resource's present state forbids it
+├── PreconditionFailed  If-Match or If-None-Match does not hold
+├── PreconditionRequired
+├── TooLarge            over a limit
+├── UnsupportedFormat   the format of the body
+├── NotAcceptable       the format asked for
+├── Timeout             the body stopped coming
+├── Unavailable         no capacity now; try again later
+├── StorageFull
+└── Corrupt             something stored is not what was stored
 """
 
 from __future__ import annotations

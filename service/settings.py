@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -59,7 +60,7 @@ class Settings(BaseSettings):
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
     """Memory for models kept ready to predict."""
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
 
     @property

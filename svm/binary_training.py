@@ -99,8 +99,11 @@ class BinaryTraining:
         now, stopping = self.progress, self.stopping
         classifier = self.solver.classifier(self.problem, self.state)
         w, intercept = classifier.coefficients, classifier.intercept
-        scores = self.problem.scores(w, intercept)
-        value = primal_at_scores(self.problem, w, intercept, scores)
+        with np.errstate(over="ignore"):  # told as a divergence
+            scores = self.problem.scores(w, intercept)
+            value = primal_at_scores(self.problem, w, intercept, scores)
+        if not math.isfinite(value):
+            raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
         growth = self.solver.evaluation_growth
         now = replace(

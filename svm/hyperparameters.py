@@ -99,7 +99,7 @@ class Hyperparameters(Checked):
     def regularization(self, n_samples: int) -> float:
         """λ of a binary problem with `n_samples` rows (see `svm.objectives`)."""
         if self.lambda_ is not None:
-            return self.lambda_
+            return float(self.lambda_)
         return 1.0 / (n_samples * (1.0 if self.C is None else self.C))
 
 
@@ -136,7 +136,10 @@ def _holds(constraint: object, value: Any) -> bool:
         case Lt(lt=bound):
             return bool(value < bound)
         case Predicate(func=predicate):
-            return bool(predicate(value))
+            try:
+                return bool(predicate(value))
+            except OverflowError:  # an integer beyond all floating-point numbers
+                return False
         case Doc():
             return True
         case _:

@@ -20,6 +20,9 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"
 """(n_samples, n_features), float64 or float32."""
 
+LARGEST = 1e100
+"""Sizes beyond this are refused in training: their squares come near the end of float64."""
+
 
 def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     """Whether X is a CSR matrix, without importing SciPy for a dense one."""
@@ -39,7 +42,8 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 
-        sparse = csr_array(X, dtype=dtype)
+        with np.errstate(over="ignore"):  # found below
+            sparse = csr_array(X, dtype=dtype)
         if not sparse.has_canonical_format:  # sorted column indices, no duplicates
             sparse = sparse.copy()
             sparse.sum_duplicates()
@@ -49,13 +53,24 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
             sparse = csr_array((sparse.data, indices, indptr), shape=sparse.shape)
         return sparse
     try:
-        dense = np.ascontiguousarray(X, dtype=dtype)
+        with np.errstate(over="ignore"):
+            dense = np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
     except (TypeError, ValueError) as error:
         raise InvalidData("not-a-number", "X must be a rectangle of numbers") from error
     if np.ndim(X) != 2:
         raise InvalidData("bad-shape", f"X must have two dimensions, got {np.ndim(X)}")
     _require_finite(dense)
     return dense
+
+
+def require_moderate(X: Matrix) -> None:
+    """Raises InvalidData (`non-finite-value`) where sums of squares may leave float64."""
+    values = X.data if is_sparse(X) else X
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > LARGEST:
+        raise InvalidData(
+            "non-finite-value", f"a value of size {largest:g} is too large to train on; scale it"
+        )
 
 
 def _require_finite(values: Floats) -> None:

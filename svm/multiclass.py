@@ -18,9 +18,9 @@ def pairs_of(n_classes: int) -> list[tuple[int, int]]:
 def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     """Votes per class, (n_samples, n_classes), from one score a pair, (n_samples, n_pairs).
 
-    A score > 0 is a vote for j, else for i. The summed scores of each class, squeezed into
-    (-1/3, 1/3), are added: they decide between equal votes and never beat one. The label is the
-    largest entry, the lower class number where even the sums are equal.
+    A score > 0 is a vote for j, else for i. The summed scores of each class, shrunk into
+    -1/3 … 1/3 by the row's largest, are added: they decide between equal votes and never beat one.
+    The label is the largest entry, the lower class number where even the sums are equal.
     """
     votes = np.zeros((len(scores), n_classes))
     sums = np.zeros_like(votes)
@@ -30,7 +30,9 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
         votes[:, i] += ~positive
         sums[:, j] += scores[:, k]
         sums[:, i] -= scores[:, k]
-    return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+    largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
+    decision: Vector = votes + sums / largest / 3.0
+    return decision
 
 
 def codes_from_decision(decision: Vector) -> npt.NDArray[np.intp]:

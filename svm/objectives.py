@@ -52,15 +52,17 @@ def dual(problem: Problem, alpha: Vector) -> float:
     scaled down to Σ αᵢ yᵢ = 0. What comes back is a lower bound of min P for any input.
     """
     alpha = feasible(problem, alpha)
-    total, largest = float(alpha.sum()), float((alpha / problem.weights).max(initial=0.0))
-    if total <= 0.0:
+    largest = float((alpha / problem.weights).max(initial=0.0))
+    if largest <= 0.0:
         return 0.0
+    alpha /= largest  # the largest multiple in the box, so that factors are 0 … 1
     w, intercept = primal_point(problem, alpha)
-    linear = total / problem.n_samples
-    quadratic = 0.5 * problem.regularization * squared_norm(problem, w, intercept)
-    factor = 1.0 / largest
-    if quadratic > 0.0:
-        factor = min(factor, linear / (2.0 * quadratic))
+    linear = float(alpha.sum()) / problem.n_samples
+    with np.errstate(over="ignore"):
+        quadratic = 0.5 * problem.regularization * squared_norm(problem, w, intercept)
+    if quadratic == np.inf:
+        return 0.0
+    factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0
     return factor * linear - factor * factor * quadratic
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.errors import InvalidData
+from svm.hyperparameters import Checked
 from svm.matrices import Matrix, Vector, as_matrix, is_sparse
 from svm.multiclass import codes_from_decision, one_vs_one_decision, pairs_of
 from svm.scaling import Scaling, ScalingName
@@ -26,7 +27,7 @@ MulticlassName = Literal["one-vs-one"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pipeline:
+class Pipeline(Checked):
     """Scaling, then one binary training for each pair of classes."""
 
     solver: AnySolver

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from svm.hyperparameters import Intercept
 from svm.matrices import Floats, Indices, Matrix, Vector, is_sparse, stored_values
+from svm.randomness import generator
 from svm.stopping import CostChange
 
 BLOCK = 1 << 25
@@ -104,11 +105,11 @@ class Problem:
             squared_norms(self.operand, self.rows[part], out[part])
         return out
 
-    def random(self, epoch: int, stream: int = 0) -> np.random.Generator:
-        """The generator of one epoch: a function of (seed, pair, epoch), so none is ever saved."""
-        key = np.array([self.seed, self.pair], dtype=np.uint64)
-        counter = np.array([0, 0, stream, epoch], dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+    def random(
+        self, epoch: int, purpose: Literal["order", "start"] = "order"
+    ) -> np.random.Generator:
+        """The generator of one epoch: a function of (seed, pair, epoch)."""
+        return generator(purpose, self.seed, self.pair, epoch)
 
     def permutation(self, epoch: int, n: int | None = None) -> Indices:
         """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).

@@ -28,11 +28,17 @@ class Scaling:
     def transform(self, X: Matrix) -> Matrix:
         """The scaled X in its own precision: a new matrix, or X itself where nothing changes.
 
-        Entry by entry, so a row's result does not depend on the other rows.
+        Entry by entry, so a row's result does not depend on the other rows. Raises InvalidData
+        (`scaling-unsupported`) for a sparse X where the scaling has an offset.
         """
         if self.scale is None:
             return X
-        if is_sparse(X):  # only max-abs comes here: zeros stay zeros
+        if is_sparse(X):
+            if self.offset is not None:
+                raise InvalidData(
+                    "scaling-unsupported",
+                    f"a model with {self.name} scaling needs dense rows: zeros do not stay zeros",
+                )
             scaled = X.copy()
             scaled.data = scaled.data / self.scale.astype(X.dtype)[scaled.indices]
             return scaled
@@ -46,7 +52,8 @@ def fit_scaling(name: ScalingName, X: Matrix) -> Scaling:
 
     `standardize`: mean 0, standard deviation 1 (divisor n). `min-max`: to 0 … 1. `max-abs`: to
     -1 … 1 without an offset, the one that keeps a sparse matrix sparse.
-    Raises InvalidData (`scaling-unsupported`) for the other two on sparse data.
+    Raises InvalidData (`scaling-unsupported`) for the other two on sparse data, and where the
+    squares or differences of a column's values overflow.
     """
     if name == "none":
         return Scaling()
@@ -59,6 +66,17 @@ def fit_scaling(name: ScalingName, X: Matrix) -> Scaling:
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, np.abs(X.data))
         return Scaling(name, None, _nonzero(largest))
+    with np.errstate(over="ignore", invalid="ignore"):  # found below
+        scaling = _fit_dense(name, X)
+    learnt = [v for v in (scaling.offset, scaling.scale) if v is not None]
+    if not all(np.isfinite(v).all() for v in learnt):
+        raise InvalidData(
+            "scaling-unsupported", f"{name}: the values of a column are too large to be scaled"
+        )
+    return scaling
+
+
+def _fit_dense(name: ScalingName, X: Floats) -> Scaling:
     if name == "standardize":
         mean = X.mean(axis=0, dtype=np.float64)
         squares = np.zeros(X.shape[1])

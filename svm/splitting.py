@@ -9,9 +9,7 @@ import numpy.typing as npt
 
 from svm.errors import InvalidData
 from svm.matrices import Indices
-
-STREAM = 2
-"""Random stream of the split; streams 0 and 1 are the solvers'."""
+from svm.randomness import generator
 
 
 def split(
@@ -23,9 +21,7 @@ def split(
     alike if `stratify`. Raises InvalidData (`class-too-small`) where a class would have no row to
     train on, or stratified none to validate on.
     """
-    key = np.array([seed, 0], dtype=np.uint64)
-    counter = np.array([0, 0, STREAM, 0], dtype=np.uint64)
-    random = np.random.Generator(np.random.Philox(key=key, counter=counter))
+    random = generator("split", seed)
     held_out = np.zeros(len(codes), dtype=bool)
     if stratify:
         for code in np.unique(codes):

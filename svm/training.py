@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ from threadpoolctl import ThreadpoolController
 from svm.binary_training import BinaryTraining
 from svm.certificate import Certificate, PairCertificate
 from svm.checkpoints import Arrays, flatten, restore
-from svm.errors import CheckpointMismatch, InvalidData
-from svm.matrices import Matrix, Vector, as_matrix
+from svm.errors import CheckpointMismatch, InvalidData, InvalidHyperparameter
+from svm.matrices import Matrix, Vector, as_matrix, is_sparse, require_moderate
 from svm.multiclass import pairs_of
 from svm.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
@@ -121,8 +122,10 @@ class Training:
         called about every 0.05 s of work, from any thread, and stops the iteration by raising
         `Interrupted`. `threads` is how many pairs run at once.
 
-        Raises InvalidData.
+        Raises InvalidData, and InvalidHyperparameter for the seed.
         """
+        if not 0 <= seed < 2**63:
+            raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
         self.pipeline = pipeline
         self.seed = seed
         self.threads = threads
@@ -142,9 +145,11 @@ class Training:
             raise InvalidData("single-class", "all rows have the same label; two are needed")
         self._scaling = fit_scaling(pipeline.scaling, X)
         X = self._scaling.transform(X)
+        require_moderate(X)
         self._pairs = [self._begin(k, X, codes) for k in range(len(pairs_of(len(self.classes))))]
         self._validation = self._watch(validation) if validation is not None else None
-        self._fingerprint = self._fingerprint_of(X, codes)
+        self._codes = codes
+        self._measure()
 
     @classmethod
     def resume(
@@ -175,6 +180,8 @@ class Training:
         )
         if str(checkpoint.get("fingerprint")) != training._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
+        if "elapsed_s" not in checkpoint:
+            raise CheckpointMismatch("the checkpoint has no fitting elapsed_s")
         if str(checkpoint.get("platform")) != platform():
             training.warnings.append(
                 "resumed on another type of processor or with other library versions: "
@@ -190,6 +197,7 @@ class Training:
             )
             for k, pair in enumerate(training._pairs)
         ]
+        training._measure()
         return training
 
     @property
@@ -273,9 +281,20 @@ class Training:
         )
 
     def _watch(self, validation: tuple[Any, Any]) -> list[Problem]:
-        X, labels = validation
-        X = self._scaling.transform(as_matrix(X, self.pipeline.solver.dtype))
-        codes = np.searchsorted(self.classes, labels)
+        X, labels = as_matrix(validation[0], self.pipeline.solver.dtype), validation[1]
+        n_features = self._pairs[0].problem.n_features
+        if X.shape[1] != n_features:
+            raise InvalidData(
+                "feature-mismatch",
+                f"expected validation rows with {n_features} features, got {X.shape[1]}",
+            )
+        if np.shape(labels) != (X.shape[0],):
+            raise InvalidData(
+                "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
+            )
+        X = self._scaling.transform(X)
+        codes = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        codes[self.classes[codes] != labels] = -1  # of no class that is trained: of no pair
         return [self._problem(k, X, codes) for k in range(len(self._pairs))]
 
     def _out_of_time(self) -> bool:
@@ -315,10 +334,25 @@ class Training:
                         waiting.append(k)
                     yield self._report(k)
 
+    def _measure(self) -> None:
+        """What a report needs of all pairs, one number each: reports stay cheap for many pairs."""
+        self._updates = np.array([pair.state.updates for pair in self._pairs])
+        self._gaps = np.array([self._open_gap(pair) for pair in self._pairs])
+        self._fractions = np.array([self._fraction(pair) for pair in self._pairs])
+
+    def _open_gap(self, pair: BinaryTraining) -> float:
+        """The relative gap; infinite before the first evaluation."""
+        now = pair.progress
+        return math.inf if math.isinf(now.primal) else now.relative_gap
+
     def _report(self, k: int) -> Progress:
-        pair, parts = self._pairs[k], [p.progress for p in self._pairs]
-        now, worst = pair.progress, max(parts, key=lambda part: part.relative_gap)
-        known = not any(math.isinf(part.primal) for part in parts)
+        pair = self._pairs[k]
+        now = pair.progress
+        self._updates[k], self._gaps[k] = pair.state.updates, self._open_gap(pair)
+        # The gap is not monotone, what was said of the work done should be.
+        self._fractions[k] = max(self._fractions[k], self._fraction(pair))
+        widest = int(self._gaps.argmax())
+        worst, known = self._pairs[widest].progress, bool(np.isfinite(self._gaps[widest]))
         evaluation = None
         if now.evaluated_at == now.advances:
             evaluation = Evaluation(
@@ -334,8 +368,8 @@ class Training:
         return Progress(
             pair=k,
             epoch=pair.state.epoch,
-            updates=sum(p.state.updates for p in self._pairs),
-            fraction=sum(self._fraction(p) for p in self._pairs) / len(self._pairs),
+            updates=int(self._updates.sum()),
+            fraction=float(self._fractions.mean()),
             primal=worst.primal if known else None,
             dual=worst.dual if known else None,
             relative_gap=worst.relative_gap if known else None,
@@ -404,10 +438,16 @@ class Training:
             inside[problem.rows[problem.y * scores <= 1.0]] = True
         return int(inside.sum())
 
-    def _fingerprint_of(self, X: Matrix, codes: npt.NDArray[np.intp]) -> str:
-        counts = np.bincount(codes).tolist()
-        content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist(), counts))
-        return hashlib.sha256(content.encode()).hexdigest()
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Of everything the states depend on: settings, seed, data, labels."""
+        X = self._pairs[0].problem.X
+        parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
+        content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist()))
+        digest = hashlib.sha256(content.encode())
+        for array in (*parts, self._codes):
+            digest.update(array.data)
+        return digest.hexdigest()
 
 
 def platform() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.datasets.parsing.spec import Label
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import JobCreate
@@ -10,22 +11,22 @@ from svm.splitting import held_out_rows
 
 def check_trainable(spec: JobCreate, dataset: Dataset, max_classes: int) -> None:
     """Raises InvalidContent with the code that the training would fail with."""
-    if dataset.classes is None or dataset.class_counts is None:
+    many = f"the labels have {dataset.n_distinct_labels} different values"
+    if dataset.n_distinct_labels == 0:
         raise _refusal(
             "target-missing",
             "/dataset_id",
             "the dataset has no labels",
             "upload it again with `target`, the name of the label column",
         )
-    if len(dataset.classes) < 2:
+    if dataset.n_distinct_labels == 1:
         raise _refusal(
             "single-class",
             "/dataset_id",
-            f"all rows have the label {dataset.classes[0]!r}; training needs two classes or more",
+            "all rows have the same label; training needs two classes or more",
         )
-    if len(dataset.classes) > max_classes:
-        many = f"the labels have {len(dataset.classes)} different values"
-        if any(isinstance(label, float) and not label.is_integer() for label in dataset.classes):
+    if dataset.n_distinct_labels > max_classes:
+        if dataset.continuous_target or not _all_whole(dataset.classes):
             raise _refusal(
                 "target-continuous",
                 "/dataset_id",
@@ -47,6 +48,10 @@ def check_trainable(spec: JobCreate, dataset: Dataset, max_classes: int) -> None
         )
     if spec.validation is not None and spec.validation.stratify:
         _check_split(spec.validation.fraction, dataset)
+
+
+def _all_whole(classes: tuple[Label, ...] | None) -> bool:
+    return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
 
 
 def _check_split(fraction: float, dataset: Dataset) -> None:

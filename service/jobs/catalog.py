@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from service.errors import NotFound
 from service.web.problems import responses
 from svm.solvers import SOLVERS
+
+SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
 
 
 class SolverRead(BaseModel):
@@ -54,7 +56,7 @@ def router() -> APIRouter:
         description="Its objective and the JSON Schema of its parameters.",
         responses=responses("not-found"),
     )
-    def get_solver(name: str) -> SolverRead:
+    def get_solver(name: SolverName) -> SolverRead:
         if name not in SOLVERS:
             raise NotFound("not-found", f"no such solver; there are {', '.join(SOLVERS)}")
         return _describe(name)

@@ -20,15 +20,18 @@ import time
 import dask
 from distributed import Client, Future, LocalCluster
 
-from service.jobs.worker_process import stop_taking_jobs, take_next_job
+from service.jobs.worker_process import save_and_stop, take_next_job
 from service.settings import Settings
+from service.web.logs import configure_logging
 
 LOOK_S = 0.2
 """How often to look for workers without a task."""
+SHORT_S = 30.0
+"""Fewer workers than wanted for so long, and this process ends for another one to begin."""
 SAVE_S = 12.0
 """How long workers have to save their jobs at a stop."""
-CLOSE_S = 3
-"""How long Dask has to close afterwards; then this process ends, and its children with it."""
+CLOSE_S = 3.0
+"""How long Dask has to close afterwards."""
 
 CONFIG = {
     # A worker is ended at its memory limit. Nothing spills to disk, and none is paused on the way.
@@ -36,6 +39,9 @@ CONFIG = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
+    # A nanny starts its worker again however often it dies. Dask would end the nanny of a worker
+    # that is away now and was away this long ago.
+    "distributed.deploy.lost-worker-timeout": "1000 days",
     # No dashboard, no sampling of stacks.
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.http.routes": [],
@@ -49,7 +55,7 @@ def main() -> None:
     """Run until standard input closes or SIGTERM comes."""
     settings_json = sys.stdin.readline()
     settings = Settings.model_validate_json(settings_json)
-    logging.basicConfig(level=settings.log_level.upper(), stream=sys.stderr)
+    configure_logging(settings.log_level)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
@@ -64,22 +70,28 @@ def main() -> None:
             local_directory=str(settings.data_dir.resolve() / "workers"),
         )
         client = Client(cluster)
-        tasks = _keep_workers_busy(client, settings_json, stop)
-        _let_workers_save(client, tasks)
-        # Closing may hang on a worker that hangs; the jobs are safe by now.
-        threading.Timer(CLOSE_S, os._exit, (0,)).start()
+        _keep_workers_busy(client, settings_json, settings.workers, stop)
+        _end_within(SAVE_S)
+        client.run(save_and_stop, on_error="ignore")
+        _end_within(CLOSE_S)
         client.close()
         cluster.close()
-        os._exit(0)
+        os._exit(0 if stop.is_set() else 1)
 
 
 def _keep_workers_busy(
-    client: Client, settings_json: str, stop: threading.Event
-) -> dict[str, Future]:
+    client: Client, settings_json: str, wanted: int, stop: threading.Event
+) -> None:
     """Keep one task in flight for every worker, by address, until `stop`."""
     tasks: dict[str, Future] = {}
+    complete_at = time.monotonic()
     while not stop.wait(LOOK_S):
         addresses = set(client.scheduler_info()["workers"])
+        if len(addresses) >= wanted:
+            complete_at = time.monotonic()
+        elif time.monotonic() - complete_at > SHORT_S:
+            logger.error("%s of %s workers are there", len(addresses), wanted)
+            return
         for gone in tasks.keys() - addresses:
             del tasks[gone]
         for address in addresses:
@@ -94,14 +106,13 @@ def _keep_workers_busy(
                 allow_other_workers=False,
                 pure=False,
             )
-    return tasks
 
 
-def _let_workers_save(client: Client, tasks: dict[str, Future]) -> None:
-    client.run(stop_taking_jobs, on_error="ignore")
-    deadline = time.monotonic() + SAVE_S
-    while time.monotonic() < deadline and not all(task.done() for task in tasks.values()):
-        time.sleep(0.05)
+def _end_within(seconds: float) -> None:
+    """End this process, and with it the workers, should one of them hang."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _stop_at_end_of_input(stop: threading.Event) -> None:

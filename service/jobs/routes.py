@@ -47,6 +47,7 @@ EXAMPLE = {
     "model_name": "iris",
     "solver": {"name": "dual-coordinate-descent", "C": 1.0},
     "scaling": "standardize",
+    "validation": {"fraction": 0.25},
     "seed": 1,
 }
 TRACE_COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "gap", "train_error", "validation_error")
@@ -112,8 +113,12 @@ def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
         page: PageParams,
         label: LabelFilter,
         state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
-        model_name: Annotated[ModelName | None, Query()] = None,
-        dataset_id: Annotated[DatasetId | None, Query()] = None,
+        model_name: Annotated[
+            ModelName | None, Query(description="Only jobs that train this model.")
+        ] = None,
+        dataset_id: Annotated[
+            DatasetId | None, Query(description="Only jobs on this dataset.")
+        ] = None,
     ) -> JobPage:
         which = JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
         found = jobs.page(which, page)

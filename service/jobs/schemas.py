@@ -12,7 +12,7 @@ from service.jobs.lifecycle import State
 from service.jobs.store import Job
 from service.models.aliases import LATEST
 from service.web.labels import Labels
-from service.web.names import INVALID_NAME, ModelName
+from service.web.names import INVALID_NAME, AliasName, ModelName
 from service.web.times import rfc3339
 from svm.pipeline import MulticlassName
 from svm.scaling import ScalingName
@@ -67,7 +67,7 @@ class JobCreate(BaseModel):
     """Jobs with a higher one are taken first."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
-    set_alias: Annotated[ModelName, AfterValidator(_not_latest)] | None = None
+    set_alias: Annotated[AliasName, AfterValidator(_not_latest)] | None = None
     """An alias that shall point to the new version."""
     labels: Labels = Field(default_factory=dict)
     """Your own remarks, to find the job by."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -24,6 +25,7 @@ from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.lock import DataDirInUse, exclusive
+from service.web.logs import configure_logging
 from svm.errors import Diverged, Interrupted, InvalidData
 
 LOOK_S = 0.2
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _stopping = threading.Event()
 """This process is to save its job, and to take no other."""
+_at_work = threading.Event()
+"""A job is being carried out, or looked for."""
 _warm = threading.Event()
 """The compiled loops are loaded."""
 
@@ -43,16 +47,22 @@ def take_next_job(settings_json: str) -> None:
     """Wait a while for a job and carry it out: the task that every worker always has."""
     worker = _worker(settings_json)
     deadline = time.monotonic() + IDLE_S
-    while time.monotonic() < deadline and not _stopping.is_set():
-        if worker.take_next_job():
-            return
+    while time.monotonic() < deadline:
+        _at_work.set()  # before looking at `_stopping`: see `save_and_stop`
+        try:
+            if _stopping.is_set() or worker.take_next_job():
+                return
+        finally:
+            _at_work.clear()
         _warm_up()
         _stopping.wait(LOOK_S)
 
 
-def stop_taking_jobs() -> None:
-    """Let this process save its job, give it back, and take no other one."""
+async def save_and_stop() -> None:
+    """Let this process save its job, give it back, and take no other one; wait until it has."""
     _stopping.set()
+    while _at_work.is_set():
+        await asyncio.sleep(0.02)
 
 
 def _warm_up() -> None:
@@ -69,7 +79,9 @@ def _warm_up() -> None:
 
 @cache
 def _worker(settings_json: str) -> Worker:
-    return Worker(Settings.model_validate_json(settings_json), _stopping)
+    settings = Settings.model_validate_json(settings_json)
+    configure_logging(settings.log_level)
+    return Worker(settings, _stopping)
 
 
 class Worker:

@@ -77,7 +77,8 @@ class Engine:
                     logger.exception("the engine could not be started")
                     pause = MAX_PAUSE_S
                     continue
-            code = process.wait()
+            with process:  # closes its pipe
+                code = process.wait()
             if not self._stopping.is_set():
                 logger.error("the engine ended with code %s and is started again", code)
             failed_early = time.monotonic() - started < HEALTHY_S
@@ -95,6 +96,9 @@ class Engine:
             env={
                 "NUMBA_CACHE_DIR": str(numba_cache),
                 **os.environ,
+                # Dask shall not set up its own way of logging.
+                "DASK_LOGGING__VERSION": "1",
+                "DASK_LOGGING__DISABLE_EXISTING_LOGGERS": "False",
                 # The child finds what this process finds, from whatever directory it was started.
                 "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
                 # Before NumPy is imported there: results must not depend on the number of cores.

@@ -60,6 +60,8 @@ def load(content: bytes, expected_sha256: str) -> FittedPipeline:
         raise Corrupt("model-corrupt", "The model's file is not the one that was stored.")
     try:
         return FittedPipeline.from_arrays(_PlainUnpickler(content).load())
+    except MemoryError:  # says nothing about the file: sizes are checked before they are allocated
+        raise
     except Exception as error:  # whatever garbage makes the parsers raise
         raise Corrupt("model-corrupt", "The model's file cannot be read.") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -41,6 +41,10 @@ class TrainingData(Protocol):
     def matrix_digest(self) -> str: ...
 
 
+def _anything(_: object) -> None:
+    """A precondition that always holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedVersion:
     """A model's file, already written, and what its row will say of it."""
@@ -59,12 +63,13 @@ class ModelRegistry:
         self._database = database
         self._blobs = blobs
 
-    def prepare(self, fitted: FittedPipeline, columns: list[str] | None) -> PreparedVersion:
+    def prepare(self, fitted: FittedPipeline, columns: Sequence[str] | None) -> PreparedVersion:
         """Write the model's file. Unless `register` follows, it is swept away later."""
         with self._blobs.temporary() as path:
             digest = artifacts.dump(fitted, path)
             blob = self._blobs.adopt(f"models/{new_id('artifact')}", path)
-        return PreparedVersion(blob, digest, fitted.classes.tolist(), columns, fitted.n_features)
+        names = None if columns is None else list(columns)
+        return PreparedVersion(blob, digest, fitted.classes.tolist(), names, fitted.n_features)
 
     def register(
         self,
@@ -143,13 +148,17 @@ class ModelRegistry:
                 lambda row: ModelVersion(**row._mapping),
             )
 
-    def delete(self, name: str, force: bool = False) -> None:
+    def delete(
+        self, name: str, force: bool = False, check: Callable[[Model], None] = _anything
+    ) -> None:
         """Delete the model with all its versions. Should it come back, its numbers go on.
 
+        `check` sees its present state and raises to refuse.
         Raises NotFound, and Conflict `resource-in-use` while it has aliases, unless `force`.
         """
         with self._database.write() as connection:
             model = find_model(connection, name)
+            check(model)
             if model.aliases and not force:
                 raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
             alias_rows.remove(connection, name)
@@ -164,10 +173,16 @@ class ModelRegistry:
         for key in keys:
             self._blobs.delete(key)
 
-    def delete_version(self, name: str, version: int) -> None:
-        """Raises NotFound, and Conflict `resource-in-use` while an alias points to it."""
+    def delete_version(
+        self, name: str, version: int, check: Callable[[ModelVersion], None] = _anything
+    ) -> None:
+        """Delete one version; `check` sees its present state and raises to refuse.
+
+        Raises NotFound, and Conflict `resource-in-use` while an alias points to it.
+        """
         with self._database.write() as connection:
             found = find_version(connection, name, version)
+            check(found)
             pointing = alias_rows.to_version(connection, name, version)
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")

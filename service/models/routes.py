@@ -28,16 +28,19 @@ from service.models.schemas import (
 from service.storage.blobs import CHUNK_BYTES
 from service.web.bodies import json_body, json_request
 from service.web.etags import check_if_match, etag, not_modified
-from service.web.names import ModelName
+from service.web.names import AliasName, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
 
-Version = Annotated[int, Path(ge=1, le=MAX_VERSION, description="Number of the version.")]
+Version = Annotated[
+    int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
+]
 AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
 
 Read = TypeVar("Read", bound=BaseModel)
 
 _NAMED = ("invalid-name", "invalid-parameter", "not-found")
+_TAGGED = (*_NAMED, "invalid-header")
 
 
 def router(registry: ModelRegistry) -> APIRouter:
@@ -70,7 +73,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get a model",
         description="A model's latest version and its aliases.",
         response_model=ModelRead,
-        responses=responses(*_NAMED),
+        responses=responses(*_TAGGED),
     )
     def get_model(request: Request, response: Response, name: ModelName) -> ModelRead | Response:
         return _tagged(request, response, ModelRead.of(registry.get(name)))
@@ -82,13 +85,16 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Delete a model",
         description="Deletes all versions. Should a model of this name be trained again, its "
         "version numbers go on where they ended. Refused while aliases exist, unless forced.",
-        responses=responses(*_NAMED, "resource-in-use"),
+        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
     )
     def delete_model(
+        request: Request,
         name: ModelName,
         force: Annotated[bool, Query(description="Delete the aliases, too.")] = False,
     ) -> None:
-        registry.delete(name, force)
+        registry.delete(
+            name, force, lambda model: check_if_match(request, _tag(ModelRead.of(model)))
+        )
 
 
 def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
@@ -112,7 +118,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get a version of a model",
         description="Metrics, certificate and lineage of one version.",
         response_model=ModelVersionRead,
-        responses=responses(*_NAMED),
+        responses=responses(*_TAGGED),
     )
     def get_version(
         request: Request, response: Response, name: ModelName, version: Version
@@ -126,10 +132,14 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="delete_model_version",
         summary="Delete a version of a model",
         description="Refused while an alias points to it. Its number is not given again.",
-        responses=responses(*_NAMED, "resource-in-use"),
+        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
     )
-    def delete_version(name: ModelName, version: Version) -> None:
-        registry.delete_version(name, version)
+    def delete_version(request: Request, name: ModelName, version: Version) -> None:
+        registry.delete_version(
+            name,
+            version,
+            lambda present: check_if_match(request, _tag(ModelVersionRead.of(present))),
+        )
 
     @routes.get(
         "/{name}/versions/{version}/artifact",
@@ -145,7 +155,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
                     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
                 },
             },
-            **responses(*_NAMED, "model-corrupt"),
+            **responses(*_TAGGED, "model-corrupt"),
         },
     )
     def download_artifact(request: Request, name: ModelName, version: Version) -> Response:
@@ -181,10 +191,10 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get an alias",
         description="Its `ETag` is what moving or removing it needs.",
         response_model=AliasRead,
-        responses=responses(*_NAMED),
+        responses=responses(*_TAGGED),
     )
     def get_alias(
-        request: Request, response: Response, name: ModelName, alias: ModelName
+        request: Request, response: Response, name: ModelName, alias: AliasName
     ) -> AliasRead | Response:
         found = registry.alias(name, alias)
         response.headers["ETag"] = etag(found.tag)
@@ -200,14 +210,14 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         responses={
             201: {"model": AliasRead, "description": "Created."},
             **responses(
-                *(*_NAMED, "malformed-json", "invalid-header", "precondition-failed"),
+                *(*_TAGGED, "malformed-json", "precondition-failed"),
                 *("precondition-required", "invalid-field", "invalid-state"),
             ),
         },
         openapi_extra=json_request(AliasUpdate, {"version": 1}),
     )
     def set_alias(
-        request: Request, response: Response, name: ModelName, alias: ModelName, body: AliasBody
+        request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
     ) -> AliasRead:
         _refuse_latest(alias)
 
@@ -226,11 +236,9 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="remove_alias",
         summary="Remove an alias",
         description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
-        responses=responses(
-            *(*_NAMED, "invalid-header", "precondition-failed", "precondition-required")
-        ),
+        responses=responses(*_TAGGED, "precondition-failed", "precondition-required"),
     )
-    def remove_alias(request: Request, name: ModelName, alias: ModelName) -> None:
+    def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:
         _refuse_latest(alias)
         registry.remove_alias(
             name,
@@ -240,9 +248,12 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
 
 
 def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
-    tag = etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
-    response.headers["ETag"] = tag
-    return not_modified(request, tag) or read
+    response.headers["ETag"] = _tag(read)
+    return not_modified(request, _tag(read)) or read
+
+
+def _tag(read: BaseModel) -> str:
+    return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
 
 
 def _refuse_latest(alias: str) -> None:

@@ -18,7 +18,7 @@ from service.predictions.loaded_models import LoadedModel
 Scores = NDArray[np.float64]
 
 INLINE_WORK = 2_000_000
-"""Multiplications, about 5 ms of them, that the event loop does itself; more go to a thread."""
+"""Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
 
 
 class Batcher:

@@ -14,10 +14,12 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import Predictor
 from service.predictions.schemas import PredictionCreate, PredictionRead
 from service.web.bodies import json_request, read_limited
-from service.web.names import ModelName
+from service.web.names import AliasName, ModelName
 from service.web.problems import responses
 
-Version = Annotated[int, Path(ge=1, le=MAX_VERSION, description="Number of the version.")]
+Version = Annotated[
+    int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
+]
 
 EXAMPLE = {
     "instances": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]],
@@ -74,7 +76,7 @@ def router(predictor: Predictor, body_limit_bytes: int) -> APIRouter:
         description=f"{_BODY}The reply names the version that answered.",
         **_DOCUMENTED,
     )
-    async def predict_by_alias(request: Request, name: ModelName, alias: ModelName) -> Response:
+    async def predict_by_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
         return await answer(request, name, alias)
 
     return routes

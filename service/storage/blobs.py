@@ -47,6 +47,12 @@ class Blobs:
         finally:
             path.unlink(missing_ok=True)
 
+    @contextmanager
+    def temporary_folder(self) -> Iterator[Path]:
+        """A private folder on the same file system, removed at the end with all that is left."""
+        with tempfile.TemporaryDirectory(dir=self._incoming) as name:
+            yield Path(name)
+
     def write(self, key: str, content: bytes) -> Blob:
         """Store `content` under `key`, durable when this returns."""
         with self.temporary() as path:
@@ -54,7 +60,7 @@ class Blobs:
             return self.adopt(key, path)
 
     def adopt(self, key: str, source: Path) -> Blob:
-        """Move a finished file of `temporary` under `key`, durable when this returns."""
+        """Move a finished temporary file under `key`, durable when this returns."""
         with source.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = os.fstat(file.fileno()).st_size

@@ -12,7 +12,8 @@ def choose(request: Request, offered: tuple[str, ...]) -> str:
 
     Raises NotAcceptable.
     """
-    ranges = [_parse(part) for part in request.headers.get("accept", "*/*").split(",")]
+    accept = ",".join(request.headers.getlist("accept")) or "*/*"
+    ranges = [_parse(part) for part in accept.split(",")]
     best = max(offered, key=lambda media_type: _quality(media_type, ranges))
     if _quality(best, ranges) <= 0:
         raise NotAcceptable("not-acceptable", f"offered here: {', '.join(offered)}")

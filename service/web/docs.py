@@ -34,6 +34,9 @@ class DocumentedAPI(FastAPI):
             _move_to_components(ProblemRead.model_json_schema(), components)
             for path in document["paths"].values():
                 for operation in path.values():
+                    for parameter in operation.get("parameters", ()):
+                        if examples := parameter["schema"].get("examples"):
+                            parameter["example"] = examples[0]  # Swagger UI fills it in
                     for body in operation.get("requestBody", {}).get("content", {}).values():
                         if "title" in body.get("schema", {}):
                             body["schema"] = _move_to_components(body["schema"], components)
@@ -97,7 +100,7 @@ def _problems() -> APIRouter:
         responses=responses("not-found"),
     )
     async def one_problem(
-        code: Annotated[str, Path(description="The problem's `code`.")],
+        code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
     ) -> ProblemKindRead:
         """The page that a problem's `type` points to."""
         if code not in PROBLEMS:

@@ -9,13 +9,11 @@ from pydantic import Field
 
 from service.errors import InvalidRequest
 
-Labels = Annotated[
-    dict[
-        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")],
-        Annotated[str, Field(max_length=255)],
-    ],
-    Field(max_length=64),
-]
+MAX_LABELS = 64
+
+LabelKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
+LabelValue = Annotated[str, Field(max_length=255)]
+Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_LABELS)]
 """At most 64 keys; a key is 1 to 63 letters, digits, dots, slashes, hyphens and underscores."""
 
 

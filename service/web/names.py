@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -23,15 +23,21 @@ def _check(name: str) -> str:
     return name
 
 
+_SCHEMA: dict[str, JsonValue] = {"pattern": f"^{NAME.pattern}$", "maxLength": 63}
+
 ModelName = Annotated[
     str,
     AfterValidator(_check),
-    Field(
-        description="Name of a model.",
-        json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": 63},
-    ),
+    Field(description="Name of a model.", examples=["iris"], json_schema_extra=_SCHEMA),
 ]
-"""A model's or an alias's name; anything else is the problem `invalid-name`."""
+"""A model's name; anything else is the problem `invalid-name`."""
+
+AliasName = Annotated[
+    str,
+    AfterValidator(_check),
+    Field(description="Name of an alias.", examples=["default"], json_schema_extra=_SCHEMA),
+]
+"""An alias's name, of the same form."""
 
 DatasetId = Annotated[str, Field(pattern="^ds_[0-9a-f]{32}$", description="The dataset's id.")]
 JobId = Annotated[str, Field(pattern="^job_[0-9a-f]{32}$", description="The job's id.")]

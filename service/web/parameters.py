@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fastapi.dependencies.models import Dependant
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from service.errors import InvalidRequest
@@ -27,5 +28,11 @@ async def known_query_parameters(request: Request) -> None:
 
 
 def _query_names(dependant: Dependant) -> set[str]:
-    names = {field.alias for field in dependant.query_params}
+    names: set[str] = set()
+    for parameter in dependant.query_params:
+        model = parameter.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):  # one model for all of them
+            names.update(field.alias or name for name, field in model.model_fields.items())
+        else:
+            names.add(parameter.alias)
     return names.union(*(_query_names(below) for below in dependant.dependencies))

@@ -76,11 +76,9 @@ PROBLEMS: dict[str, Problem] = {
     "not-acceptable": Problem(
         406, "No acceptable format", "The reply cannot be given in a format that Accept allows."
     ),
-    "request-timeout": Problem(408, "The body stopped coming", "Send the request again."),
     "resource-in-use": Problem(
         409, "The resource is in use", "Something still needs it; the detail says what."
     ),
-    "already-exists": Problem(409, "The name is taken", "Choose another name."),
     "invalid-state": Problem(
         409, "Impossible in the present state", "The detail names the state and what is possible."
     ),
@@ -141,6 +139,14 @@ PROBLEMS: dict[str, Problem] = {
     "npy-corrupt": Problem(
         422, "The NPY file is corrupt", "Its header does not fit the bytes that follow."
     ),
+    "label-count": Problem(
+        422, "Labels and rows differ in number", "Every row has one label, in the same order."
+    ),
+    "parsing-failed": Problem(
+        422,
+        "The data could not be read",
+        "Reading them took too much time or memory, or ended the process that read them.",
+    ),
     "too-many-rows": Problem(413, "Too many rows", "`limit` is the most allowed."),
     "too-many-columns": Problem(413, "Too many columns", "`limit` is the most allowed."),
     "too-many-values": Problem(
@@ -180,9 +186,6 @@ PROBLEMS: dict[str, Problem] = {
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
     "shutting-down": Problem(503, "The service is shutting down", "Try again shortly."),
     "not-ready": Problem(503, "The service is not ready", "Try again shortly."),
-    "storage-full": Problem(
-        507, "The disk is nearly full", "Nothing was stored; reads and predictions go on."
-    ),
 }
 
 
@@ -246,15 +249,15 @@ def install(app: FastAPI) -> None:
     """Let every error reply be a problem."""
 
     @app.exception_handler(ServiceError)
-    def _service_error(request: Request, error: ServiceError) -> Response:
+    async def _service_error(request: Request, error: ServiceError) -> Response:
         return render(request, error)
 
     @app.exception_handler(RequestValidationError)
-    def _validation_error(request: Request, error: RequestValidationError) -> Response:
+    async def _validation_error(request: Request, error: RequestValidationError) -> Response:
         return render(request, parameter_error(error.errors()))
 
     @app.exception_handler(HTTPException)
-    def _http_exception(request: Request, error: HTTPException) -> Response:
+    async def _http_exception(request: Request, error: HTTPException) -> Response:
         return _render_http_exception(app, request, error)
 
 

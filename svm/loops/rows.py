@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.extending import overload
 
@@ -89,7 +90,7 @@ def _squared_norm(operand: Any, row: Any) -> Callable[..., Any]:
             x = operand[row]
             total = 0.0
             for j in range(len(x)):
-                value = float(x[j])
+                value = np.float64(x[j])
                 total += value * value
             return total
 
@@ -99,7 +100,7 @@ def _squared_norm(operand: Any, row: Any) -> Callable[..., Any]:
         data, _, indptr = operand
         total = 0.0
         for k in range(indptr[row], indptr[row + 1]):
-            value = float(data[k])
+            value = np.float64(data[k])
             total += value * value
         return total
 
@@ -113,7 +114,7 @@ def _add_squares(operand: Any, row: Any, factor: Any, out: Any) -> Callable[...,
         def dense(operand: Any, row: Any, factor: Any, out: Any) -> None:
             x = operand[row]
             for j in range(len(out)):
-                value = float(x[j])
+                value = np.float64(x[j])
                 out[j] += factor * value * value
 
         return dense
@@ -121,7 +122,7 @@ def _add_squares(operand: Any, row: Any, factor: Any, out: Any) -> Callable[...,
     def sparse(operand: Any, row: Any, factor: Any, out: Any) -> None:
         data, indices, indptr = operand
         for k in range(indptr[row], indptr[row + 1]):
-            value = float(data[k])
+            value = np.float64(data[k])
             out[indices[k]] += factor * value * value
 
     return sparse

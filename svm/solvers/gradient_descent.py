@@ -79,7 +79,7 @@ class GradientDescent(Hyperparameters):
     def start(self, problem: Problem) -> GradientDescentState:
         w = np.zeros(problem.n_features)
         if isinstance(self.initial, RandomStart):
-            w = self.initial.random_scale * problem.random(0, stream=1).normal(size=len(w))
+            w = self.initial.random_scale * problem.random(0, "start").normal(size=len(w))
         cost = 0.0
         if problem.cost_change is not None:
             cost = primal(problem, w, 0.0) / problem.regularization
@@ -95,10 +95,10 @@ class GradientDescent(Hyperparameters):
         epsilon = smoothing = 0.0
         per_advance = per_epoch = -(-n // size)
         if (rule := problem.cost_change) is not None:
-            epsilon = rule.epsilon
+            epsilon = float(rule.epsilon)
             smoothing = 0.5 if size < n else 0.0
             if rule.smoothing is not None:
-                smoothing = rule.smoothing
+                smoothing = float(rule.smoothing)
             # One cost takes n_samples / block_rows blocks of work.
             per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
@@ -154,6 +154,6 @@ class GradientDescent(Hyperparameters):
 
     def _rate(self, problem: Problem, size: int, C: float) -> float:
         if self.learning_rate is not None:
-            return self.learning_rate
+            return float(self.learning_rate)
         n = problem.n_samples
         return 1.0 / (size / n + C * size * float(problem.squared_norms.mean()))

@@ -147,7 +147,7 @@ def _pulls(problem: Problem, scores: Vector, mu: float) -> Vector:
 
 def _penalty(problem: Problem) -> Vector:
     """λ for every coordinate of (w, b); 0 for b unless it is augmented."""
-    penalty = np.full(problem.n_features + 1, problem.regularization)
+    penalty = np.full(problem.n_features + 1, float(problem.regularization))
     if problem.intercept != "augmented":
         penalty[-1] = 0.0
     return penalty
@@ -195,12 +195,16 @@ def _cholesky(problem: Problem, active: Indices, curvature: Vector, penalty: Vec
         hessian += block.T @ block
     diagonal = np.einsum("ii->i", hessian)
     diagonal += penalty
+    # With a diagonal of ones, features of very different sizes do no harm.
+    scale = 1.0 / np.sqrt(diagonal)
+    hessian *= scale
+    hessian *= scale[:, None]
     # Rounding can push the smallest eigenvalues of a long, flat Hessian below zero.
-    diagonal += 1e-14 * diagonal.max()
+    diagonal += 1e-14
     factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(right: Vector) -> Vector:
-        result: Vector = cho_solve(factor, right, check_finite=False)
+        result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
         return result
 
     return solve
@@ -273,6 +277,8 @@ def _line_search(
         else:
             high = t
         following = t - slope / curvature if curvature > 0 else np.inf
+        if high == np.inf:  # an almost flat piece would throw t far beyond its end
+            following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)
         if abs(following - t) <= 1e-10 * t:

@@ -42,7 +42,12 @@ def test_layers_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
 def test_only_routes_and_web_speak_http() -> None:
     """Stores, registries and workers know neither requests nor replies."""
     speakers = _importers("fastapi", "starlette", "uvicorn")
-    allowed = {"service/app.py", "service/cli.py", "service/jobs/catalog.py"}
+    allowed = {
+        "service/app.py",
+        "service/cli.py",
+        "service/datasets/uploads.py",  # requests with data in them
+        "service/jobs/catalog.py",  # the routes of the solvers
+    }
     others = {
         path
         for path in speakers - allowed

@@ -62,6 +62,7 @@ class Trainer:
         stop_reason = "canceled" if canceled else result.stop_reason
         converged = result.converged and not canceled
         certificate = result.certificate.as_dict(result.fitted.classes)
+        columns = None if dataset.columns is None else list(dataset.columns)
         outcome = {
             "metrics": data.metrics(result.fitted),
             "certificate": certificate,
@@ -71,7 +72,7 @@ class Trainer:
             "updates": result.updates,
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
-        prepared = self._registry.prepare(result.fitted, dataset.columns)
+        prepared = self._registry.prepare(result.fitted, columns)
         attempt.finish(
             Ending(
                 state=State.CANCELED if canceled else State.SUCCEEDED,

@@ -8,6 +8,8 @@ import numpy as np
 from starlette.testclient import TestClient
 
 from service.jobs.worker_process import Worker
+from service.settings import Settings
+from service.storage.blobs import Blobs
 
 
 def csv_of(n_samples: int = 60, n_classes: int = 2, n_features: int = 3, seed: int = 0) -> str:
@@ -51,6 +53,12 @@ def read(client: TestClient, job_id: str, **query: Any) -> dict[str, Any]:
     assert reply.status_code == 200, reply.text
     job: dict[str, Any] = reply.json()
     return job
+
+
+def files(settings: Settings, folder: str) -> list[str]:
+    """Keys of the blobs in a folder."""
+    keys = Blobs(settings.blob_dir).keys(0)
+    return [key for key in keys if key.startswith(f"{folder}/")]
 
 
 def carry_out(client: TestClient, worker: Worker, job_id: str) -> dict[str, Any]:

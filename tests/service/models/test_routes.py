@@ -207,6 +207,18 @@ def test_bad_alias_bodies_are_refused(
     assert reply.json()["errors"][0]["pointer"] in ("/version", "/x")
 
 
+@pytest.mark.parametrize("path", ["/v1/models/iris", "/v1/models/iris/versions/1"])
+def test_deletion_can_be_made_to_depend_on_what_was_seen(
+    client: TestClient, shelf: Shelf, path: str
+) -> None:
+    """412 where If-Match names another state."""
+    shelf.add("iris")
+    tag = client.get(path).headers["ETag"]
+    reply = client.delete(path, headers={"If-Match": '"other"'})
+    assert (reply.status_code, reply.json()["code"]) == (412, "precondition-failed")
+    assert client.delete(path, headers={"If-Match": tag}).status_code == 204
+
+
 def test_deletion_waits_for_aliases(client: TestClient, shelf: Shelf) -> None:
     """409 while one points there; a whole model goes with `force=true`."""
     shelf.add("iris", set_alias="default")

@@ -140,6 +140,14 @@ def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
     assert turns > 3
 
 
+def test_small_request_does_not_wait_for_a_large_one() -> None:
+    """Even if they arrive together."""
+    model = watched()
+    large = np.ones((4 * INLINE_WORK // model.work_per_row, 64))
+    asyncio.run(score_together(model, [large, *some_rows(1, 2)]))
+    assert sorted(calls(model)) == [3, len(large)]
+
+
 def test_overflow_is_no_error_here() -> None:
     """It shows in the values; the reply decides."""
     (scores,) = asyncio.run(score_together(watched(), [np.full((1, 64), 1e308)]))

@@ -218,6 +218,7 @@ def test_names_need_a_model_with_names() -> None:
         ({"instances": None}, "/instances"),
         ({"instances": {"age": 1}}, "/instances"),
         ({"instances": [[1, 2, 3]], "rows": 1}, "/rows"),
+        ({"instances": [[1, 2, 3]], "outputs": ["label"], "rows": 1}, "/rows"),
         ({"instances": [[1, 2, 3]], "a/b~": 1}, "/a~1b~0"),
         ({"instances": [[1, 2, 3]], "outputs": "label"}, "/outputs"),
         ({"instances": [[1, 2, 3]], "outputs": ["label", "probability"]}, "/outputs/1"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
+from service.storage.blobs import Blobs
 from service.storage.database import Database
 from svm.pipeline import FittedPipeline
 from tests.service.models.shelf import Shelf, fitted_pipeline
@@ -19,13 +21,18 @@ T = TypeVar("T")
 
 
 class CountingRegistry(ModelRegistry):
-    """A real registry that counts what it reads."""
+    """A real registry that counts what it reads, and reads files while `open` is set."""
 
-    loads = 0
-    lookups = 0
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        super().__init__(database, blobs)
+        self.loads = 0
+        self.lookups = 0
+        self.open = threading.Event()
+        self.open.set()
 
     def load(self, version: ModelVersion) -> FittedPipeline:
         self.loads += 1
+        assert self.open.wait(10)
         return super().load(version)
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
@@ -132,13 +139,34 @@ def test_caller_who_leaves_does_not_stop_the_load(shelf: Shelf, settings: Settin
     serving = Serving(shelf, settings)
 
     async def ask() -> int:
+        serving.registry.open.clear()
         leaving = asyncio.create_task(serving.models.get("iris", None))
         staying = asyncio.create_task(serving.models.get("iris", None))
-        await asyncio.sleep(0)
+        while serving.registry.loads == 0:
+            await asyncio.sleep(0.001)
         leaving.cancel()
+        await asyncio.sleep(0)
+        serving.registry.open.set()
         return (await staying).version
 
     assert serving.run(ask()) == 1
+    assert serving.registry.loads == 1
+
+
+def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -> None:
+    """Also where it was loaded before its file was damaged."""
+    version = shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> None:
+        await serving.models.get("iris", None)
+        shelf.file(version).write_bytes(b"")
+        with pytest.raises(Corrupt):
+            shelf.registry.open_artifact(version)
+        with pytest.raises(Corrupt):
+            await serving.models.get("iris", None)
+
+    serving.run(ask())
 
 
 def test_damaged_model_does_not_stop_the_others(shelf: Shelf, settings: Settings) -> None:

@@ -84,3 +84,27 @@ def test_ids_sort_by_creation() -> None:
     second = new_id("job")
     assert first < second
     assert len(first) == len("job_") + 32
+
+
+def test_commits_tell_of_every_change_and_of_nothing_else(database: Database) -> None:
+    """The number stays while others read or roll back, and changes when anybody commits."""
+    elsewhere = Database(database.url)
+    seen = database.commits()
+    _version(database)
+    _version(elsewhere)
+    with pytest.raises(RuntimeError), database.write():
+        raise RuntimeError
+    assert database.commits() == seen
+    for writer in (database, elsewhere, database):
+        with writer.write() as connection:
+            connection.execute(models.update().values(last_version=models.c.last_version + 1))
+        assert database.commits() != seen
+        seen = database.commits()
+    elsewhere.close()
+
+
+def test_commits_can_be_asked_after_reopening(database: Database) -> None:
+    """Closing gives the connection back; asking again opens another."""
+    database.commits()
+    database.close()
+    assert database.commits() == database.commits()

@@ -100,7 +100,7 @@ def test_log_lines_are_json() -> None:
     """Our lines and those of libraries have the same form, tracebacks included."""
     program = """
 import logging, structlog
-from service.web.observability import configure_logging
+from service.web.logs import configure_logging
 configure_logging("info")
 structlog.stdlib.get_logger("ours").info("hello", job_id="job_1")
 logging.getLogger("theirs").warning("watch %s", "out")

@@ -1,0 +1,46 @@
+"""The parsing process: a line of JSON in, a line of JSON out, until the input ends.
+
+Bytes from outside meet parsers here, where a crash or a full memory ends nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from typing import TextIO
+
+from service.datasets.parsing.reader import read
+from service.datasets.parsing.spec import Parsed, ParseSpec, encode
+from service.errors import InvalidContent, ServiceError
+
+MEMORY_BYTES = 2 * 1024**3
+"""No upload within the default limits needs a quarter of it."""
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    replies = _private_stdout()
+    for line in sys.stdin:
+        replies.write(encode(_answer(ParseSpec.from_json(line))) + "\n")
+        replies.flush()
+
+
+def _answer(spec: ParseSpec) -> Parsed | ServiceError:
+    try:
+        return read(spec)
+    except ServiceError as error:
+        return error
+    except MemoryError:
+        return InvalidContent("parsing-failed", "reading the data takes more memory than there is")
+
+
+def _private_stdout() -> TextIO:
+    """Standard output for replies only; whatever a library prints goes to standard error."""
+    private = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return private
+
+
+if __name__ == "__main__":
+    main()

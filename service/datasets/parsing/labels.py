@@ -1,0 +1,207 @@
+"""Labels as sorted classes and a code for each row.
+
+Numbers are integers if every one of them is integral, so `5`, `5.0` and a CSV file's `5` are one
+class; else they are floats. Text from a file is taken as numbers if all of it is numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.spec import Label
+
+MAX_CLASSES = 1000
+"""More different numbers are kept as measurements; more different texts are refused."""
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NOT_FINITE = frozenset({"nan", "inf", "infinity"})
+"""Words for what is no finite number, without their sign."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_GAPS = NOT_FINITE | {"na", "n/a", "null", "none", "?", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The labels of a dataset: classes with codes, or numbers too many to be classes."""
+
+    classes: list[Label] | None
+    counts: list[int] | None
+    array: npt.NDArray[Any]
+    """Codes, int32; where there are no classes the numbers, float64. (n_samples,)"""
+    n_distinct: int
+    continuous: bool
+    """Too many to be classes, and not all integral."""
+
+
+class Labels:
+    """Takes labels block by block, and keeps one number for each."""
+
+    def __init__(self, faults: Faults, column: str | int | None = None) -> None:
+        self.count = 0
+        self._faults = faults
+        self._column = column
+        self._text = False  # all labels came as text, whatever they mean
+        self._lookup: dict[Any, int] = {}
+        self._codes: list[npt.NDArray[np.int32]] = []
+        self._values: list[npt.NDArray[np.float64]] | None = None
+
+    def add_texts(self, texts: list[str]) -> None:
+        """Cells of a file; blanks around them do not count. An empty one is a fault."""
+        self._text = True
+        texts = [text.strip() for text in texts]
+        if "" in texts:
+            for row in (row for row, text in enumerate(texts, self.count + 1) if not text):
+                self._missing(row)
+        self._keep(texts)
+
+    def add_json(self, labels: list[Any]) -> None:
+        """JSON values: all text, all numbers, or all booleans.
+
+        Raises InvalidContent `invalid-field` where kinds are mixed.
+        """
+        for row, label in enumerate(labels, self.count + 1):
+            if label is None:
+                self._missing(row, "null")
+            elif not isinstance(label, (str, int, float)):
+                hint = "a label is a text, a number or a boolean"
+                self._faults.add("invalid-field", "the label is a list", row=row, hint=hint)
+            elif isinstance(label, float) and not math.isfinite(label):
+                self._not_finite(row, "a number beyond 1.8e308")
+        kinds = {type(label) for label in [*self._lookup, *labels] if label is not None}
+        if self._values is not None:
+            kinds.add(float)
+        if len(kinds & {str, bool}) + bool(kinds & {int, float}) > 1:
+            message = "the labels are of several kinds; let them be all text, numbers or booleans"
+            raise refuse("invalid-field", message, column=self._column)
+        self._keep(labels)
+
+    def add_numbers(self, values: npt.NDArray[Any]) -> None:
+        """(rows,) numbers or booleans; one that is not finite is a fault."""
+        for i in np.flatnonzero(~np.isfinite(values)):
+            self._not_finite(self.count + int(i) + 1, str(values[i]))
+        self._keep(values.tolist())
+
+    def finish(self) -> Target:
+        """Raises InvalidContent."""
+        self._faults.check()
+        if self._values is not None:
+            return _target_of_values(np.concatenate(self._values) + 0.0)
+        labels: list[Any] = list(self._lookup)
+        codes = np.concatenate([np.zeros(0, dtype=np.int32), *self._codes])
+        if self._text:
+            numbers = [number_of(text) for text in labels]
+            if None in numbers:
+                self._refuse_gaps(labels, codes)
+            else:
+                labels = numbers
+        labels = _uniform(labels)
+        classes = sorted(set(labels))
+        place = {label: code for code, label in enumerate(classes)}
+        codes = np.array([place[label] for label in labels], dtype=np.int32)[codes]
+        counts = np.bincount(codes, minlength=len(classes)).tolist()
+        return Target(classes, counts, codes, len(classes), continuous=False)
+
+    def _keep(self, labels: list[Any]) -> None:
+        first_row = self.count + 1
+        self.count += len(labels)
+        if self._faults.total:
+            return  # the upload is refused anyway
+        if self._values is not None:
+            self._values.append(self._numbers(labels, first_row))
+            return
+        lookup = self._lookup
+        codes = [lookup.setdefault(label, len(lookup)) for label in labels]
+        self._codes.append(np.array(codes, dtype=np.int32))
+        if len(lookup) > MAX_CLASSES:
+            self._become_values()
+
+    def _become_values(self) -> None:
+        distinct = list(self._lookup)
+        numbers = [number_of(text) for text in distinct] if self._text else distinct
+        if not all(isinstance(number, (int, float)) for number in numbers):
+            message = f"the labels are more than {MAX_CLASSES:,} different texts"
+            hint = "name the column of the labels as target, or say target=none"
+            raise refuse("too-many-classes", message, column=self._column, hint=hint)
+        values = np.array(numbers, dtype=np.float64)
+        self._values = [values[codes] for codes in self._codes]
+        self._lookup, self._codes = {}, []
+
+    def _numbers(self, labels: list[Any], first_row: int) -> npt.NDArray[np.float64]:
+        numbers = [number_of(label) for label in labels] if self._text else labels
+        for row, (label, number) in enumerate(zip(labels, numbers, strict=True), first_row):
+            if number is None:
+                self._faults.add(
+                    "not-a-number",
+                    "is not a number, and the labels before it are",
+                    row=row,
+                    column=self._column,
+                    value=label,
+                )
+        return np.array([0 if number is None else number for number in numbers], dtype=np.float64)
+
+    def _refuse_gaps(self, texts: list[str], codes: npt.NDArray[np.int32]) -> None:
+        """Numbers beside words are no classes where the words only say that a number is missing."""
+        words = {text for text in texts if number_of(text) is None}
+        if len(words) == len(texts) or not all(w.lower().lstrip("+-") in _GAPS for w in words):
+            return
+        wrong = [self._lookup[word] for word in words]
+        for i in np.flatnonzero(np.isin(codes, wrong)):
+            self._missing(int(i) + 1, texts[codes[i]])
+        self._faults.check()
+
+    def _missing(self, row: int, value: str | None = None) -> None:
+        self._faults.add(
+            "missing-value",
+            "the label is missing" if value is None else "is no label",
+            row=row,
+            column=self._column,
+            value=value,
+            hint="remove the row, or upload without labels (target=none)",
+        )
+
+    def _not_finite(self, row: int, value: str) -> None:
+        message = "is not a finite label"
+        self._faults.add("non-finite-value", message, row=row, column=self._column, value=value)
+
+
+def number_of(text: str) -> int | float | None:
+    """The number that a cell holds, None where it holds none or one that is not finite."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if NUMBER.fullmatch(text):
+        value = float(text)
+        return value if math.isfinite(value) else None
+    return None
+
+
+def _target_of_values(values: npt.NDArray[np.float64]) -> Target:
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= MAX_CLASSES:  # few numbers, written in many ways
+        codes = np.searchsorted(distinct, values).astype(np.int32)
+        classes = _uniform(distinct.tolist())
+        return Target(classes, counts.tolist(), codes, len(classes), continuous=False)
+    continuous = not bool((distinct == np.floor(distinct)).all())
+    return Target(None, None, values, len(distinct), continuous)
+
+
+def _uniform(labels: list[Any]) -> list[Any]:
+    """Numbers as integers if all of them are integral, else as floats; the rest as it is."""
+    if not labels or isinstance(labels[0], (str, bool)):
+        return labels
+    if all(_is_integral(label) for label in labels):
+        return [int(label) for label in labels]
+    return [float(label) + 0.0 for label in labels]
+
+
+def _is_integral(label: int | float) -> bool:
+    if isinstance(label, int):
+        return abs(label) < 2**63
+    return label.is_integer() and abs(label) < 2**53

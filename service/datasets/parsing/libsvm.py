@@ -1,0 +1,203 @@
+"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.parsing.faults import Faults, too_many
+from service.datasets.parsing.labels import NOT_FINITE, NUMBER, Labels
+from service.datasets.parsing.layout import NO_TARGET
+from service.datasets.parsing.spec import ParseSpec
+from service.datasets.parsing.text import slices
+from service.datasets.parsing.writers import SparseWriter, Table
+from service.errors import InvalidContent, InvalidRequest
+
+_COMMENT = re.compile(r"#[^\n]*")
+_BLANKS = re.compile(r"[ \t]+")
+_BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
+_INDEX = re.compile(r"[0-9]+")
+_NO_INDEX = re.compile(r"[^ \n0-9][^ \n:]*:")
+"""A character other than a digit somewhere in front of a colon."""
+
+_LABEL, _INDEX_END, _PAIR_END = b"\n: "
+
+
+@dataclass(slots=True)
+class _Rows:
+    labels: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
+    """As they are written."""
+    values: npt.NDArray[np.float64]
+
+
+def read(spec: ParseSpec) -> Table:
+    """Write the CSR arrays. Raises ServiceError with every fault of the file."""
+    if spec.target not in (None, NO_TARGET) or spec.labels is not None:
+        raise InvalidRequest(
+            "invalid-parameter",
+            "LIBSVM lines begin with their label: leave out `labels`, and `target` unless none",
+        )
+    base = 1 if spec.index_base is None else spec.index_base
+    limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
+    if limit > spec.limits.sparse_columns:
+        raise too_many("columns", spec.limits.sparse_columns)
+    faults = Faults()
+    labels = Labels(faults)
+    highest = -1
+    with SparseWriter(Path(spec.out), spec.limits) as writer:
+        done = 0
+        for part in slices(Path(spec.data), quotes=False):
+            lines = _lines(part.text)
+            if not lines:
+                continue
+            rows = _at_once(lines, base, base + limit)
+            if rows is None:
+                rows = _Careful(spec, base, limit, faults).read(lines, done + 1)
+            done += len(lines)
+            if faults.total == 0:
+                labels.add_numbers(rows.labels)
+                writer.add(rows.lengths, rows.indices - base, rows.values)
+                highest = max(highest, int(rows.indices.max(initial=-1)) - base)
+        faults.check()
+        if done == 0:
+            raise InvalidContent("empty-data", "the file holds no line of data")
+        n_features = highest + 1 if spec.n_features is None else spec.n_features
+        if n_features == 0:
+            raise InvalidContent("empty-data", "no line holds a feature")
+        writer.finish()
+    return Table(
+        n_samples=done,
+        n_features=n_features,
+        sparse=True,
+        target=None if spec.target == NO_TARGET else labels.finish(),
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """One label and its pairs each, one blank between them; comments and blank lines are gone."""
+    if "#" in text:
+        text = _COMMENT.sub("", text)
+    if "\t" in text or "  " in text:
+        text = _BLANKS.sub(" ", text)
+    if " \n" in text or "\n " in text or text[:1] == " " or text[-1:] == " ":
+        text = _BLANKS_AT_ENDS.sub("", text)
+    return [line for line in text.split("\n") if line]
+
+
+def _at_once(lines: list[str], base: int, end: int) -> _Rows | None:
+    """All lines, or None where some line must be looked at closely.
+
+    Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
+    from the two characters around it follows what it is.
+    """
+    text = "\n".join(lines) + "\n"
+    if not text.isascii() or _NO_INDEX.search(text):
+        return None
+    characters = np.frombuffer(text.encode(), dtype=np.uint8)
+    is_end = (characters == _LABEL) | (characters == _INDEX_END) | (characters == _PAIR_END)
+    after = characters[is_end]
+    before = np.concatenate(([_LABEL], after[:-1]))
+    is_index = after == _INDEX_END
+    if characters[0] == _INDEX_END or (np.diff(np.flatnonzero(is_end)) == 1).any():
+        return None  # a number is missing
+    if not np.array_equal(is_index, before == _PAIR_END):  # a blank leads to an index and only that
+        return None
+    try:
+        numbers = np.fromstring(text.replace(":", " "), sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    if len(numbers) != len(after) or not np.isfinite(numbers).all():
+        return None
+    is_label = before == _LABEL
+    indices = numbers[is_index]
+    if ((indices < base) | (indices >= end)).any():
+        return None
+    starts = np.flatnonzero(is_label)
+    lengths = np.diff(starts, append=len(numbers)) // 2
+    row = np.repeat(np.arange(len(lines)), lengths)
+    if ((np.diff(indices) <= 0) & (np.diff(row) == 0)).any():
+        return None
+    return _Rows(
+        numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END]
+    )
+
+
+@dataclass(slots=True)
+class _Careful:
+    """Reads line by line to say what is wrong, and where."""
+
+    spec: ParseSpec
+    base: int
+    limit: int
+    faults: Faults
+    labels: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def read(self, lines: list[str], first_row: int) -> _Rows:
+        for row, line in enumerate(lines, first_row):
+            self._read_line(line, row)
+        return _Rows(
+            np.array(self.labels),
+            np.array(self.lengths, dtype=np.int64),
+            np.array(self.indices, dtype=np.int64),
+            np.array(self.values),
+        )
+
+    def _read_line(self, line: str, row: int) -> None:
+        label, *pairs = line.split(" ")
+        if ":" in label:
+            message = "stands where the label is expected"
+            hint = "begin every line with a label; without labels write 0, and say target=none"
+            self.faults.add("missing-value", message, row=row, value=label, hint=hint)
+            return
+        hint = "write the class as a number" if "," not in label else "a row has one label"
+        self.labels.append(self._number(label, row, None, hint))
+        before = -1
+        for pair in pairs:
+            index, colon, value = pair.partition(":")
+            found = self._index(index, colon, before, pair, row)
+            if found is not None:
+                before = found
+                self.indices.append(found)
+                self.values.append(self._number(value, row, found - self.base, "write index:value"))
+        self.lengths.append(len(pairs))
+
+    def _index(self, text: str, colon: str, before: int, pair: str, row: int) -> int | None:
+        hint = None
+        if text == "qid":
+            message = "is for ranking, which is not offered here"
+        elif not (colon and _INDEX.fullmatch(text)):
+            message, hint = "is not index:value", "an index is a whole number"
+        elif len(text) > 18:
+            raise too_many("columns", self.limit)
+        elif (index := int(text)) < self.base:
+            message, hint = "has an index below 1", "say index_base=0 if columns count from 0"
+        elif index <= before:
+            message, hint = "does not come after the pair before", "sort each line by its indices"
+        elif index < self.base + self.limit:
+            return index
+        elif self.spec.n_features is None:
+            raise too_many("columns", self.limit)
+        else:
+            message = f"has an index above the last column, {self.base + self.limit - 1}"
+            hint = "raise n_features, or leave it out"
+        self.faults.add("libsvm-index", message, row=row, value=pair, hint=hint)
+        return None
+
+    def _number(self, text: str, row: int, column: int | None, hint: str) -> float:
+        if NUMBER.fullmatch(text) and isfinite(float(text)):
+            return float(text)
+        code, message = "not-a-number", "is not a number"
+        if NUMBER.fullmatch(text) or text.lower().lstrip("+-") in NOT_FINITE:
+            code, message = "non-finite-value", "is not finite"
+        self.faults.add(code, message, row=row, column=column, value=text, hint=hint)
+        return 0.0

@@ -1,0 +1,147 @@
+"""NPY: NumPy's own format. The header is held against the file before anything is read."""
+
+from __future__ import annotations
+
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.labels import Labels
+from service.datasets.parsing.layout import Layout, make_layout
+from service.datasets.parsing.spec import ParseSpec
+from service.datasets.parsing.writers import DenseWriter, Table
+from service.errors import InvalidContent
+
+MAGIC = b"\x93NUMPY"
+BLOCK_BYTES = 4 * 1024 * 1024
+MIN_BLOCK_ROWS = 512
+"""In Fortran order fewer rows would read every page of the file many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[np.generic]
+    size: int
+
+
+def read(spec: ParseSpec) -> Table:
+    """Write `X.npy`. Raises ServiceError with every number that is not finite."""
+    path = Path(spec.data)
+    header = _header(path)
+    shape = header.shape
+    if len(shape) == 1 and spec.labels is not None:
+        shape = (shape[0], 1)
+    if len(shape) != 2:
+        raise refuse(
+            "npy-unsupported",
+            f"the array has shape {shape}, not two dimensions",
+            hint="reshape it to (rows, columns)",
+        )
+    if 0 in shape:
+        raise InvalidContent("empty-data", f"the array has shape {shape}: no row or no column")
+    layout = make_layout(spec, shape[1], None)
+    faults = Faults()
+    labels = None if layout.target is None else Labels(faults, layout.target)
+    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
+        writer.check(shape[0])
+        for block in _blocks(path, header, shape):
+            X = block
+            if layout.target is not None and labels is not None:
+                labels.add_numbers(block[:, layout.target])
+                X = np.delete(block, layout.target, axis=1)
+            _add(X, layout, writer, faults)
+        faults.check()
+        writer.finish()
+    return Table(
+        n_samples=shape[0],
+        n_features=layout.n_features,
+        sparse=False,
+        target=labels.finish() if labels is not None else None,
+    )
+
+
+def read_labels(path: Path) -> Iterator[npt.NDArray[np.generic]]:
+    """Blocks of a vector of labels. Raises InvalidContent."""
+    header = _header(path)
+    if header.shape[1:] not in ((), (1,)) or not header.shape:
+        raise refuse("npy-unsupported", f"labels have shape (rows,), these {header.shape}")
+    shape = (header.shape[0], 1)
+    for block in _blocks(path, header, shape):
+        yield block[:, 0]
+
+
+def _add(
+    block: npt.NDArray[np.generic], layout: Layout, writer: DenseWriter, faults: Faults
+) -> None:
+    X = block.astype(np.float64)
+    first_row = writer.n_samples + 1
+    columns = [i for i in range(layout.n_cells) if i != layout.target]
+    for i, j in np.argwhere(~np.isfinite(X)):
+        faults.add(
+            "non-finite-value",
+            "is not finite",
+            row=first_row + int(i),
+            column=columns[j],
+            value=str(X[i, j]),
+            hint="nothing is imputed: remove the row, or fill the cell",
+        )
+    writer.add(X)
+
+
+def _header(path: Path) -> _Header:
+    """Raises InvalidContent `npy-corrupt` or `npy-unsupported`."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            shape, fortran_order, dtype = _read_header(file, version)
+        except (ValueError, SyntaxError, tokenize.TokenError, TypeError, RecursionError, EOFError):
+            raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
+        start = file.tell()
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise refuse(
+            "npy-unsupported",
+            f"elements of type {dtype.str!r} are not read",
+            hint="use numbers of at most 64 bits or booleans",
+        )
+    if any(length < 0 for length in shape):
+        raise refuse("npy-corrupt", f"the header says shape {shape}")
+    expected = start + dtype.itemsize * prod(shape)  # Python's integers do not overflow
+    if expected != size:
+        raise refuse(
+            "npy-corrupt", f"by its header the file has {expected:,} bytes; it has {size:,}"
+        )
+    return _Header(shape, fortran_order, dtype, start)
+
+
+def _read_header(
+    file: BinaryIO, version: tuple[int, int]
+) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    if version in ((2, 0), (3, 0)):
+        return np.lib.format.read_array_header_2_0(file)
+    raise ValueError(version)
+
+
+def _blocks(
+    path: Path, header: _Header, shape: tuple[int, int]
+) -> Iterator[npt.NDArray[np.generic]]:
+    """The rows, some MiB at a time."""
+    rows = max(1, BLOCK_BYTES // (8 * shape[1]))
+    if header.fortran_order:
+        rows = max(rows, MIN_BLOCK_ROWS)
+    for start in range(0, shape[0], rows):
+        # Mapped anew for each block, so that what was read does not stay in memory.
+        order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+        array = np.memmap(path, header.dtype, "r", header.size, shape, order)
+        yield np.array(array[start : start + rows])

@@ -1,0 +1,109 @@
+"""Text files in slices of whole records, so that no file is ever whole in memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.datasets.parsing.faults import refuse
+from service.errors import Fault, InvalidRequest
+
+SLICE_BYTES = 4 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some whole records. Line ends are \\n, a byte order mark is gone."""
+
+    text: str
+    quoted: bool
+    """A quote stands in it: a record may have several lines, and cells may need unquoting."""
+
+
+def slices(path: Path, *, quotes: bool = True) -> Iterator[Slice]:
+    """The file, about 4 MiB at a time.
+
+    Raises InvalidRequest `bad-encoding`; InvalidContent `csv-unterminated-quote` and
+    `csv-cell-too-large` where a record does not end within a slice.
+    """
+    line = 1
+    rest = b""
+    with path.open("rb") as file:
+        if (head := file.read(len(_BOM))) != _BOM:
+            file.seek(0)
+        if head.startswith(_UTF16):
+            raise _bad_encoding(1, "this is UTF-16")
+        while block := file.read(SLICE_BYTES):
+            data = rest + block
+            end = _end_of_records(data, quotes)
+            if end == 0 and len(data) >= SLICE_BYTES:
+                raise _endless(data, line, quotes)
+            text, rest = data[:end], data[end:]
+            if text:
+                yield _slice(text, line, quotes)
+                line += text.count(b"\n")
+    if rest:
+        yield _slice(rest, line, quotes)
+
+
+def records(text: str, delimiter: str) -> Iterator[list[str]]:
+    """The cells of each record as RFC 4180 has it; blank lines are skipped.
+
+    Raises csv.Error at a quote that does not end, or ends inside a cell.
+    """
+    lines = io.StringIO(text, newline="")
+    return (record for record in csv.reader(lines, delimiter=delimiter, strict=True) if record)
+
+
+def unterminated(row: int) -> Exception:
+    """The error for a csv.Error in record number `row`."""
+    message = f"row {row}: a quoted cell does not end, or text follows its closing quote"
+    hint = "write a quote inside a quoted cell as two quotes"
+    return refuse("csv-unterminated-quote", message, row=row, hint=hint)
+
+
+def _end_of_records(data: bytes, quotes: bool) -> int:
+    """Where the last record ends that ends in `data`: after a line end outside of quotes."""
+    end = data.rfind(b"\n") + 1
+    if not quotes:
+        return end
+    # An even number of quotes before a line end: it is outside of them.
+    before = data.count(b'"', 0, end)
+    while end and before % 2:
+        previous = data.rfind(b"\n", 0, end - 1) + 1
+        before -= data.count(b'"', previous, end)
+        end = previous
+    return end
+
+
+def _slice(data: bytes, line: int, quotes: bool) -> Slice:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = line + data.count(b"\n", 0, error.start)
+        raise _bad_encoding(where, f"byte 0x{data[error.start]:02x}") from None
+    if "\0" in text:
+        raise _bad_encoding(line + text.count("\n", 0, text.index("\0")), "a NUL byte")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Slice(text, quotes and '"' in text)
+
+
+def _bad_encoding(line: int, what: str) -> InvalidRequest:
+    message = f"line {line} is not UTF-8 text: {what}"
+    fault = Fault(code="bad-encoding", message=message, hint="save the file as UTF-8")
+    return InvalidRequest("bad-encoding", f"{message}; save the file as UTF-8", (fault,))
+
+
+def _endless(data: bytes, line: int, quotes: bool) -> Exception:
+    if quotes and b'"' in data:
+        message = f"the record that begins in line {line} does not end: is a quote left open?"
+        hint = "write a quote inside a quoted cell as two quotes"
+        return refuse("csv-unterminated-quote", message, hint=hint)
+    return refuse("csv-cell-too-large", f"line {line} does not end within {len(data):,} bytes")

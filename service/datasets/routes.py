@@ -1,0 +1,183 @@
+"""Datasets over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.datasets.examples import request_body
+from service.datasets.parsing.parser import Parser
+from service.datasets.parsing.spec import Parsed
+from service.datasets.schemas import (
+    DatasetPage,
+    DatasetRead,
+    DatasetSummary,
+    DatasetUpdate,
+    UploadOptions,
+)
+from service.datasets.store import Dataset, DatasetStore
+from service.datasets.uploads import Upload, receive
+from service.errors import Fault, InvalidContent
+from service.settings import Limits
+from service.storage.blobs import Blobs
+from service.web.bodies import json_body, json_request
+from service.web.etags import check_if_match, etag, not_modified
+from service.web.labels import MAX_LABELS, LabelFilter
+from service.web.names import DatasetId
+from service.web.pagination import PageParams, next_page_token
+from service.web.problems import responses
+from service.web.uploads import IncomingBody
+
+DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
+
+_UPLOAD = (
+    *("malformed-json", "malformed-request", "invalid-parameter", "bad-encoding"),
+    *("body-too-large", "too-many-rows", "too-many-columns", "too-many-values"),
+    *("unsupported-format", "format-mismatch"),
+    *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
+    *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
+    *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
+    *("npy-unsupported", "npy-corrupt", "too-many-classes", "parsing-failed"),
+)
+_TAGGED = ("invalid-parameter", "invalid-header", "not-found")
+
+
+def router(store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits) -> APIRouter:
+    """`/v1/datasets` and all below it."""
+    routes = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+    _add_create(routes, store, parser, blobs, limits)
+    _add_read(routes, store)
+    _add_change(routes, store)
+    return routes
+
+
+def _add_create(
+    routes: APIRouter, store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits
+) -> None:
+    @routes.post(
+        "",
+        status_code=201,
+        operation_id="create_dataset",
+        summary="Upload a dataset",
+        description="The body is the data itself, its format the `Content-Type`; or a form with "
+        "the data as `file`. Nothing is imputed: every missing or wrong value is listed and the "
+        "upload refused. The same values, labels and names again, in any format, give the dataset "
+        "that is there already, with the name it has.",
+        response_model=DatasetRead,
+        responses={
+            200: {"model": DatasetRead, "description": "There already, or only validated."},
+            **responses(*_UPLOAD),
+        },
+        openapi_extra=request_body(),
+    )
+    async def create_dataset(
+        request: Request, response: Response, query: Annotated[UploadOptions, Query()]
+    ) -> DatasetRead:
+        with blobs.temporary_folder() as folder:
+            upload = await receive(IncomingBody(request), query, folder, limits)
+            parsed = await parser.parse(upload.spec)
+            options = upload.options
+            if options.validate_only:
+                response.status_code = 200
+                size = sum((folder / f"{name}.npy").stat().st_size for name in parsed.arrays)
+                return DatasetRead.of_parsed(parsed, options.name, upload.spec.media_type, size)
+            dataset, created = await run_sync(_keep, store, parsed, folder, upload)
+        response.status_code = 201 if created else 200
+        response.headers["Location"] = f"/v1/datasets/{dataset.id}"
+        response.headers["ETag"] = _tag(dataset)
+        return DatasetRead.of(dataset)
+
+
+def _add_read(routes: APIRouter, store: DatasetStore) -> None:
+    @routes.get(
+        "",
+        operation_id="list_datasets",
+        summary="List datasets",
+        description="Newest first, without their columns.",
+        responses=responses("invalid-parameter"),
+    )
+    def list_datasets(page: PageParams, label: LabelFilter) -> DatasetPage:
+        found = store.page(page, label)
+        return DatasetPage(
+            datasets=[DatasetSummary.of(dataset) for dataset in found.items],
+            next_page_token=next_page_token(found),
+        )
+
+    @routes.get(
+        "/{id}",
+        operation_id="get_dataset",
+        summary="Get a dataset",
+        description="Its size, classes, columns with their statistics, and what to be aware of.",
+        response_model=DatasetRead,
+        responses=responses(*_TAGGED),
+    )
+    def get_dataset(request: Request, response: Response, id: DatasetId) -> DatasetRead | Response:
+        dataset = store.get(id)
+        response.headers["ETag"] = _tag(dataset)
+        return not_modified(request, _tag(dataset)) or DatasetRead.of(dataset)
+
+
+def _add_change(routes: APIRouter, store: DatasetStore) -> None:
+    @routes.patch(
+        "/{id}",
+        operation_id="update_dataset",
+        summary="Change a dataset's name and labels",
+        description="The data never change. What the body does not mention stays; null removes.",
+        response_model=DatasetRead,
+        responses=responses(
+            *(*_TAGGED, "malformed-json", "precondition-failed", "body-too-large"),
+            *("unsupported-format", "invalid-field"),
+        ),
+        openapi_extra=json_request(DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}),
+    )
+    def update_dataset(
+        request: Request, response: Response, id: DatasetId, body: DatasetUpdateBody
+    ) -> DatasetRead:
+        def change(dataset: Dataset) -> tuple[str | None, Mapping[str, str]]:
+            check_if_match(request, _tag(dataset))
+            return _merged(dataset, body)
+
+        dataset = store.update(id, change)
+        response.headers["ETag"] = _tag(dataset)
+        return DatasetRead.of(dataset)
+
+    @routes.delete(
+        "/{id}",
+        status_code=204,
+        operation_id="delete_dataset",
+        summary="Delete a dataset",
+        description="Refused while a job that has not ended uses it. Models trained on it stay.",
+        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
+    )
+    def delete_dataset(request: Request, id: DatasetId) -> None:
+        store.delete(id, lambda dataset: check_if_match(request, _tag(dataset)))
+
+
+def _keep(
+    store: DatasetStore, parsed: Parsed, folder: Path, upload: Upload
+) -> tuple[Dataset, bool]:
+    return store.add(parsed, folder, name=upload.options.name, media_type=upload.spec.media_type)
+
+
+def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:
+    name = body.name if "name" in body.model_fields_set else dataset.name
+    changed = {**dataset.labels, **body.labels}
+    labels = {key: value for key, value in changed.items() if value is not None}
+    if len(labels) > MAX_LABELS:
+        message = f"at most {MAX_LABELS} labels are allowed"
+        fault = Fault(code="invalid-field", message=message, pointer="/labels")
+        raise InvalidContent("invalid-field", f"/labels: {message}", (fault,))
+    return name, labels
+
+
+def _tag(dataset: Dataset) -> str:
+    """Only name and labels ever change."""
+    changing = repr((dataset.id, dataset.name, sorted(dataset.labels.items())))
+    return etag(hashlib.sha256(changing.encode()).hexdigest()[:32])

@@ -1,0 +1,191 @@
+"""What callers send and get: uploads, datasets and their columns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from service.datasets.parsing.spec import Label, Parsed
+from service.datasets.store import Dataset
+from service.web.labels import LabelKey, LabelValue
+from service.web.times import rfc3339
+
+_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+DatasetName = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+
+
+class UploadOptions(BaseModel):
+    """How to read an upload: the query's parameters, or fields of a form."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: DatasetName | None = None
+    """A name for people; it need not be unique."""
+    target: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
+    """The column that holds the labels: its name, its position from 0 if it has no name, or `none`
+    for data without labels. Default: the last column; the file `labels` or the field `labels`,
+    where there is one. LIBSVM lines begin with their label."""
+    header: Literal["auto", "present", "absent"] = "auto"
+    """CSV and TSV: whether the first record names the columns. `auto`: it does if none of its
+    feature cells is a number."""
+    delimiter: Annotated[str, StringConstraints(pattern=r"^[\t !#$%&*,/:;<=>?@^|~]$")] | None = None
+    """CSV and TSV: the character between cells. Default: a comma, and for TSV a tab."""
+    index_base: Annotated[int, Field(ge=0, le=1)] | None = None
+    """LIBSVM: the index of the first column. Default: 1."""
+    n_features: Annotated[int, Field(ge=1)] | None = None
+    """How many feature columns there are: a check, and for LIBSVM, whose last columns may be all
+    zero, how many there shall be."""
+    validate_only: bool = False
+    """Read and check everything, keep nothing."""
+
+
+class ColumnRead(BaseModel):
+    """One feature column. Null where a number is beyond the range of float64."""
+
+    model_config = _READ
+
+    name: str | None
+    """Null where the format has no names."""
+    min: float | None
+    max: float | None
+    mean: float | None
+    std: float | None
+    """Of the rows at hand: the mean square is divided by n."""
+
+
+class DatasetWarning(BaseModel):
+    """Something that is no error, but worth knowing before training."""
+
+    model_config = _READ
+
+    code: str
+    """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`."""
+    message: str
+    columns: list[str | int] | None = None
+    """The first columns concerned: names, or positions from 0."""
+
+
+class DatasetSummary(BaseModel):
+    """A dataset without its columns."""
+
+    model_config = _READ
+
+    id: str | None
+    """Null where the upload was only validated."""
+    name: str | None
+    created_at: str | None
+    format: str
+    """Media type of the upload."""
+    size_bytes: int
+    """Of the stored arrays."""
+    n_samples: int
+    n_features: int
+    sparse: bool
+    target: str | None
+    """Name of the label column, if it has one."""
+    classes: list[Label] | None
+    """Sorted labels; null without labels, and where they are too many to be classes."""
+    class_counts: list[int] | None
+    n_distinct_labels: int
+    """How many different labels there are, 0 without labels."""
+    matrix_digest: str
+    """sha-256 of values and labels: the same for equal data in any dense format."""
+    warnings: list[DatasetWarning]
+    labels: dict[str, str]
+    """Your own remarks."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        return cls(**_summary(dataset))
+
+
+class DatasetRead(DatasetSummary):
+    """A dataset."""
+
+    columns: list[ColumnRead] | None
+    """The features; null for sparse data of very many columns."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        columns = _columns(dataset.statistics, dataset.columns)
+        return cls(**_summary(dataset), columns=columns)
+
+    @classmethod
+    def of_parsed(cls, parsed: Parsed, name: str | None, media_type: str, size_bytes: int) -> Self:
+        """What the dataset would be like."""
+        target = parsed.statistics.get("target") or {"distinct": 0}
+        return cls(
+            id=None,
+            name=name,
+            created_at=None,
+            format=media_type,
+            size_bytes=size_bytes,
+            n_samples=parsed.n_samples,
+            n_features=parsed.n_features,
+            sparse=parsed.sparse,
+            target=parsed.target,
+            classes=parsed.classes,
+            class_counts=parsed.class_counts,
+            n_distinct_labels=target["distinct"],
+            matrix_digest=parsed.matrix_digest,
+            warnings=[DatasetWarning(**warning) for warning in parsed.warnings],
+            labels={},
+            columns=_columns(parsed.statistics["columns"], parsed.columns),
+        )
+
+
+class DatasetPage(BaseModel):
+    """Datasets, newest first."""
+
+    model_config = _READ
+
+    datasets: list[DatasetSummary]
+    next_page_token: str | None
+    """Null on the last page."""
+
+
+class DatasetUpdate(BaseModel):
+    """Changes of name and labels; what is not mentioned stays (JSON merge patch)."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
+    )
+
+    name: DatasetName | None = None
+    """Null removes the name."""
+    labels: dict[LabelKey, LabelValue | None] = Field(default_factory=dict)
+    """Labels to set; null removes one."""
+
+
+def _summary(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "id": dataset.id,
+        "name": dataset.name,
+        "created_at": rfc3339(dataset.created_at),
+        "format": dataset.format,
+        "size_bytes": dataset.size_bytes,
+        "n_samples": dataset.n_samples,
+        "n_features": dataset.n_features,
+        "sparse": dataset.sparse,
+        "target": dataset.target,
+        "classes": dataset.classes and list(dataset.classes),
+        "class_counts": dataset.class_counts and list(dataset.class_counts),
+        "n_distinct_labels": dataset.n_distinct_labels,
+        "matrix_digest": dataset.matrix_digest,
+        "warnings": [DatasetWarning(**warning) for warning in dataset.warnings],
+        "labels": dict(dataset.labels),
+    }
+
+
+def _columns(statistics: Any, names: Any) -> list[ColumnRead] | None:
+    if statistics is None:
+        return None
+    n_columns = len(statistics["min"])
+    return [
+        ColumnRead(name=name, **{key: values[i] for key, values in statistics.items()})
+        for i, name in enumerate(names or [None] * n_columns)
+    ]

@@ -1,0 +1,255 @@
+"""What is kept of uploads: a row each, and its arrays among the blobs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from service.datasets.parsing.spec import HEADER_BYTES, Label, Parsed
+from service.errors import Conflict, Corrupt, NotFound
+from service.storage.blobs import CHUNK_BYTES, Blobs
+from service.storage.database import Database, new_id, now
+from service.storage.pages import Page, PageRequest, newest_first
+from service.storage.tables import datasets, jobs
+
+if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
+    from scipy.sparse import csr_array
+
+Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
+
+_ACTIVE = ("queued", "running", "paused")
+"""States of jobs that still need their dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A dataset's row."""
+
+    id: str
+    name: str | None
+    created_at: float
+    format: str
+    """Media type of the upload."""
+    size_bytes: int
+    """Of the stored arrays."""
+    n_samples: int
+    n_features: int
+    sparse: bool
+    target: str | None
+    """Name of the label column, None where it has none."""
+    columns: tuple[str, ...] | None
+    """Names of the features, None where they have none."""
+    classes: tuple[Label, ...] | None
+    """Sorted labels; None without labels, and where they are too many to be classes."""
+    class_counts: tuple[int, ...] | None
+    n_distinct_labels: int
+    """0 without labels."""
+    continuous_target: bool
+    """The labels are too many to be classes, and not all of them are whole numbers."""
+    statistics: Mapping[str, list[float | None]] | None
+    """min, max, mean and std of the columns."""
+    warnings: tuple[dict[str, Any], ...]
+    labels: Mapping[str, str]
+    """The caller's own remarks."""
+    matrix_digest: str
+    arrays: Mapping[str, str]
+    """Array name → sha-256 of its blob."""
+
+    @classmethod
+    def from_row(cls, row: sa.Row[Any]) -> Dataset:
+        values = dict(row._mapping)
+        values.pop("upload_key")
+        statistics = values.pop("statistics")
+        labels = statistics.get("target") or {}
+        classes = values.pop("classes")
+        for name in ("columns", "class_counts", "warnings"):
+            values[name] = None if values[name] is None else tuple(values[name])
+        return cls(
+            **values,
+            classes=None if classes is None else tuple(classes),
+            n_distinct_labels=labels.get("distinct", 0 if classes is None else len(classes)),
+            continuous_target=labels.get("continuous", False),
+            statistics=statistics.get("columns"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedData:
+    """A dataset's arrays."""
+
+    X: Matrix
+    """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
+    codes: npt.NDArray[np.int32] | None
+    """(n_samples,) positions in `classes`; None where there are no classes."""
+
+
+class DatasetStore:
+    """Datasets in the database, their arrays in files `datasets/<id>/<array>`."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def get(self, dataset_id: str) -> Dataset:
+        """Raises NotFound."""
+        with self._database.read() as connection:
+            return _find(connection, dataset_id)
+
+    def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
+        """Datasets newest first; with `label` only those that carry it."""
+        statement = sa.select(datasets)
+        if label is not None:
+            key, value = label
+            statement = statement.where(datasets.c.labels[key].as_string() == value)
+        with self._database.read() as connection:
+            return newest_first(
+                connection,
+                statement,
+                datasets.c.created_at,
+                datasets.c.id,
+                page,
+                Dataset.from_row,
+            )
+
+    def add(
+        self, parsed: Parsed, folder: Path, *, name: str | None, media_type: str
+    ) -> tuple[Dataset, bool]:
+        """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
+
+        The same values, labels and names again are the dataset that is there already.
+        """
+        upload_key = _upload_key(parsed)
+        existing = self._find_upload(upload_key)
+        if existing is not None:
+            return existing, False
+        dataset_id = new_id("ds")
+        blobs = {
+            array: self._blobs.adopt(f"datasets/{dataset_id}/{array}", folder / f"{array}.npy")
+            for array in parsed.arrays
+        }
+        values = {
+            "id": dataset_id,
+            "name": name,
+            "created_at": now(),
+            "format": media_type,
+            "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
+            "n_samples": parsed.n_samples,
+            "n_features": parsed.n_features,
+            "sparse": parsed.sparse,
+            "target": parsed.target,
+            "columns": parsed.columns,
+            "classes": parsed.classes,
+            "class_counts": parsed.class_counts,
+            "statistics": parsed.statistics,
+            "warnings": parsed.warnings,
+            "labels": {},
+            "matrix_digest": parsed.matrix_digest,
+            "upload_key": upload_key,
+            "arrays": {array: blob.sha256 for array, blob in blobs.items()},
+        }
+        try:
+            with self._database.write() as connection:
+                insert = sa.insert(datasets).values(values).returning(*datasets.c)
+                return Dataset.from_row(connection.execute(insert).one()), True
+        except sa.exc.IntegrityError:  # the same upload came first
+            self._blobs.delete(f"datasets/{dataset_id}")
+            existing = self._find_upload(upload_key)
+            if existing is None:
+                raise
+            return existing, False
+
+    def update(
+        self, dataset_id: str, change: Callable[[Dataset], tuple[str | None, Mapping[str, str]]]
+    ) -> Dataset:
+        """Give name and labels; `change` makes them of the present ones. Raises NotFound."""
+        with self._database.write() as connection:
+            name, labels = change(_find(connection, dataset_id))
+            update = (
+                sa.update(datasets)
+                .where(datasets.c.id == dataset_id)
+                .values(name=name, labels=dict(labels))
+                .returning(*datasets.c)
+            )
+            return Dataset.from_row(connection.execute(update).one())
+
+    def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:
+        """Raises NotFound, Conflict while a job needs it, and what `check` raises."""
+        active = sa.select(jobs.c.id).where(
+            jobs.c.dataset_id == dataset_id, jobs.c.state.in_(_ACTIVE)
+        )
+        with self._database.write() as connection:
+            check(_find(connection, dataset_id))
+            job_id = connection.scalar(active.limit(1))
+            if job_id is not None:
+                raise Conflict(
+                    "resource-in-use", f"{job_id} needs the dataset; wait for its end or cancel it"
+                )
+            connection.execute(sa.delete(datasets).where(datasets.c.id == dataset_id))
+        self._blobs.delete(f"datasets/{dataset_id}")
+
+    def load(self, dataset: Dataset) -> LoadedData:
+        """The arrays, in memory. Raises Corrupt where a file is not what was stored."""
+        codes = self._array(dataset, "y") if "y" in dataset.arrays else None
+        if not dataset.sparse:
+            return LoadedData(self._array(dataset, "X"), codes)
+        from scipy.sparse import csr_array
+
+        parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
+        return LoadedData(csr_array(parts, shape=(dataset.n_samples, dataset.n_features)), codes)
+
+    def _find_upload(self, upload_key: str) -> Dataset | None:
+        with self._database.read() as connection:
+            found = connection.execute(
+                sa.select(datasets).where(datasets.c.upload_key == upload_key)
+            ).first()
+        return None if found is None else Dataset.from_row(found)
+
+    def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
+        """Read straight into the array, and digest what was read."""
+        digest = hashlib.sha256()
+        try:
+            with self._blobs.open(f"datasets/{dataset.id}/{name}") as file:
+                header = file.read(HEADER_BYTES)
+                digest.update(header)
+                start = io.BytesIO(header)
+                np.lib.format.read_magic(start)
+                shape, _, dtype = np.lib.format.read_array_header_1_0(start)
+                n_bytes = dtype.itemsize * prod(shape)
+                if os.fstat(file.fileno()).st_size != HEADER_BYTES + n_bytes:
+                    raise ValueError("the header says another size")
+                array = np.empty(shape, dtype)
+                view = array.reshape(-1).view(np.uint8).data
+                for at in range(0, n_bytes, CHUNK_BYTES):
+                    chunk = view[at : at + CHUNK_BYTES]
+                    file.readinto(chunk)
+                    digest.update(chunk)
+            intact = digest.hexdigest() == dataset.arrays[name]
+        except (OSError, ValueError, TypeError, SyntaxError):
+            intact = False
+        if not intact:
+            raise Corrupt("dataset-corrupt", f"a file of {dataset.id} is not what was stored")
+        return array
+
+
+def _find(connection: sa.Connection, dataset_id: str) -> Dataset:
+    row = connection.execute(sa.select(datasets).where(datasets.c.id == dataset_id)).first()
+    if row is None:
+        raise NotFound("not-found", f"there is no dataset {dataset_id}")
+    return Dataset.from_row(row)
+
+
+def _upload_key(parsed: Parsed) -> str:
+    """Equal for uploads of the same values, labels and names, whatever their format."""
+    content = [parsed.matrix_digest, parsed.columns, parsed.target]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

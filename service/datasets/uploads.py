@@ -1,0 +1,130 @@
+"""From a request to a description of what to parse: which format, which options, which files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from service.datasets.parsing.spec import (
+    CSV,
+    FORMATS,
+    JSON,
+    LIBSVM,
+    NPY,
+    TSV,
+    ParseSpec,
+    ReadLimits,
+)
+from service.datasets.schemas import UploadOptions
+from service.errors import InvalidRequest, UnsupportedFormat
+from service.settings import Limits
+from service.web.uploads import IncomingBody, Part, media_type
+from service.web.validation import parameter_error
+
+FORM = "multipart/form-data"
+_LABEL_FORMATS = (CSV, TSV, NPY)
+_SUFFIXES = {
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".json": JSON,
+    ".libsvm": LIBSVM,
+    ".svm": LIBSVM,
+    ".npy": NPY,
+}
+_SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
+"""What browsers and curl send for files that they do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An upload on disk."""
+
+    options: UploadOptions
+    spec: ParseSpec
+
+
+async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits: Limits) -> Upload:
+    """Stream the body into `folder`. Raises ServiceError for what is wrong with the request."""
+    if body.media_type == FORM:
+        parts = await body.save_form(folder, ("file", "labels"), limits.upload_bytes)
+        return _of_form(parts, query, folder, limits)
+    if body.media_type not in FORMATS:
+        raise _unsupported(body.media_type, (*FORMATS, FORM))
+    path = folder / "body"
+    await body.save(path, limits.upload_bytes)
+    return Upload(query, _spec(query, body.media_type, path, folder, limits))
+
+
+def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits: Limits) -> Upload:
+    file = parts.pop("file", None)
+    if file is None or file.path is None:
+        raise InvalidRequest("malformed-request", "the form has no part `file` with the data")
+    labels = parts.pop("labels", None)
+    if labels is not None and not (labels.size or labels.filename):
+        labels = None  # a page sends an empty part where no file was chosen
+    options = _options(parts, query)
+    return Upload(
+        options,
+        _spec(options, _format(file, FORMATS), file.path, folder, limits, labels),
+    )
+
+
+def _options(parts: dict[str, Part], query: UploadOptions) -> UploadOptions:
+    """The query's parameters and the form's fields; the same one in both is an error."""
+    given = query.model_dump(exclude_unset=True)
+    fields = {name: part.text for name, part in parts.items() if part.size}
+    for name in fields:
+        if name in given:
+            message = f"{name[:64]!r} is given in the query and in the form"
+            raise InvalidRequest("invalid-parameter", message)
+    try:
+        return UploadOptions.model_validate(given | fields)
+    except ValidationError as error:
+        found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
+        raise parameter_error(found) from None
+
+
+def _spec(
+    options: UploadOptions,
+    found: str,
+    path: Path,
+    folder: Path,
+    limits: Limits,
+    labels: Part | None = None,
+) -> ParseSpec:
+    return ParseSpec(
+        media_type=found,
+        data=str(path),
+        out=str(folder),
+        limits=ReadLimits(
+            rows=limits.rows,
+            columns=limits.columns,
+            sparse_columns=limits.sparse_columns,
+            stored_values=limits.stored_values,
+            cell_bytes=limits.cell_bytes,
+            line_bytes=limits.line_bytes,
+        ),
+        labels=None if labels is None else str(labels.path),
+        labels_media_type=CSV if labels is None else _format(labels, _LABEL_FORMATS),
+        target=options.target,
+        header=options.header,
+        delimiter=options.delimiter,
+        index_base=options.index_base,
+        n_features=options.n_features,
+    )
+
+
+def _format(part: Part, offered: tuple[str, ...]) -> str:
+    found = media_type(part.content_type)
+    if found in _SAY_NOTHING:
+        found = _SUFFIXES.get(PurePosixPath(part.filename).suffix.lower(), CSV)
+    if found not in offered:
+        raise _unsupported(found, offered)
+    return found
+
+
+def _unsupported(found: str, offered: tuple[str, ...]) -> UnsupportedFormat:
+    said = f"{found[:100]} is not read here" if found else "Content-Type is missing"
+    return UnsupportedFormat("unsupported-format", f"{said}; send one of {', '.join(offered)}")

@@ -1,0 +1,304 @@
+"""`/v1/jobs` over HTTP, without workers: what is accepted, what is refused, and how."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from service.jobs.lifecycle import State
+from service.settings import Settings
+from tests.service.jobs.data import create, csv_of, job_body, read, upload
+
+UNKNOWN = "job_" + "0" * 32
+
+
+@pytest.fixture
+def dataset_id(client: TestClient) -> str:
+    return upload(client)
+
+
+def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, dataset_id: str) -> None:
+    """The reply shows every default, and the job can be found where Location says."""
+    body = job_body(seed=None, labels={"team": "x"})
+    reply = client.post("/v1/jobs", json=body)
+    assert reply.status_code == 202
+    assert "Retry-After" in reply.headers
+    job = reply.json()
+    assert client.get(reply.headers["Location"]).json() == job
+    assert (job["state"], job["attempt"], job["labels"]) == ("queued", 0, {"team": "x"})
+    spec = job["spec"]
+    assert spec["dataset_id"] == job["dataset_id"] == dataset_id
+    assert spec["solver"]["lambda"] == 0.01
+    assert spec["stopping"] == {
+        "max_epochs": 1000,
+        "duality_gap": 1e-3,
+        "cost_change": None,
+        "time_budget_s": None,
+    }
+    assert isinstance(spec["seed"], int)
+    assert spec["scaling"] == "none"
+
+
+def test_latest_means_the_dataset_uploaded_last(client: TestClient, dataset_id: str) -> None:
+    """It is resolved once, when the job is created."""
+    newer = upload(client, csv_of(seed=5))
+    assert read(client, create(client, "latest"))["dataset_id"] == newer
+    assert read(client, create(client, dataset_id))["dataset_id"] == dataset_id
+
+
+def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
+    """The detail says what to do."""
+    reply = client.post("/v1/jobs", json=job_body())
+    assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
+    assert "upload" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"solver": {"name": "pegasos", "lambda": 1.0, "C": 1.0}}, "/solver"),
+        ({"solver": {"name": "pegasos", "lambda": 0}}, "/solver/lambda"),
+        ({"solver": {"name": "pegasos", "lambda": True}}, "/solver/lambda"),
+        ({"solver": {"name": "pegasos", "C": "1"}}, "/solver/C"),
+        ({"solver": {"name": "perceptron"}}, "/solver/name"),
+        ({"solver": {}}, "/solver/name"),
+        ({"solver": {"name": "pegasos", "gamma": 1}}, "/solver/gamma"),
+        ({"scaling": "log"}, "/scaling"),
+        ({"stopping": {"max_epochs": 0}}, "/stopping/max_epochs"),
+        ({"stopping": {"cost_change": {"epsilon": -1.0}}}, "/stopping/cost_change/epsilon"),
+        ({"validation": {"fraction": 1.0}}, "/validation/fraction"),
+        ({"validation": {"folds": 3}}, "/validation/fraction"),
+        ({"priority": 101}, "/priority"),
+        ({"seed": -1}, "/seed"),
+        ({"seed": 2**53}, "/seed"),
+        ({"labels": {"a b": "x"}}, "/labels/a b"),
+        ({"color": "red"}, "/color"),
+    ],
+)
+def test_wrong_field_is_pointed_at(
+    client: TestClient, dataset_id: str, fields: dict[str, Any], pointer: str
+) -> None:
+    """422 `invalid-field`, and nothing is queued."""
+    reply = client.post("/v1/jobs", json=job_body(**fields))
+    assert reply.status_code == 422, reply.text
+    problem = reply.json()
+    assert problem["code"] == "invalid-field"
+    assert pointer in [error["pointer"] for error in problem["errors"]]
+    assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"model_name": "Iris"}, {"model_name": "../x"}, {"set_alias": "latest"}]
+)
+def test_bad_name_is_refused(client: TestClient, dataset_id: str, fields: dict[str, Any]) -> None:
+    """Names of models and aliases follow one rule; `latest` is nobody's to set."""
+    reply = client.post("/v1/jobs", json=job_body(**fields))
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-name")
+
+
+def test_unknown_dataset_is_not_found(client: TestClient) -> None:
+    """Another id than any that exists."""
+    reply = client.post("/v1/jobs", json=job_body("ds_" + "0" * 32))
+    assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "fields", "code", "pointer"),
+    [
+        (csv_of(), {"target": "none"}, {}, "target-missing", "/dataset_id"),
+        (csv_of(n_classes=1), {}, {}, "single-class", "/dataset_id"),
+        (csv_of(303, n_classes=101), {}, {}, "too-many-classes", "/dataset_id"),
+        (
+            csv_of(61) + "1,2,3,rare\n",
+            {},
+            {"validation": {"fraction": 0.2}},
+            "class-too-small",
+            "/validation/fraction",
+        ),
+        (
+            "".join(f"{k},{k / 7}\n" for k in range(1, 303)),
+            {"header": "absent"},
+            {},
+            "target-continuous",
+            "/dataset_id",
+        ),
+    ],
+    ids=["unlabelled", "one class", "101 classes", "class of one row", "continuous"],
+)
+def test_data_that_cannot_be_trained_on_is_refused_before_queueing(
+    client: TestClient,
+    text: str,
+    query: dict[str, str],
+    fields: dict[str, Any],
+    code: str,
+    pointer: str,
+) -> None:
+    """422 with the code of the reason; nothing is queued."""
+    # Features must be numbers, so `target=none` goes without the label column.
+    if query.get("target") == "none":
+        text = "".join(line.rpartition(",")[0] + "\n" for line in text.splitlines())
+    upload(client, text, **query)
+    reply = client.post("/v1/jobs", json=job_body(**fields))
+    assert (reply.status_code, reply.json()["code"]) == (422, code)
+    assert reply.json()["errors"][0]["pointer"] == pointer
+    assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("scaling", ["standardize", "min-max"])
+def test_scaling_that_would_make_sparse_data_dense_is_refused(
+    client: TestClient, scaling: str
+) -> None:
+    """The hint names the scaling that does not."""
+    text = "".join(f"{sign} 1:{k} 3:0.5\n" for k in range(1, 9) for sign in (1, -1))
+    reply = client.post(
+        "/v1/datasets", content=text.encode(), headers={"Content-Type": "text/x-libsvm"}
+    )
+    assert reply.status_code == 201, reply.text
+    reply = client.post("/v1/jobs", json=job_body(scaling=scaling))
+    assert (reply.status_code, reply.json()["code"]) == (422, "scaling-unsupported")
+    assert "max-abs" in reply.json()["errors"][0]["hint"]
+    create(client, scaling="max-abs")
+
+
+def test_dataset_of_a_waiting_job_cannot_be_deleted(client: TestClient, dataset_id: str) -> None:
+    """Until the job has ended."""
+    job_id = create(client)
+    reply = client.delete(f"/v1/datasets/{dataset_id}")
+    assert (reply.status_code, reply.json()["code"]) == (409, "resource-in-use")
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    assert client.delete(f"/v1/datasets/{dataset_id}").status_code == 204
+    assert read(client, job_id)["state"] == "canceled"
+
+
+def test_list_filters_and_pages(client: TestClient, dataset_id: str) -> None:
+    """Newest first, in pages that hold every job once."""
+    ids = [create(client, labels={"n": str(k % 2)}) for k in range(5)]
+    client.post(f"/v1/jobs/{ids[0]}/cancel")
+    found, query = [], {"page_size": "2"}
+    while True:
+        page = client.get("/v1/jobs", params=query).json()
+        found += [job["id"] for job in page["jobs"]]
+        if page["next_page_token"] is None:
+            break
+        query["page_token"] = page["next_page_token"]
+    assert found == ids[::-1]
+
+    def ids_where(**query: str) -> list[str]:
+        return [job["id"] for job in client.get("/v1/jobs", params=query).json()["jobs"]]
+
+    assert ids_where(state="canceled") == [ids[0]]
+    assert ids_where(label="n=1") == [ids[3], ids[1]]
+    assert ids_where(model_name="other") == []
+    assert len(ids_where(dataset_id=dataset_id)) == 5
+
+
+@pytest.mark.parametrize(
+    "query", ["state=done", "label=team", "wait_s=1", "page_size=0", "dataset_id=7", "color=red"]
+)
+def test_wrong_filter_is_refused(client: TestClient, query: str) -> None:
+    """400, whatever is wrong with it."""
+    reply = client.get(f"/v1/jobs?{query}")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+
+
+@pytest.mark.parametrize("wait_s", ["-1", "61", "nan", "inf", "x"])
+def test_wait_is_limited(client: TestClient, dataset_id: str, wait_s: str) -> None:
+    """0 to 60 seconds."""
+    reply = client.get(f"/v1/jobs/{create(client)}?wait_s={wait_s}")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+
+
+def test_wait_ends_with_its_time_or_with_the_job(client: TestClient, dataset_id: str) -> None:
+    """A queued job is waited for, an ended one is not."""
+    job_id = create(client)
+    started = time.monotonic()
+    assert read(client, job_id, wait_s=0.4)["state"] == "queued"
+    assert time.monotonic() - started >= 0.4
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    started = time.monotonic()
+    assert read(client, job_id, wait_s=60)["state"] == "canceled"
+    assert time.monotonic() - started < 10
+
+
+def test_creation_can_wait_too(client: TestClient, dataset_id: str) -> None:
+    """The reply comes after the time given."""
+    started = time.monotonic()
+    reply = client.post("/v1/jobs?wait_s=0.3", json=job_body())
+    assert (reply.status_code, reply.json()["state"]) == (202, "queued")
+    assert time.monotonic() - started >= 0.3
+
+
+def test_etag_tells_whether_the_job_has_changed(client: TestClient, dataset_id: str) -> None:
+    """304 while it has not."""
+    job_id = create(client)
+    first = client.get(f"/v1/jobs/{job_id}")
+    seen = {"If-None-Match": first.headers["ETag"]}
+    assert client.get(f"/v1/jobs/{job_id}", headers=seen).status_code == 304
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    changed = client.get(f"/v1/jobs/{job_id}", headers=seen)
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != first.headers["ETag"]
+
+
+def test_cancel_says_whether_it_was_canceled_before(client: TestClient, dataset_id: str) -> None:
+    """202 the first time, 200 afterwards; with or without a body."""
+    job_id = create(client)
+    first = client.post(f"/v1/jobs/{job_id}/cancel")
+    assert (first.status_code, first.json()["state"]) == (202, "canceled")
+    again = client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True})
+    assert (again.status_code, again.json()["state"]) == (200, "canceled")
+    wrong = client.post(f"/v1/jobs/{job_id}/cancel", json={"keep": True})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid-field")
+
+
+def test_only_ended_jobs_are_deleted(client: TestClient, dataset_id: str) -> None:
+    """409 before, 204 after, 404 from then on."""
+    job_id = create(client)
+    early = client.delete(f"/v1/jobs/{job_id}")
+    assert (early.status_code, early.json()["code"]) == (409, "invalid-state")
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    assert client.delete(f"/v1/jobs/{job_id}").status_code == 204
+    for path in (f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/trace"):
+        assert client.get(path).status_code == 404
+
+
+def test_unknown_and_malformed_ids(client: TestClient) -> None:
+    """404 for an id that names nothing, 400 for what is no id."""
+    assert client.get(f"/v1/jobs/{UNKNOWN}").status_code == 404
+    assert client.post(f"/v1/jobs/{UNKNOWN}/cancel").status_code == 404
+    assert client.get("/v1/jobs/7").json()["code"] == "invalid-parameter"
+
+
+def test_trace_offers_json_and_csv_only(client: TestClient, dataset_id: str) -> None:
+    """An empty table before the training; 406 for other formats."""
+    job_id = create(client)
+    assert client.get(f"/v1/jobs/{job_id}/trace").json()["rows"] == []
+    reply = client.get(f"/v1/jobs/{job_id}/trace", headers={"Accept": "image/png"})
+    assert (reply.status_code, reply.json()["code"]) == (406, "not-acceptable")
+
+
+def test_jobs_are_counted_by_state(client: TestClient, dataset_id: str) -> None:
+    """Operators see the queue in the metrics."""
+    create(client)
+    client.post(f"/v1/jobs/{create(client)}/cancel")
+    lines = client.get("/metrics").text.splitlines()
+    for state in State:
+        expected = 1.0 if state in (State.QUEUED, State.CANCELED) else 0.0
+        assert f'svm_jobs{{state="{state}"}} {expected}' in lines
+
+
+def test_full_queue_says_when_to_come_again(settings: Settings, app: FastAPI) -> None:
+    """503 with Retry-After."""
+    from service.app import create_app
+
+    limits = settings.limits.model_copy(update={"queued_jobs": 1})
+    with TestClient(create_app(settings.model_copy(update={"limits": limits}))) as client:
+        upload(client)
+        create(client)
+        reply = client.post("/v1/jobs", json=job_body())
+        assert (reply.status_code, reply.json()["code"]) == (503, "queue-full")
+        assert int(reply.headers["Retry-After"]) > 0

@@ -1,0 +1,288 @@
+"""Training jobs, carried out by a worker in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.kinds.train import CHECKPOINT_LOST
+from service.jobs.worker_process import Worker
+from service.settings import Limits, Settings
+from service.storage.blobs import Blobs
+from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
+
+# Goes on for minutes, in epochs of a millisecond, unless it is stopped.
+ENDLESS = {"max_epochs": 1_000_000}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
+
+
+@pytest.fixture
+def stopping() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def worker(client: TestClient, settings: Settings, stopping: threading.Event) -> Worker:
+    upload(client)
+    return Worker(settings, stopping)
+
+
+def carry_out_until(
+    client: TestClient, worker: Worker, job_id: str, then: Callable[[], Any]
+) -> dict[str, Any]:
+    """Run the job in another thread, call `then` once a checkpoint was saved; returns its end."""
+    thread = threading.Thread(target=worker.take_next_job)
+    thread.start()
+    while read(client, job_id)["progress"]["epoch"] < 20:
+        assert thread.is_alive()
+    then()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    return read(client, job_id)
+
+
+def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:
+    """The reply and the model's version tell the same."""
+    job_id = create(client, validation={"fraction": 0.25}, set_alias="candidate")
+    job = carry_out(client, worker, job_id)
+    assert job["state"] == "succeeded", job["error"]
+    assert job["stop_reason"] == "gap-reached"
+    assert job["converged"] is True
+    assert job["model"] == {"name": "clouds", "version": 1}
+    assert job["progress"]["fraction"] == 1.0
+    certificate = job["certificate"]
+    assert certificate["dual"] <= certificate["primal"]
+    assert certificate["relative_gap"] <= 1e-3
+    assert certificate["pairs"][0]["classes"] == ["c0", "c1"]
+    for part, rows in (("train", 44), ("validation", 16)):
+        metrics = job["metrics"][part]
+        assert sum(map(sum, metrics["confusion_matrix"])) == rows
+        assert [entry["support"] for entry in metrics["per_class"]] == [rows // 2] * 2
+    version = client.get("/v1/models/clouds/versions/1").json()
+    for field in ("metrics", "certificate", "epochs", "updates", "spec", "dataset_digest"):
+        assert version[field] == job[field]
+    assert version["job_id"] == job_id
+    assert client.get("/v1/models/clouds/aliases/candidate").json()["version"] == 1
+
+
+def test_without_validation_only_training_metrics_are_given(
+    client: TestClient, worker: Worker
+) -> None:
+    """There are no rows to tell more by."""
+    job = carry_out(client, worker, create(client))
+    assert set(job["metrics"]) == {"train"}
+
+
+def test_not_converging_is_no_failure(client: TestClient, worker: Worker) -> None:
+    """The job succeeds, and says how far it came."""
+    job = carry_out(client, worker, create(client, stopping={"max_epochs": 1}))
+    assert (job["state"], job["stop_reason"], job["converged"]) == (
+        "succeeded",
+        "max-epochs",
+        False,
+    )
+    assert job["epochs"] == 1
+    assert job["certificate"]["relative_gap"] > 1e-3
+
+
+def test_same_job_twice_gives_equal_models(client: TestClient, worker: Worker) -> None:
+    """Two versions with one digest; another seed gives another one."""
+    stopping = {"max_epochs": 3}
+    for seed in (1, 1, 2):
+        carry_out(client, worker, create(client, seed=seed, stopping=stopping))
+    digests = [
+        client.get(f"/v1/models/clouds/versions/{version}").json()["digest"]
+        for version in (1, 2, 3)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_drawn_seed_is_kept(client: TestClient, worker: Worker) -> None:
+    """A job without a seed can be repeated: its spec, sent again, gives the same model."""
+    first = carry_out(client, worker, create(client, seed=None, stopping={"max_epochs": 3}))
+    reply = client.post("/v1/jobs", json=first["spec"])
+    assert reply.status_code == 202, reply.text
+    second = carry_out(client, worker, reply.json()["id"])
+    assert second["spec"] == first["spec"]
+    assert second["certificate"] == first["certificate"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["b", "a", "ä"], ["a", "b", "ä"]),
+        ([10, 9, -1], [-1, 9, 10]),
+        ([0.5, 2.5, -1.5], [-1.5, 0.5, 2.5]),
+    ],
+    ids=["text", "integers", "floats"],
+)
+def test_labels_keep_their_type(
+    client: TestClient, worker: Worker, labels: list[Any], classes: list[Any]
+) -> None:
+    """Classes of the model and of its certificate are the labels that were uploaded."""
+    lines = csv_of(n_classes=3).splitlines()
+    for k, label in enumerate(labels):
+        lines = [line.replace(f",c{k}", f",{label}") for line in lines]
+    upload(client, "\n".join(lines))
+    job = carry_out(client, worker, create(client, stopping={"max_epochs": 2}))
+    assert job["state"] == "succeeded", job["error"]
+    assert client.get("/v1/models/clouds/versions/1").json()["classes"] == classes
+    pairs = [pair["classes"] for pair in job["certificate"]["pairs"]]
+    assert pairs == [[classes[0], classes[1]], [classes[0], classes[2]], [classes[1], classes[2]]]
+
+
+def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_model(
+    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+) -> None:
+    """Given back, taken up by another worker, and equal to the bit to an undisturbed run."""
+    fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}, "validation": {"fraction": 0.25}}
+    job = carry_out_until(client, worker, create(client, **fields), stopping.set)
+    assert (job["state"], job["attempt"]) == ("queued", 1)
+    reached = job["progress"]["epoch"]
+    assert 20 <= reached < 3000
+    job = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
+    carry_out(client, Worker(settings, threading.Event()), create(client, **fields))
+    versions = client.get("/v1/models/clouds/versions").json()["versions"]
+    assert len(versions) == 2
+    assert versions[0]["digest"] == versions[1]["digest"]
+    rows = client.get(f"/v1/jobs/{job['id']}/trace").json()["rows"]
+    assert [row[0] for row in rows] == sorted({row[0] for row in rows})
+    assert [row[1] for row in rows] == sorted(row[1] for row in rows)
+
+
+def test_damaged_checkpoint_is_told_and_costs_only_time(
+    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+) -> None:
+    """The training begins afresh, with a warning, and gives the same model."""
+    fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}}
+    job = carry_out_until(client, worker, create(client, **fields), stopping.set)
+    blobs = Blobs(settings.blob_dir)
+    (key,) = files(settings, "checkpoints")
+    blobs.path(key).write_bytes(blobs.read(key)[:-1] + b"x")
+    job = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    assert job["state"] == "succeeded"
+    assert CHECKPOINT_LOST in job["warnings"]
+    carry_out(client, Worker(settings, threading.Event()), create(client, **fields))
+    versions = client.get("/v1/models/clouds/versions").json()["versions"]
+    assert versions[0]["digest"] == versions[1]["digest"]
+
+
+def test_canceled_job_keeps_no_model_version(client: TestClient, worker: Worker) -> None:
+    """It stops within about a second, and leaves no file."""
+    job_id = create(client, stopping=ENDLESS)
+    job = carry_out_until(client, worker, job_id, lambda: client.post(f"/v1/jobs/{job_id}/cancel"))
+    assert (job["state"], job["stop_reason"], job["model"]) == ("canceled", "canceled", None)
+    assert client.get("/v1/models/clouds").status_code == 404
+
+
+def test_canceled_job_keeps_its_model_if_asked(client: TestClient, worker: Worker) -> None:
+    """The best so far becomes a version that says that it was canceled."""
+    job_id = create(client, stopping=ENDLESS)
+    job = carry_out_until(
+        client,
+        worker,
+        job_id,
+        lambda: client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True}),
+    )
+    assert (job["state"], job["stop_reason"]) == ("canceled", "canceled")
+    assert job["model"] == {"name": "clouds", "version": 1}
+    assert job["epochs"] >= 20
+    version = client.get("/v1/models/clouds/versions/1").json()
+    assert (version["stop_reason"], version["converged"]) == ("canceled", False)
+
+
+def test_checkpoint_of_a_waiting_job_becomes_the_model_it_is_canceled_with(
+    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+) -> None:
+    """No further epoch is trained for it."""
+    job = carry_out_until(client, worker, create(client, stopping=ENDLESS), stopping.set)
+    reply = client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
+    assert (reply.status_code, reply.json()["state"]) == (202, "queued")
+    ended = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    assert ended["state"] == "canceled"
+    assert ended["model"] == {"name": "clouds", "version": 1}
+    assert ended["epochs"] == job["progress"]["epoch"]
+
+
+def test_diverged_training_fails_with_a_suggestion(client: TestClient, worker: Worker) -> None:
+    """The hint names what to change."""
+    solver = {"name": "gradient-descent", "learning_rate": 1e300}
+    job = carry_out(client, worker, create(client, solver=solver))
+    assert (job["state"], job["stop_reason"]) == ("failed", "error")
+    assert job["error"]["code"] == "diverged"
+    assert "learning_rate" in job["error"]["hint"]
+    assert job["model"] is None
+
+
+def test_split_that_leaves_no_row_of_a_class_fails_the_job(
+    client: TestClient, worker: Worker
+) -> None:
+    """Without stratification that depends on the draw, so only the worker can tell."""
+    upload(client, csv_of(40) + "1,2,3,rare\n")
+    validation = {"fraction": 0.9, "stratify": False}
+    job = carry_out(client, worker, create(client, validation=validation))
+    assert (job["state"], job["error"]["code"]) == ("failed", "class-too-small")
+
+
+def test_damaged_dataset_fails_the_job(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """Its files are compared with their digests before anything is trained."""
+    job_id = create(client)
+    blobs = Blobs(settings.blob_dir)
+    for key in files(settings, "datasets"):
+        blobs.path(key).write_bytes(b"")
+    job = carry_out(client, worker, job_id)
+    assert (job["state"], job["error"]["code"]) == ("failed", "dataset-corrupt")
+
+
+def test_job_longer_than_the_limit_ends_with_what_it_has(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """The limit of the service acts as a time budget."""
+    limits = Limits(job_s=0.2)
+    worker = Worker(settings.model_copy(update={"limits": limits}), threading.Event())
+    job = carry_out(client, worker, create(client, stopping=ENDLESS))
+    assert (job["state"], job["stop_reason"]) == ("succeeded", "time-budget")
+    assert job["model"] == {"name": "clouds", "version": 1}
+
+
+def test_trace_shows_the_curve_of_every_pair(client: TestClient, worker: Worker) -> None:
+    """Cost and errors at epochs 1, 2, 4 … for each pair, also as CSV."""
+    upload(client, csv_of(90, n_classes=3))
+    stopping = {"max_epochs": 8}
+    job_id = create(client, stopping=stopping, validation={"fraction": 0.2})
+    carry_out(client, worker, job_id)
+    trace = client.get(f"/v1/jobs/{job_id}/trace").json()
+    assert trace["columns"] == [
+        *("epoch", "elapsed_s", "primal", "dual", "gap", "train_error", "validation_error"),
+        *("negative_class", "positive_class"),
+    ]
+    rows = [dict(zip(trace["columns"], row, strict=True)) for row in trace["rows"]]
+    first = [row for row in rows if row["positive_class"] == "c1"]
+    assert [row["epoch"] for row in first] == [1, 2, 4, 8]
+    assert {row["negative_class"] + row["positive_class"] for row in rows} == {
+        *("c0c1", "c0c2", "c1c2")
+    }
+    for row in rows:
+        assert row["gap"] == pytest.approx(row["primal"] - row["dual"])
+        assert 0 <= row["validation_error"] <= 1
+    text = client.get(f"/v1/jobs/{job_id}/trace", headers={"Accept": "text/csv"})
+    assert text.headers["content-type"].startswith("text/csv")
+    lines = text.text.splitlines()
+    assert lines[0] == ",".join(trace["columns"])
+    assert len(lines) == 1 + len(rows)
+
+
+def test_worker_without_work_takes_nothing(worker: Worker) -> None:
+    """And says so."""
+    assert not worker.take_next_job()

@@ -1,0 +1,130 @@
+"""The command line: the real server as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts `svm-service` with a data directory of its own and no workers; ends what is left."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        default = {"SVM_DATA_DIR": str(tmp_path / "var"), "SVM_WORKERS": "0"}
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from service.cli import main; main()", *arguments],
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | default | environment,
+            cwd=tmp_path,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def _address(process: subprocess.Popen[Any]) -> str:
+    """Where a server that was started with `--port 0` is, from the line that it prints."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.fullmatch(r"svm-service \S+ at (\S+), documentation at \1/docs\n", line)
+    assert found is not None, line or process.communicate()[1]
+    return found[1]
+
+
+def test_server_is_soon_ready_and_small(start: Start) -> None:
+    """Ready within 2 s, at most 130 MB resident; the machine is busy, so time has some slack."""
+    began = time.perf_counter()
+    server = start("serve", "--port", "0")
+    address = _address(server)
+    assert httpx2.get(f"{address}/readyz").status_code == 200
+    assert time.perf_counter() - began < 6
+    assert psutil.Process(server.pid).memory_info().rss < 130e6
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_server_cleanly(start: Start, how: signal.Signals) -> None:
+    """Exit code 0, the port is free again, and the next start finds everything in order."""
+    server = start("serve", "--port", "0")
+    _address(server)
+    server.send_signal(how)
+    _, log = server.communicate(timeout=30)
+    assert server.returncode == 0, log
+    assert "Traceback" not in log
+    again = start("serve", "--port", "0")
+    assert httpx2.get(f"{_address(again)}/readyz").status_code == 200
+
+
+def test_second_server_on_the_same_data_is_refused(start: Start) -> None:
+    """Exit code 1 with the process that holds the directory; the first one goes on."""
+    first = start("serve", "--port", "0")
+    address = _address(first)
+    second = start("serve", "--port", "0")
+    _, message = second.communicate(timeout=30)
+    assert second.returncode == 1
+    assert f"in use by the service with process id {first.pid}" in message
+    assert httpx2.get(f"{address}/readyz").status_code == 200
+
+
+def test_killed_server_leaves_the_data_free(start: Start) -> None:
+    """A lock dies with its process, even by SIGKILL."""
+    killed = start("serve", "--port", "0")
+    _address(killed)
+    killed.kill()
+    killed.wait()
+    assert httpx2.get(f"{_address(start('serve', '--port', '0'))}/readyz").status_code == 200
+
+
+def test_taken_port_is_said_plainly(start: Start) -> None:
+    """Exit code 1 and one sentence, no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = start("serve", "--port", str(taken.getsockname()[1]))
+        _, message = server.communicate(timeout=30)
+    assert server.returncode == 1
+    assert message.startswith("cannot listen on 127.0.0.1 port")
+    assert "Traceback" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SVM_WORKERS", "-1"), ("SVM_LIMITS__CLASSES", "many"), ("SVM_LOG_LEVEL", "loud")],
+)
+def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
+    """Exit code 2 with the variable's name, before anything is started."""
+    server = start("serve", "--port", "0", **{name: value})
+    _, message = server.communicate(timeout=30)
+    assert server.returncode == 2
+    assert message.startswith(f"{name}: ")
+    assert "Traceback" not in message
+
+
+def test_migrate_prepares_the_database(start: Start, tmp_path: Path) -> None:
+    """It makes the schema, and says so; again changes nothing."""
+    for _ in range(2):
+        migration = start("migrate")
+        said, log = migration.communicate(timeout=30)
+        assert migration.returncode == 0, log
+        assert "is up to date" in said
+    assert (tmp_path / "var" / "service.db").exists()

@@ -1,0 +1,259 @@
+"""Every compiled loop against its slow twin in `twins.py`, for both layouts and precisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from svm.hyperparameters import Intercept
+from svm.loops import gradient_descent as descent
+from svm.loops import newton, products
+from svm.loops.dual_coordinate_descent import sweep
+from svm.matrices import Vector
+from svm.problem import Problem
+from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
+from svm.solvers.gradient_descent import RandomStart
+from svm.stopping import CostChange
+from tests.svm import twins
+from tests.svm.problems import CASES, FORMS, INTERCEPTS, Form, problem_of
+
+Numbers: TypeAlias = float | list[float] | Vector
+CASE = CASES["weighted"]
+# Single precision rounds every step; the data are the same numbers in both.
+TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
+
+
+def close(actual: Numbers, expected: Numbers, form: Form) -> None:
+    tolerance = TOLERANCE[form.split("-")[1]]
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> Form:
+    chosen: Form = request.param
+    return chosen
+
+
+def part_of(case_form: Form, intercept: Intercept = "none") -> tuple[Problem, Vector]:
+    """A problem on some of the rows of a larger matrix, and those rows, dense in float64."""
+    whole = problem_of(CASE, intercept, case_form)
+    rows = np.flatnonzero(np.arange(40) % 3 != 1)
+    part = Problem(
+        X=whole.X,
+        rows=rows,
+        y=CASE.y[rows],
+        weights=CASE.weights[rows],
+        regularization=CASE.regularization,
+        intercept=intercept,
+        seed=5,
+        pair=2,
+    )
+    return part, CASE.X[rows]
+
+
+def test_products_with_rows(form: Form) -> None:
+    """Scores, combinations, squared norms and weighted squares of chosen rows, in float64."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(0)
+    w, coefficients = random.normal(size=4), random.normal(size=len(X))
+    coefficients[::4] = 0.0
+    exact: Form = "dense-float64"  # accumulated in float64 whatever the data are
+    close(problem.scores(w, 0.3), twins.scores(X, w, 0.3), exact)
+    close(problem.combination(coefficients), twins.combination(X, coefficients), exact)
+    close(problem.squared_norms, twins.squared_norms(X), exact)
+    out = np.ones(4)
+    products.weighted_squares(problem.operand, problem.rows, coefficients, out)
+    close(out, 1.0 + twins.combination(X**2, coefficients), exact)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("sampling", ["permuted", "uniform"])
+def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
+    """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), same draws."""
+    problem, X = part_of(form, intercept)
+    solver = Pegasos(sampling="permuted" if sampling == "permuted" else "uniform")
+    n = problem.n_samples
+    state, orders = solver.start(problem), []
+    for epoch in range(4):
+        if sampling == "permuted":
+            orders.append(problem.permutation(epoch))
+        else:
+            orders.append(problem.random(epoch).integers(n, size=n))
+        state = solver.advance(problem, state)
+        w, b, violations = twins.pegasos(
+            X, problem.y, problem.weights, problem.regularization, intercept, orders
+        )
+        found = solver.classifier(problem, state)
+        close(found.coefficients, w, form)
+        close(found.intercept, b, form)
+        np.testing.assert_array_equal(state.violations, violations)
+        assert (state.epoch, state.updates) == (epoch + 1, (epoch + 1) * n)
+
+
+@pytest.mark.parametrize("augmented", [False, True])
+def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
+    """One pass gives the twin's α, w(α), kept rows and projected gradients, with and without
+    shrinking."""
+    problem, X = part_of(form, "augmented" if augmented else "none")
+    n, scale = len(X), 1.0 / (problem.regularization * len(X))
+    curvature = scale * (problem.squared_norms + (1.0 if augmented else 0.0))
+    alpha, w, intercept = np.zeros(n), np.zeros(4, dtype=problem.X.dtype), 0.0
+    for epoch, (upper, lower) in enumerate([(np.inf, -np.inf), (0.4, -0.3), (0.05, -0.05)]):
+        order = problem.permutation(epoch)
+        expected, rows_kept, high, low = twins.dual_coordinate_descent(
+            X,
+            problem.y,
+            problem.weights,
+            problem.regularization,
+            augmented,
+            alpha,
+            order,
+            upper,
+            lower,
+        )
+        kept = np.empty(n, dtype=np.int64)
+        intercept, largest, smallest, n_kept = sweep(
+            problem.operand,
+            problem.rows,
+            order,
+            problem.y,
+            problem.weights,
+            1.0 / curvature,
+            scale,
+            augmented,
+            upper,
+            lower,
+            w,
+            intercept,
+            alpha,
+            kept,
+        )
+        assert kept[:n_kept].tolist() == rows_kept
+        close(alpha, expected, form)
+        close([largest, smallest], [high, low], form)
+        close(w, scale * twins.combination(X, alpha * problem.y), form)
+        close(intercept, scale * float(alpha @ problem.y) if augmented else 0.0, form)
+    assert n_kept < n  # else the shrinking was not seen at work
+
+
+def test_dual_coordinate_descent_epochs(form: Form) -> None:
+    """The solver's epochs are passes of the twin over the active rows."""
+    problem, X = part_of(form, "augmented")
+    solver = DualCoordinateDescent()
+    state = solver.start(problem)
+    for epoch in range(6):
+        order = state.active[problem.permutation(epoch, len(state.active))]
+        expected, *_ = twins.dual_coordinate_descent(
+            X,
+            problem.y,
+            problem.weights,
+            problem.regularization,
+            True,
+            state.alpha,
+            order,
+            state.upper,
+            state.lower,
+        )
+        before, state = state, solver.advance(problem, state)
+        close(state.alpha, expected, form)
+        assert state.updates == before.updates + len(order)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("regularizer", ["share", "whole"])
+@pytest.mark.parametrize("batch_size", [1, 10, 27])  # 27 rows: 10 leaves a last batch of 7
+def test_gradient_descent(
+    form: Form, intercept: Intercept, regularizer: str, batch_size: int
+) -> None:
+    """Update by update the iterate and the cost are the twin's, from a random start."""
+    rate = 0.01
+    problem, X = part_of(form, intercept)
+    solver = GradientDescent(
+        learning_rate=rate,
+        batch_size=batch_size,
+        regularizer="whole" if regularizer == "whole" else "share",
+        initial=RandomStart(random_scale=0.5),
+    )
+    n, C = problem.n_samples, 1.0 / (problem.regularization * problem.n_samples)
+    start = solver.start(problem)
+    orders = [np.arange(n) if batch_size == n else problem.permutation(k) for k in range(3)]
+    batches = [
+        order[first : first + batch_size] for order in orders for first in range(0, n, batch_size)
+    ]
+    path = twins.gradient_descent(
+        X, problem.y, problem.weights, C, intercept, rate, batches, regularizer == "whole", start.w
+    )
+    state, per_epoch = start, -(-n // batch_size)
+    for epoch in range(1, 4):
+        state = solver.advance(problem, state)
+        w, b, _ = path[epoch * per_epoch - 1]
+        close(state.w, w, form)
+        close(state.intercept, b, form)
+        assert (state.epoch, state.updates) == (epoch, epoch * per_epoch)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_gradient_descent_stops_in_the_middle_of_an_epoch(form: Form, intercept: Intercept) -> None:
+    """With the cost-change rule the loop ends at the very update where the twin's change is
+    below ε."""
+    rate = 0.01
+    problem, X = part_of(form, intercept)
+    n, C = problem.n_samples, 1.0 / (problem.regularization * problem.n_samples)
+    batches = [problem.permutation(0)[k : k + 4] for k in range(0, n, 4)]
+    path = twins.gradient_descent(
+        X, problem.y, problem.weights, C, intercept, rate, batches, False, np.zeros(4)
+    )
+    costs = [C * float(problem.weights.sum())] + [cost for _, _, cost in path]
+    changes = twins.smoothed_changes(costs, 0.3)
+    least = int(np.argmin(changes[:-1]))
+    rule = CostChange(epsilon=changes[least] * 1.0001, smoothing=0.3)
+    problem = replace(problem, cost_change=rule)
+    solver = GradientDescent(learning_rate=rate, batch_size=4)
+    state = solver.advance(problem, solver.start(problem))
+    stopped_at = next(k for k, change in enumerate(changes) if change < rule.epsilon)
+    assert state.updates == stopped_at + 1
+    assert state.stopped == "converged"
+    close(state.w, path[stopped_at][0], form)
+    close(state.cost, path[stopped_at][2], form)
+    close(state.change, changes[stopped_at], form)
+
+
+def test_hinge_sum(form: Form) -> None:
+    """Σ sᵢ hinge of chosen rows."""
+    problem, X = part_of(form)
+    w = np.array([0.4, -1.0, 0.2, 0.0])
+    found = descent.hinge_sum(problem.operand, problem.rows, problem.y, problem.weights, w, 0.1)
+    close(found, twins.hinge_sum(X, problem.y, problem.weights, w, 0.1), "dense-float64")
+
+
+def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss() -> None:
+    """They equal the twin's, and the slope equals a difference quotient of Σ sᵢ ℓ_μ."""
+    random = np.random.default_rng(3)
+    margins, changes = random.normal(size=50), random.normal(size=50)
+    weights, mu, h = random.uniform(0.5, 2.0, size=50), 0.7, 1e-6
+
+    def loss(t: float) -> float:
+        at = margins + t * changes
+        losses = [s * twins.smoothed_hinge(m, mu) for s, m in zip(weights, at, strict=True)]
+        return float(sum(losses))
+
+    for t in (0.0, 0.4, 1.0, 3.0):
+        found = newton.slope_and_curvature(margins, changes, weights, mu, t)
+        expected = twins.slope_and_curvature(margins, changes, weights, mu, t)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(found[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
+
+
+def test_curvature_product(form: Form) -> None:
+    """The product with the Hessian that is never built, added to `out`."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(4)
+    curvature, v = random.uniform(size=len(X)), random.normal(size=4)
+    out = np.ones(4)
+    total = newton.curvature_product(problem.operand, problem.rows, curvature, v, 0.6, out)
+    expected, expected_total = twins.curvature_product(X, curvature, v, 0.6)
+    close(out, 1.0 + expected, "dense-float64")
+    close(total, expected_total, "dense-float64")

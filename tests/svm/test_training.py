@@ -1,0 +1,393 @@
+"""Training: what a caller sees of it, and that only data, settings and seed decide its bits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy.sparse import csc_array, csr_array
+
+from svm.errors import Interrupted, InvalidData, InvalidHyperparameter
+from svm.pipeline import Pipeline
+from svm.scaling import ScalingName
+from svm.solvers import GradientDescent, Newton, Pegasos
+from svm.solvers.gradient_descent import RandomStart
+from svm.stopping import Stopping
+from svm.training import Training
+from tests.svm.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
+from tests.svm.trainings import bits, interrupting_at, run, train
+
+X, LABELS = blobs(4)
+FEW = Stopping(max_epochs=6)
+RANDOM = (
+    Pegasos(),
+    Pegasos(sampling="uniform"),
+    GradientDescent(batch_size=7),
+    GradientDescent(initial=RandomStart(random_scale=0.1)),
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_same_seed_same_bits(solver: str, intercept: str, form: Form) -> None:
+    """Two trainings with equal arguments give equal models and certificates, to the bit."""
+    chosen = solver_of(solver, intercept=intercept, dtype=form.split("-")[1])
+    pipeline = Pipeline(solver=chosen, stopping=FEW)
+    results = [train(pipeline, in_form(X, form), LABELS, seed=3).result() for _ in range(2)]
+    assert bits(results[0]) == bits(results[1])
+
+
+@pytest.mark.parametrize("solver", RANDOM, ids=repr)
+def test_other_seed_other_model(solver: Pegasos | GradientDescent) -> None:
+    """What a solver draws, it draws from the seed."""
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
+    first, second = (train(pipeline, X, LABELS, seed=seed).result().fitted for seed in (1, 2))
+    assert (first.coefficients != second.coefficients).any()
+
+
+def test_pairs_draw_different_orders() -> None:
+    """Two pairs with the same rows do not see them in the same order."""
+    twice = np.concatenate([X, X])
+    labels = np.concatenate([LABELS % 2, 2 + LABELS % 2])  # classes 0 and 1 again as 2 and 3
+    fitted = train(Pipeline(solver=Pegasos(), stopping=FEW), twice, labels).result().fitted
+    first, second = fitted.coefficients[0], fitted.coefficients[5]  # pairs (0, 1) and (2, 3)
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_threads_change_no_bit(solver: str, intercept: str, threads: int) -> None:
+    """Six pairs give the same bits one after the other and side by side."""
+    pipeline = Pipeline(solver=solver_of(solver, intercept=intercept), stopping=FEW)
+    alone = train(pipeline, X, LABELS).result()
+    together = train(pipeline, X, LABELS, threads=threads).result()
+    assert bits(together) == bits(alone)
+
+
+def test_threads_are_used() -> None:
+    """With `threads`, pairs train outside the caller's thread, at most so many at once."""
+    seen = set()
+
+    def interrupted() -> None:
+        seen.add(threading.current_thread().name)
+
+    train(Pipeline(solver=Pegasos(), stopping=FEW), X, LABELS, threads=2, interrupted=interrupted)
+    assert 1 <= len(seen) <= 2
+    assert threading.current_thread().name not in seen
+
+
+def test_layout_of_the_input_changes_no_bit() -> None:
+    """Fortran order, strides, lists, other byte orders and unaligned memory: the same model."""
+    pipeline = Pipeline(solver=Newton(), stopping=FEW)
+    expected = bits(train(pipeline, X, LABELS).result())
+    unaligned = np.frombuffer(b"\0" + X.tobytes(), dtype=np.float64, offset=1).reshape(X.shape)
+    wide = np.repeat(X, 2, axis=1)[:, ::2]
+    for same in (np.asfortranarray(X), wide, X.tolist(), X.astype(">f8"), unaligned):
+        assert bits(train(pipeline, same, LABELS).result()) == expected
+
+
+def test_form_of_a_sparse_input_changes_no_bit() -> None:
+    """CSC, unsorted indices and summed duplicates are the canonical CSR matrix."""
+    sparse = csr_array(np.where(X > 0, X, 0.0))
+    pipeline = Pipeline(solver=Newton(), stopping=FEW)
+    expected = bits(train(pipeline, sparse, LABELS).result())
+    unsorted = sparse.copy()
+    for start, end in zip(unsorted.indptr, unsorted.indptr[1:], strict=False):
+        unsorted.indices[start:end] = unsorted.indices[start:end][::-1].copy()
+        unsorted.data[start:end] = unsorted.data[start:end][::-1].copy()
+    unsorted.has_sorted_indices = False
+    unsorted.has_canonical_format = False
+    before = unsorted.indices.copy()
+    for same in (csc_array(sparse), unsorted):
+        assert bits(train(pipeline, same, LABELS).result()) == expected
+    assert (unsorted.indices == before).all()  # the caller's matrix stays as it was
+
+
+def test_caller_keeps_its_arrays() -> None:
+    """Training changes neither X nor the labels, whatever the scaling."""
+    rows, labels = X.copy(), LABELS.copy()
+    for scaling in get_args(ScalingName):
+        train(Pipeline(solver=Newton(), scaling=scaling, stopping=FEW), rows, labels)
+    assert (rows == X).all()
+    assert (labels == LABELS).all()
+
+
+@pytest.mark.parametrize("labels", ["strings", "integers", "floats", "booleans"])
+def test_labels_of_any_kind(labels: str) -> None:
+    """Classes are the sorted labels, in their own type; predictions come from them."""
+    two = LABELS % 2
+    kinds = {
+        "strings": np.array(["yes", "no"])[two],
+        "integers": np.array([7, -3])[two],
+        "floats": np.array([0.5, -0.5])[two],
+        "booleans": np.array([True, False])[two],
+    }
+    given = kinds[labels]
+    fitted = train(Pipeline(solver=Newton()), X, given).result().fitted
+    assert fitted.classes.dtype == given.dtype
+    assert fitted.classes.tolist() == sorted(set(given.tolist()))
+    predicted = fitted.predict(X)
+    assert predicted.dtype == given.dtype
+    positive = fitted.decision_function(X) > 0
+    assert (predicted == np.where(positive, fitted.classes[1], fitted.classes[0])).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("stopping", [FEW, Stopping(), Stopping(max_epochs=40, duality_gap=1e-2)])
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_progress_grows(solver: str, intercept: str, stopping: Stopping, threads: int) -> None:
+    """The fraction goes from 0 to 1 and never back, updates never fall, and every pair's epochs
+    count up; the gap is told as soon as all pairs have one."""
+    pipeline = Pipeline(
+        solver=solver_of(solver, intercept=intercept),
+        stopping=replace(stopping, max_epochs=stopping.max_epochs or 50),
+    )
+    training = Training(pipeline, X, LABELS, seed=0, threads=threads)
+    progress = run(training)
+    fractions = [now.fraction for now in progress]
+    assert fractions == sorted(fractions)
+    assert 0.0 <= fractions[0] <= fractions[-1] == 1.0
+    updates = [now.updates for now in progress]
+    assert updates == sorted(updates)
+    assert updates[-1] == training.result().updates
+    for pair in range(6):
+        epochs = [now.epoch for now in progress if now.pair == pair]
+        assert epochs == sorted(epochs)
+    known = [now.relative_gap is not None for now in progress]
+    assert known == sorted(known)
+    last = progress[-1]
+    assert last.relative_gap == training.result().certificate.worst.relative_gap
+    assert (last.primal, last.dual) == (
+        training.result().certificate.worst.primal,
+        training.result().certificate.worst.dual,
+    )
+
+
+def test_evaluations_tell_the_curve_of_their_pair() -> None:
+    """Pegasos is evaluated after 1, 2, 4, 8 … epochs and at the end; each evaluation carries
+    primal, bound, gap and training error of its pair at that moment."""
+    pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=10))
+    training = Training(pipeline, X, LABELS, seed=0)
+    evaluations = [now.evaluation for now in training if now.evaluation is not None]
+    result = training.result()
+    for pair in range(6):
+        own = [each for each in evaluations if each.pair == pair]
+        assert sorted({each.epoch for each in own}) == [1, 2, 4, 8, 10]
+        for each in own:
+            assert each.gap == each.primal - each.dual
+            assert each.updates == 30 * each.epoch
+            assert each.validation_error is None
+        certificate, fitted = result.certificate.pairs[pair], result.fitted
+        assert own[-1].primal == certificate.primal
+        i, j = certificate.classes
+        rows = np.isin(LABELS, (i, j))
+        positive = fitted.pair_scores(X[rows])[:, pair] > 0
+        assert own[-1].train_error == float((positive != (LABELS[rows] == j)).mean())
+
+
+def test_validation_error_is_that_of_each_pair() -> None:
+    """Validation rows of a pair's two classes are watched, through the same scaling."""
+    held_out = slice(40, None)
+    pipeline = Pipeline(solver=Newton(), scaling="standardize", stopping=FEW)
+    watched = (X[held_out], LABELS[held_out])
+    training = Training(pipeline, X[:40], LABELS[:40], seed=0, validation=watched)
+    last = {now.pair: now.evaluation for now in training if now.evaluation is not None}
+    result = training.result()
+    scores = result.fitted.pair_scores(watched[0])
+    for pair, certificate in enumerate(result.certificate.pairs):
+        i, j = certificate.classes
+        rows = np.isin(watched[1], (i, j))
+        expected = ((scores[rows, pair] > 0) != (watched[1][rows] == j)).mean()
+        assert last[pair].validation_error == float(expected)
+
+
+def test_watching_changes_no_bit() -> None:
+    """A model is the same with and without validation rows."""
+    pipeline = Pipeline(solver=Pegasos(), stopping=FEW)
+    watched = train(pipeline, X, LABELS, validation=(X[:9] + 1.0, LABELS[:9]))
+    assert bits(watched.result()) == bits(train(pipeline, X, LABELS).result())
+
+
+def test_validation_rows_of_unknown_classes_belong_to_no_pair() -> None:
+    """Only rows of a pair's own classes count; with none there is no error to tell."""
+    pipeline = Pipeline(solver=Newton(), stopping=FEW)
+    labels = np.where(LABELS == 3, 99, LABELS)
+    some = Training(pipeline, X[LABELS < 2], LABELS[LABELS < 2], seed=0, validation=(X, labels))
+    same = (X[LABELS < 2], LABELS[LABELS < 2])
+    only = Training(pipeline, X[LABELS < 2], LABELS[LABELS < 2], seed=0, validation=same)
+    none = Training(
+        pipeline, X[LABELS < 2], LABELS[LABELS < 2], seed=0, validation=(X, labels + 100)
+    )
+    errors = [
+        [now.evaluation.validation_error for now in training if now.evaluation is not None]
+        for training in (some, only, none)
+    ]
+    assert errors[0] == errors[1]
+    assert set(errors[2]) == {None}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_validation_rows_must_fit(sparse: bool) -> None:
+    """Other features or a wrong number of labels are refused before the loops read past a row."""
+    pipeline = Pipeline(solver=Newton())
+    for width in (1, 2, 4, 50):
+        rows = np.ones((5, width))
+        held_out = csr_array(rows) if sparse else rows
+        with pytest.raises(InvalidData, match="expected validation rows with 3 features") as caught:
+            Training(pipeline, X, LABELS, seed=0, validation=(held_out, LABELS[:5]))
+        assert caught.value.code == "feature-mismatch"
+    with pytest.raises(InvalidData, match="expected 60 validation labels") as caught:
+        Training(pipeline, X, LABELS, seed=0, validation=(X, LABELS[:5]))
+    assert caught.value.code == "bad-shape"
+
+
+@pytest.mark.parametrize(
+    ("code", "X", "labels"),
+    [
+        ("single-class", X, np.zeros(60)),
+        ("empty-data", np.empty((0, 3)), np.empty(0)),
+        ("empty-data", np.empty((3, 0)), np.array([0, 1, 1])),
+        ("bad-shape", X, LABELS[:-1]),
+        ("bad-shape", X, LABELS[:, None]),
+        ("bad-shape", X[0], LABELS),
+        ("bad-shape", X[None], LABELS),
+        ("not-a-number", [["a", "b"], ["c", "d"]], [0, 1]),
+        ("not-a-number", [[1.0, 2.0], [3.0]], [0, 1]),
+        ("non-finite-value", [[1.0], [np.nan]], [0, 1]),
+        ("non-finite-value", [[1.0], [np.inf]], [0, 1]),
+        ("non-finite-value", csr_array([[1.0], [-np.inf]]), [0, 1]),
+        ("non-finite-value", [[1e101], [1.0]], [0, 1]),
+        ("non-finite-value", csr_array([[1.0], [-1e101]]), [0, 1]),
+    ],
+)
+def test_bad_data_are_refused(code: str, X: object, labels: object) -> None:
+    """With a code for programs, before any training."""
+    with pytest.raises(InvalidData) as caught:
+        Training(Pipeline(solver=Newton()), X, labels, seed=0)
+    assert caught.value.code == code
+    assert str(caught.value)
+
+
+def test_finite_values_whose_sum_overflows_are_accepted() -> None:
+    """Only a value that is not finite is refused as such, though the quick test is a sum."""
+    huge = np.array([[1e308, 0.0], [1e308, 1.0], [-1e308, 0.5], [1e308, 2.0]])
+    training = train(Pipeline(solver=Newton(), scaling="max-abs"), huge, [0, 1, 0, 1])
+    assert training.result().certificate.worst.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("form", ["dense-float32", "csr-float32"])
+def test_values_beyond_single_precision_are_refused(form: Form) -> None:
+    """Converting 1e300 to float32 gives infinity, which is not trained on."""
+    rows = in_form(X * 1e300, form.replace("32", "64"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidData, match="not finite") as caught:
+        Training(Pipeline(solver=Newton(dtype="float32")), rows, LABELS, seed=0)
+    assert caught.value.code == "non-finite-value"
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
+def test_seed_out_of_range_is_refused(seed: int) -> None:
+    """Seeds are 0 … 2⁶³ - 1."""
+    with pytest.raises(InvalidHyperparameter, match="seed"):
+        Training(Pipeline(solver=Pegasos()), X, LABELS, seed=seed)
+
+
+def test_largest_seed() -> None:
+    """The last seed of the range trains."""
+    train(Pipeline(solver=Pegasos(), stopping=FEW), X, LABELS, seed=2**63 - 1)
+
+
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_result_in_the_middle(solver: str, intercept: str) -> None:
+    """At any moment, the start included, the result is a model that predicts, with a certificate
+    of exactly that model; it says `canceled`, and asking changes nothing."""
+    pipeline = Pipeline(solver=solver_of(solver, intercept=intercept), stopping=FEW)
+    training = Training(pipeline, X, LABELS, seed=0)
+    first = training.result()
+    assert first.epochs == first.updates == 0
+    assert not first.fitted.coefficients.any()
+    assert first.certificate.worst.primal == 1.0  # every hinge loss is 1 at w = 0
+    iteration = iter(training)
+    for _ in range(8):
+        next(iteration)
+    result = training.result()
+    assert bits(training.result()) == bits(result)
+    assert result.stop_reason == "canceled"
+    assert not result.converged
+    assert result.fitted.predict(X).shape == (60,)
+    assert 0.0 <= result.certificate.worst.dual <= result.certificate.worst.primal
+    for _ in iteration:
+        pass
+    assert bits(training.result()) == bits(train(pipeline, X, LABELS).result())
+
+
+def test_result_is_not_interrupted() -> None:
+    """Cancelling a job that keeps its model asks for the result while `interrupted` raises."""
+    training = Training(
+        Pipeline(solver=Pegasos(), stopping=FEW),
+        X,
+        LABELS,
+        seed=0,
+        interrupted=_always_interrupting,
+    )
+    with pytest.raises(Interrupted):
+        run(training)
+    assert training.result().stop_reason == "canceled"
+    with pytest.raises(Interrupted):
+        run(training)
+
+
+def _always_interrupting() -> None:
+    raise Interrupted
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_loop_left_and_taken_up_again(threads: int) -> None:
+    """Leaving the loop, or being interrupted in it, and iterating again changes no bit."""
+    pipeline = Pipeline(solver=Pegasos(), stopping=FEW)
+    expected = bits(train(pipeline, X, LABELS).result())
+    training = Training(
+        pipeline, X, LABELS, seed=0, threads=threads, interrupted=interrupting_at(30)
+    )
+    with pytest.raises(Interrupted):
+        run(training)
+    for _ in training:
+        break
+    run(training)
+    assert bits(training.result()) == expected
+    assert run(training) == []  # nothing is left to do
+
+
+def test_n_support_vectors_are_the_rows_inside_some_margin() -> None:
+    """Counted once, whichever pairs they are inside."""
+    training = train(Pipeline(solver=Pegasos(C=0.1), stopping=FEW), X, LABELS)
+    result = training.result()
+    scores = result.fitted.pair_scores(X)
+    inside = np.zeros(60, dtype=bool)
+    for pair, certificate in enumerate(result.certificate.pairs):
+        i, j = certificate.classes
+        sign = np.isin(LABELS, j) * 1.0 - np.isin(LABELS, i)  # 0 for the other classes
+        inside |= (sign != 0.0) & (sign * scores[:, pair] <= 1.0)
+    assert 0 < result.n_support_vectors == inside.sum() <= 60
+
+
+def test_updates_and_epochs_are_counted() -> None:
+    """Updates are summed over the pairs, epochs are those of the longest."""
+    batches = GradientDescent(batch_size=8)  # 30 rows a pair: batches of 8, 8, 8, 6
+    result = train(Pipeline(solver=batches, stopping=FEW), X, LABELS).result()
+    assert (result.epochs, result.updates) == (6, 6 * 6 * 4)
+
+
+def test_elapsed_time_is_that_of_training() -> None:
+    """Seconds count while the loop runs, not while it rests."""
+    training = Training(Pipeline(solver=Pegasos(), stopping=FEW), X, LABELS, seed=0)
+    assert training.elapsed_s == 0.0
+    started = time.monotonic()
+    run(training)
+    assert 0.0 < training.elapsed_s <= time.monotonic() - started
+    rested = training.elapsed_s
+    time.sleep(0.01)
+    assert training.elapsed_s == rested
