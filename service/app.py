@@ -86,7 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(known_query_parameters)],
-        responses={"default": {"description": "A problem.", **problems.CONTENT}},
+        responses=problems.ANY_PROBLEM,
     )
     app.state.limits = limits
     app.state.health = state
@@ -94,10 +94,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
     app.include_router(datasets.router(dataset_store, parser, blobs, limits))
-    app.include_router(solvers.router())
     app.include_router(jobs.router(job_store, dataset_store, limits, state))
-    app.include_router(models.router(registry))
     app.include_router(predictions.router(predictor, limits.predict_body_bytes))
+    app.include_router(models.router(registry))
+    app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))
     docs.mount(app)
     return app

@@ -46,7 +46,7 @@ EXAMPLE = {
     "dataset_id": LATEST_DATASET,
     "model_name": "iris",
     "solver": {"name": "dual-coordinate-descent", "C": 1.0},
-    "scaling": "standardize",
+    "scaling": "max-abs",
     "validation": {"fraction": 0.25},
     "seed": 1,
 }
@@ -59,6 +59,7 @@ WaitS = Annotated[
         le=MAX_WAIT_S,
         allow_inf_nan=False,
         description="Answer as soon as the job has ended, or after so many seconds.",
+        examples=[10],
     ),
 ]
 JobCreateBody = Annotated[JobCreate, Depends(json_body(JobCreate))]

@@ -18,7 +18,8 @@ from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 from service.errors import NotFound
-from service.web.problems import PROBLEMS, ProblemRead, responses
+from service.web.problem_codes import PROBLEMS
+from service.web.problems import ProblemRead, responses
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 COMPONENTS = "#/components/schemas/"

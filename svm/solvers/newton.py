@@ -32,6 +32,8 @@ MAX_CONJUGATE_GRADIENTS = 250
 FIRST_SMOOTHING = 4.0
 """μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""
 LESS_SMOOTHING = 0.3
+ROUNDING = 1e-15
+"""A relative gain of the objective that is lost in rounding."""
 
 Solve: TypeAlias = Callable[[Vector], Vector]
 
@@ -117,7 +119,8 @@ class Newton(Hyperparameters):
         # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), what smoothing
         # costs. Smoothing less before Newton comes near that would only ask for more steps later.
         cost = mu * float((problem.weights * pulls * (1.0 - pulls)).mean())
-        if primal - lower <= 2.0 * cost:
+        rounding = -float(gradient @ step) <= ROUNDING * primal  # nothing is left to gain here
+        if rounding or primal - lower <= 2.0 * cost:
             mu *= LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < 1e-12
         return NewtonState(

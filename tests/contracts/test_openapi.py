@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.testclient import TestClient
 
-from service.web.problems import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 BODY_METHODS = {"post", "put", "patch"}
 
@@ -125,3 +127,19 @@ def test_problems_of_an_operation_are_documented(operations: dict[str, Any]) -> 
 def test_no_operation_documents_what_cannot_happen(document: dict[str, Any]) -> None:
     """FastAPI's own validation error is nowhere: ours is another."""
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_examples_run_as_they_are(client: TestClient, operations: dict[str, Any]) -> None:
+    """Whoever clicks through the documentation uploads each format, and then starts a training."""
+    for media_type, body in operations["post /v1/datasets"]["requestBody"]["content"].items():
+        if "example" not in body:
+            continue  # a file to be chosen
+        example = body["example"]
+        content = example if isinstance(example, str) else json.dumps(example)
+        headers = {"Content-Type": media_type}
+        upload = client.post("/v1/datasets", content=content, headers=headers)
+        assert upload.status_code in (200, 201), upload.text
+        job = operations["post /v1/jobs"]["requestBody"]["content"]["application/json"]["example"]
+        training = client.post("/v1/jobs", json=job)
+        assert training.status_code == 202, training.text
+        assert training.json()["spec"]["dataset_id"] == upload.json()["id"]

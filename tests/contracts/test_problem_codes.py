@@ -8,7 +8,8 @@ from pathlib import Path
 
 from service import errors
 from service.errors import ServiceError
-from service.web.problems import PROBLEMS, STATUS
+from service.web.problem_codes import PROBLEMS
+from service.web.problems import STATUS
 
 SERVICE = Path(__file__).parents[2] / "service"
 FAMILIES = {family.__name__: family for family in ServiceError.__subclasses__()}
@@ -44,7 +45,9 @@ def test_every_code_is_raised_by_its_family() -> None:
 
 def test_every_code_in_the_table_is_used() -> None:
     """The table promises nothing that cannot happen."""
-    text = "".join(path.read_text() for path in SERVICE.rglob("*.py") if path.name != "problems.py")
+    text = "".join(
+        path.read_text() for path in SERVICE.rglob("*.py") if path.name != "problem_codes.py"
+    )
     own = {"internal-error", "malformed-request", "method-not-allowed", "not-found"}
     unused = [code for code in PROBLEMS if f'"{code}"' not in text and code not in own]
     assert unused == []

@@ -96,20 +96,25 @@ def ok(reply: httpx.Response, *expected: int) -> dict[str, Any]:
 @contextmanager
 def running(data_dir: Path, **environment: str) -> Iterator[Server]:
     """The service on a free port with its data in `data_dir`, until the end of the block."""
+    log = (data_dir.parent / f"{data_dir.name}.log").open("ab")
     process = subprocess.Popen(
         [COMMAND, "serve", "--port", "0"],
         env={**os.environ, "SVM_DATA_DIR": str(data_dir), **environment},
         stdout=subprocess.PIPE,
-        stderr=(data_dir.parent / f"{data_dir.name}.log").open("ab"),
+        stderr=log,
         text=True,
     )
+    log.close()
     children: list[psutil.Process] = []
+    server: Server | None = None
     try:
         server = Server(process, _address(process))
         _wait_ready(server)
         yield server
         children = server.processes()[1:] if process.poll() is None else []
     finally:
+        if server is not None:
+            server.http.close()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:

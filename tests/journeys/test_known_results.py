@@ -134,7 +134,9 @@ def test_pegasos_on_digits(server: Server) -> None:
 def test_iris_one_vs_one(server: Server) -> None:
     """Mean validation accuracy over 20 splits is at least 94 %."""
     X, y = load_iris(return_X_y=True)
-    lines = [",".join([*map(repr, row.tolist()), str(label)]) for row, label in zip(X, y, strict=True)]
+    lines = [
+        ",".join([*map(repr, row.tolist()), str(label)]) for row, label in zip(X, y, strict=True)
+    ]
     dataset = server.upload("\n".join(lines).encode(), header="absent", name="iris splits")
     spec: dict[str, Any] = {
         "solver": {"name": "newton", "C": 1.0},

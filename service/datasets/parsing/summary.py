@@ -62,7 +62,8 @@ def digest_and_statistics(
     if table.target is not None:
         target = table.target
         statistics["target"] = {"distinct": target.n_distinct, "continuous": target.continuous}
-    n_duplicates = len(row_hashes) - len(np.unique(row_hashes))
+    row_hashes.sort()
+    n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
     return digest.hexdigest(), statistics, list(_warnings(table, columns, n_duplicates))
 
 

@@ -6,19 +6,29 @@ import time
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from service.app import create_app
 from service.jobs.lifecycle import State
 from service.settings import Settings
+from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, job_body, read, upload
+from tests.service.jobs.rows import add_dataset
 
 UNKNOWN = "job_" + "0" * 32
 
 
+def add_row(settings: Settings) -> str:
+    database = Database(settings.database_url)
+    dataset_id = add_dataset(database)
+    database.close()
+    return dataset_id
+
+
 @pytest.fixture
-def dataset_id(client: TestClient) -> str:
-    return upload(client)
+def dataset_id(client: TestClient, settings: Settings) -> str:
+    """A dataset of which only the row is there: nothing here reads its data."""
+    return add_row(settings)
 
 
 def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, dataset_id: str) -> None:
@@ -43,9 +53,11 @@ def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, datas
     assert spec["scaling"] == "none"
 
 
-def test_latest_means_the_dataset_uploaded_last(client: TestClient, dataset_id: str) -> None:
+def test_latest_means_the_dataset_uploaded_last(
+    client: TestClient, settings: Settings, dataset_id: str
+) -> None:
     """It is resolved once, when the job is created."""
-    newer = upload(client, csv_of(seed=5))
+    newer = add_row(settings)
     assert read(client, create(client, "latest"))["dataset_id"] == newer
     assert read(client, create(client, dataset_id))["dataset_id"] == dataset_id
 
@@ -291,13 +303,11 @@ def test_jobs_are_counted_by_state(client: TestClient, dataset_id: str) -> None:
         assert f'svm_jobs{{state="{state}"}} {expected}' in lines
 
 
-def test_full_queue_says_when_to_come_again(settings: Settings, app: FastAPI) -> None:
+def test_full_queue_says_when_to_come_again(settings: Settings) -> None:
     """503 with Retry-After."""
-    from service.app import create_app
-
     limits = settings.limits.model_copy(update={"queued_jobs": 1})
     with TestClient(create_app(settings.model_copy(update={"limits": limits}))) as client:
-        upload(client)
+        add_row(settings)
         create(client)
         reply = client.post("/v1/jobs", json=job_body())
         assert (reply.status_code, reply.json()["code"]) == (503, "queue-full")

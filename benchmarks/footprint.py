@@ -1,0 +1,111 @@
+"""What the running service costs: time to the first ready answer, resident memory, big uploads.
+
+An upload is measured by the sum of the resident memory of all processes of the service, sampled
+while a CSV of the given size is parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+
+MB = 1e6
+
+
+def main(upload_mb: float = 200.0) -> dict[str, float]:
+    """Print and return the figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "SVM_DATA_DIR": f"{folder}/var"}
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [Path(sys.executable).parent / "svm-service", "serve", "--port", "0"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            select.select([process.stdout], [], [], 30)
+            url = process.stdout.readline().split(" at ")[1].split(",")[0]
+            with httpx.Client(base_url=url, timeout=300) as client:
+                figures = _measure(client, process.pid, started, upload_mb)
+        finally:
+            process.terminate()
+            process.communicate(timeout=40)
+    for name, figure in figures.items():
+        print(f"{name:>32} {figure:8.2f}")
+    return figures
+
+
+def _measure(client: httpx.Client, pid: int, started: float, upload_mb: float) -> dict[str, float]:
+    while client.get("/readyz").status_code != 200:
+        time.sleep(0.005)
+    ready = time.perf_counter() - started
+    api = psutil.Process(pid)
+    time.sleep(8)  # the workers are up and warm
+    idle, resident = _resident(api), api.memory_info().rss / MB
+    peak, done = [idle], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            peak[0] = max(peak[0], _resident(api))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    begun = time.perf_counter()
+    content, headers = _csv(upload_mb), {"Content-Type": "text/csv"}
+    reply = client.post("/v1/datasets", content=content, headers=headers)
+    took = time.perf_counter() - begun
+    done.set()
+    watcher.join()
+    reply.raise_for_status()
+    return {
+        "ready after, s": ready,
+        "API process resident, MB": resident,
+        "all processes resident, MB": idle,
+        f"upload of {upload_mb:.0f} MB CSV, s": took,
+        "more resident meanwhile, MB": peak[0] - idle,
+        "API process afterwards, MB": api.memory_info().rss / MB,
+    }
+
+
+def _resident(api: psutil.Process) -> float:
+    total = 0.0
+    for process in [api, *api.children(recursive=True)]:
+        try:
+            total += process.memory_info().rss / MB
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def _csv(megabytes: float) -> Iterator[bytes]:
+    """A body of about that size, made as it is sent: 64 columns of numbers, a label."""
+    random = np.random.default_rng(0)
+    sent = 0.0
+    while sent < megabytes * MB:
+        rows = random.normal(size=(500, 64)).round(9).tolist()
+        labels = random.integers(2, size=500).tolist()
+        lines = [f"{','.join(map(repr, row))},{y}\n" for row, y in zip(rows, labels, strict=True)]
+        chunk = "".join(lines).encode()
+        sent += len(chunk)
+        yield chunk
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--upload-mb", type=float, default=200.0)
+    main(parser.parse_args().upload_mb)

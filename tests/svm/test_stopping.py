@@ -1,0 +1,230 @@
+"""When a training ends, and what it says about why."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svm.objectives import primal
+from svm.pipeline import Pipeline
+from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
+from svm.stopping import CostChange, Stopping, smoothed_change
+from svm.training import Training
+from tests.svm import twins
+from tests.svm.problems import SOLVER_INTERCEPTS, blobs, solver_of
+from tests.svm.trainings import train
+
+X, LABELS = blobs(2)
+Y = np.where(LABELS > 0, 1.0, -1.0)
+EPOCH_SOLVERS = (Pegasos(), DualCoordinateDescent(), Newton())
+"""They test the cost-change rule once an epoch."""
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (Stopping(), Stopping(max_epochs=1000, duality_gap=1e-3)),
+        (Stopping(duality_gap=0.1), Stopping(max_epochs=1000, duality_gap=0.1)),
+        (Stopping(max_epochs=7), Stopping(max_epochs=7)),
+        (
+            Stopping(time_budget_s=2.0),
+            Stopping(max_epochs=1000, duality_gap=1e-3, time_budget_s=2.0),
+        ),
+    ],
+)
+def test_defaults(given: Stopping, meant: Stopping) -> None:
+    """Nothing given: a gap of 1e-3 or 1,000 epochs; one given says what else is meant."""
+    assert given.resolved() == meant
+    assert meant.resolved() == meant
+
+
+def test_cost_change_stands_for_itself() -> None:
+    """With the cost-change rule there is no other limit unless it is given."""
+    rule = CostChange(epsilon=0.1)
+    for given in (Stopping(cost_change=rule), Stopping(cost_change=rule, max_epochs=5)):
+        assert given.resolved() == given
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5, 6, 13])
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_max_epochs_is_exact(solver: str, intercept: str, epochs: int) -> None:
+    """Exactly so many epochs, evaluated at the last, and not called converged."""
+    pipeline = Pipeline(
+        solver=solver_of(solver, intercept=intercept), stopping=Stopping(max_epochs=epochs)
+    )
+    training = Training(pipeline, X, LABELS, seed=0)
+    last = [now.evaluation for now in training if now.evaluation is not None][-1]
+    result = training.result()
+    assert (result.epochs, result.stop_reason, result.converged) == (epochs, "max-epochs", False)
+    assert (last.epoch, last.primal) == (epochs, result.certificate.worst.primal)
+
+
+@pytest.mark.parametrize("gap", [0.3, 1e-2, 1e-5])
+@pytest.mark.parametrize("solver", [DualCoordinateDescent(), Newton()], ids=lambda each: each.name)
+def test_gap_ends_the_training(solver: DualCoordinateDescent | Newton, gap: float) -> None:
+    """At the first evaluation that shows the gap, and no later."""
+    training = Training(
+        Pipeline(solver=solver, stopping=Stopping(duality_gap=gap)), X, LABELS, seed=0
+    )
+    gaps = [each.relative_gap for each in training if each.evaluation is not None]
+    result = training.result()
+    assert (result.stop_reason, result.converged) == ("gap-reached", True)
+    assert gaps[-1] is not None
+    assert gaps[-1] <= gap
+    assert all(each is not None and each > gap for each in gaps[:-1])
+
+
+@pytest.mark.parametrize("solver", [DualCoordinateDescent(), Newton()], ids=lambda each: each.name)
+def test_solver_says_that_it_converged(solver: DualCoordinateDescent | Newton) -> None:
+    """Without a gap to reach, a solver ends when its own rule finds nothing left to do."""
+    stopping = Stopping(max_epochs=1_000_000)
+    result = train(Pipeline(solver=solver, stopping=stopping), X, LABELS).result()
+    assert (result.stop_reason, result.converged) == ("converged", True)
+    assert result.certificate.worst.relative_gap <= 1e-9
+
+
+@pytest.mark.parametrize("smoothing", [None, 0.0, 0.5])
+@pytest.mark.parametrize("solver", EPOCH_SOLVERS, ids=lambda each: each.name)
+def test_cost_change_once_an_epoch(
+    solver: Pegasos | DualCoordinateDescent | Newton, smoothing: float | None
+) -> None:
+    """The other solvers test the rule on the primal value after every epoch, from the second on;
+    smoothing is 0 where it is not given."""
+    epsilon, limit = 2.0, 200
+    rule = CostChange(epsilon=epsilon, smoothing=smoothing)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(cost_change=rule, max_epochs=limit))
+    training = Training(pipeline, X, LABELS, seed=0)
+    [problem] = training.problems
+    state: Any = solver.start(problem)
+    costs = []
+    for _ in range(limit):
+        state = solver.advance(problem, state)
+        model = solver.classifier(problem, state)
+        costs.append(primal(problem, model.coefficients, model.intercept))
+    changes = twins.smoothed_changes(costs, smoothing or 0.0)
+    expected = next(k for k, change in enumerate(changes, start=2) if change < epsilon)
+    for _ in training:
+        pass
+    result = training.result()
+    assert (result.epochs, result.stop_reason) == (expected, "converged")
+    assert result.converged
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "smoothing"), [("all", None), ("all", 0.7), (30, None), (8, None), (1, 0.2)]
+)
+@pytest.mark.parametrize("regularizer", ["share", "whole"])
+def test_cost_change_after_every_update(
+    batch_size: Any, smoothing: float | None, regularizer: Any
+) -> None:
+    """Gradient descent ends at the very update whose smoothed change is below ε; smoothing is 0
+    for batch descent and 0.5 for the others where it is not given."""
+    n, epsilon, rate = 30, 0.5, 0.0005 if batch_size == "all" else 0.002
+    solver = GradientDescent(batch_size=batch_size, learning_rate=rate, regularizer=regularizer)
+    rule = CostChange(epsilon=epsilon, smoothing=smoothing)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(cost_change=rule))
+    training = Training(pipeline, X, LABELS, seed=0)
+    [problem] = training.problems
+    size = n if batch_size == "all" else batch_size
+    batches = []
+    for epoch in range(100):
+        order = np.arange(n) if size == n else problem.permutation(epoch)
+        batches += [order[first : first + size] for first in range(0, n, size)]
+    path = twins.gradient_descent(
+        X, Y, np.ones(n), 1.0, "free", rate, batches, regularizer == "whole", np.zeros(3)
+    )
+    default = 0.0 if size == n else 0.5
+    changes = twins.smoothed_changes(
+        [float(n)] + [cost for _, _, cost in path], default if smoothing is None else smoothing
+    )
+    expected = next(k for k, change in enumerate(changes, start=1) if change < epsilon)
+    for _ in training:
+        pass
+    result = training.result()
+    assert (result.updates, result.stop_reason) == (expected, "converged")
+    w, b, cost = path[expected - 1]
+    np.testing.assert_allclose(result.fitted.coefficients[0], w, rtol=1e-12)
+    np.testing.assert_allclose(result.fitted.intercepts[0], b, rtol=1e-12, atol=1e-14)
+    assert result.certificate.worst.solver_objective == pytest.approx(cost, rel=1e-12)
+
+
+def test_smoothed_change() -> None:
+    """s Δ + (1 - s) 100 |f - f'| / f, in percent, whichever way the cost moved."""
+    assert smoothed_change(200.0, 150.0, 8.0, 0.25) == 0.25 * 8.0 + 0.75 * 25.0
+    assert smoothed_change(200.0, 250.0, 0.0, 0.0) == 25.0
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "gradient-descent"])
+def test_max_epochs_ends_a_rule_that_is_never_met(solver: str) -> None:
+    """Given with the cost-change rule, `max_epochs` holds too."""
+    stopping = Stopping(cost_change=CostChange(epsilon=1e-12), max_epochs=11)
+    result = train(Pipeline(solver=solver_of(solver), stopping=stopping), X, LABELS).result()
+    assert (result.epochs, result.stop_reason) == (11, "max-epochs")
+
+
+def test_first_rule_met_ends_the_training() -> None:
+    """A gap is reached before the cost stands still, where it is wide enough."""
+    rule = CostChange(epsilon=1e-9)
+    stopping = Stopping(duality_gap=0.5, cost_change=rule)
+    result = train(Pipeline(solver=Newton(), stopping=stopping), X, LABELS).result()
+    assert result.stop_reason == "gap-reached"
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "gradient-descent"])
+def test_time_budget(solver: str) -> None:
+    """Ends a training that would go on, soon after its seconds are over, with its gap told."""
+    endless = Stopping(max_epochs=10**9, time_budget_s=0.05)
+    pipeline = Pipeline(solver=solver_of(solver), stopping=endless)
+    started = time.monotonic()
+    training = train(pipeline, X, LABELS)
+    assert time.monotonic() - started < 5.0
+    result = training.result()
+    assert (result.stop_reason, result.converged) == ("time-budget", False)
+    assert training.elapsed_s > 0.05
+    assert 0.0 < result.certificate.worst.dual <= result.certificate.worst.primal
+    assert result.epochs > 1
+
+
+def test_time_budget_counts_all_attempts() -> None:
+    """A resumed training has only what is left of its budget."""
+    endless = Stopping(max_epochs=10**9, time_budget_s=0.2)
+    pipeline = Pipeline(solver=Pegasos(), stopping=endless)
+    training = Training(pipeline, X, LABELS, seed=0)
+    for _ in training:
+        if training.elapsed_s > 0.15:
+            break
+    again = Training.resume(pipeline, X, LABELS, seed=0, checkpoint=training.checkpoint())
+    started = time.monotonic()
+    for _ in again:
+        pass
+    assert time.monotonic() - started < 0.15
+    assert again.result().stop_reason == "time-budget"
+
+
+def test_one_pair_that_did_not_converge_speaks_for_the_model() -> None:
+    """One separable pair and one hopeless pair: the model says `max-epochs`."""
+    apart = X[LABELS == 1] + 100.0
+    rows = np.concatenate([X, apart])
+    labels = np.concatenate([LABELS, np.full(len(apart), 2)])
+    stopping = Stopping(max_epochs=8, duality_gap=1e-3)
+    training = train(
+        Pipeline(solver=Newton(), scaling="standardize", stopping=stopping), rows, labels
+    )
+    result = training.result()
+    gaps = [pair.relative_gap for pair in result.certificate.pairs]
+    assert min(gaps) <= 1e-3 < max(gaps)
+    assert (result.stop_reason, result.converged) == ("max-epochs", False)
+
+
+def test_gap_is_relative_to_the_primal() -> None:
+    """(primal - dual) / primal of the worst pair is at most what was asked for."""
+    result = train(
+        Pipeline(solver=Newton(lambda_=1e-5), stopping=Stopping(duality_gap=0.02)), X, LABELS
+    ).result()
+    worst = result.certificate.worst
+    assert worst.relative_gap == (worst.primal - worst.dual) / worst.primal <= 0.02
+    assert math.isfinite(worst.primal)
