@@ -55,8 +55,7 @@ def _measure(client: httpx.Client, pid: int, started: float, upload_mb: float) -
         time.sleep(0.005)
     ready = time.perf_counter() - started
     api = psutil.Process(pid)
-    time.sleep(8)  # the workers are up and warm
-    idle, resident = _resident(api), api.memory_info().rss / MB
+    idle, resident = _settled(api), api.memory_info().rss / MB
     peak, done = [idle], threading.Event()
 
     def watch() -> None:
@@ -80,6 +79,18 @@ def _measure(client: httpx.Client, pid: int, started: float, upload_mb: float) -
         "more resident meanwhile, MB": peak[0] - idle,
         "API process afterwards, MB": api.memory_info().rss / MB,
     }
+
+
+def _settled(api: psutil.Process) -> float:
+    """Resident memory once the workers have come up and loaded their loops."""
+    history = [_resident(api)]
+    while len(history) < 60:
+        time.sleep(1)
+        history.append(_resident(api))
+        recent = history[-6:]
+        if len(history) > 10 and max(recent) - min(recent) < 1:
+            break
+    return history[-1]
 
 
 def _resident(api: psutil.Process) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -32,7 +32,8 @@ class Limits(BaseModel):
     """Numbers stored for one dataset: rows times columns where dense, non-zeros where sparse."""
     cell_bytes: PositiveInt = 4096
     line_bytes: PositiveInt = MIB
-    classes: PositiveInt = 100
+    classes: Annotated[PositiveInt, Field(le=1000)] = 100
+    """Classes of one training; of more than 1,000 different labels no classes are kept."""
     queued_jobs: PositiveInt = 1000
     job_s: PositiveFloat = 3600
     """Longest run of a job."""

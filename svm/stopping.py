@@ -36,9 +36,11 @@ class Stopping(Checked):
     """
 
     max_epochs: PositiveInt | None = None
+    """Passes over the data (Newton steps for `newton`), of each pair of classes."""
     duality_gap: Positive | None = None
     """Relative: (primal - dual) / primal."""
     cost_change: CostChange | None = None
+    """Stop where the cost hardly changes."""
     time_budget_s: Positive | None = None
     """Seconds of training, all attempts together; results under a budget are not reproducible."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import structlog
 from fastapi import FastAPI
@@ -12,6 +13,10 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
+
+# A busy machine is no failure: pytest's own time limit is enough.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -27,6 +27,7 @@ from service.datasets.uploads import Upload, receive
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.storage.space import full_disk_reported
 from service.web.bodies import json_body, json_request
 from service.web.etags import check_if_match, etag, not_modified
 from service.web.labels import MAX_LABELS, LabelFilter
@@ -45,6 +46,7 @@ _UPLOAD = (
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
     *("npy-unsupported", "npy-corrupt", "too-many-classes", "parsing-failed"),
+    "storage-full",
 )
 _TAGGED = ("invalid-parameter", "invalid-header", "not-found")
 
@@ -80,7 +82,7 @@ def _add_create(
     async def create_dataset(
         request: Request, response: Response, query: Annotated[UploadOptions, Query()]
     ) -> DatasetRead:
-        with blobs.temporary_folder() as folder:
+        with full_disk_reported(), blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
             parsed = await parser.parse(upload.spec)
             options = upload.options

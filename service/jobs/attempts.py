@@ -98,13 +98,19 @@ class Attempt:
         return self._moved and time.monotonic() >= self._next_checkpoint
 
     def save(self, content: bytes) -> None:
-        """Let the next attempt begin with `content`; nothing happens where nothing moved."""
+        """Let the next attempt begin with `content`; nothing happens where nothing moved.
+
+        A full disk is no reason to stop: the work goes on, with the checkpoint that it has.
+        """
         if not self._moved:
             return
         started = time.monotonic()
         self._checkpoints += 1
-        self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
-        self._moved = False
+        try:
+            self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
+            self._moved = False
+        except OSError:
+            logger.exception("checkpoint failed", extra={"job_id": self.job.id})
         pause = max(self._checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
         self._next_checkpoint = time.monotonic() + pause
 

@@ -22,8 +22,7 @@ from service.storage.tables import job_trace, jobs
 WORKER_LOST = {
     "code": "worker-lost",
     "detail": f"the worker was lost {MAX_FRUITLESS_ATTEMPTS} times without a new checkpoint",
-    "hint": "the job may need more memory than a worker has: try fewer rows or columns, "
-    "or another solver",
+    "hint": "the log may tell more; a job that needs more memory than a worker has ends like this",
 }
 
 

@@ -23,6 +23,7 @@ from service.jobs.schemas import (
     JobCreate,
     JobPage,
     JobRead,
+    JobSummary,
     TraceRead,
 )
 from service.jobs.store import Job, JobFilter, JobStore
@@ -107,7 +108,7 @@ def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
         "",
         operation_id="list_jobs",
         summary="List jobs",
-        description="Newest first; filters can be combined.",
+        description="Newest first, without metrics and certificates; filters can be combined.",
         responses=responses("invalid-parameter", "invalid-name"),
     )
     def list_jobs(
@@ -124,7 +125,7 @@ def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
         which = JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
         found = jobs.page(which, page)
         return JobPage(
-            jobs=[JobRead.of(job) for job in found.items], next_page_token=next_page_token(found)
+            jobs=[JobSummary.of(job) for job in found.items], next_page_token=next_page_token(found)
         )
 
     @routes.get(

@@ -120,8 +120,8 @@ class JobErrorRead(BaseModel):
     hint: str | None = None
 
 
-class JobRead(BaseModel):
-    """A job as it is now."""
+class JobSummary(BaseModel):
+    """A job as it is now, without its metrics and certificate."""
 
     model_config = _READ
 
@@ -147,11 +147,6 @@ class JobRead(BaseModel):
     elapsed_s: float
     """Time spent on the job, all attempts together."""
     model: JobModelRead | None
-    metrics: dict[str, Any] | None
-    """By part of the data (`train`, and `validation` where rows were held back): accuracy,
-    confusion matrix (rows are the true classes), precision, recall and F1 of each class."""
-    certificate: dict[str, Any] | None
-    """How far from the optimum the model is at most; see the model's version."""
     epochs: int | None
     updates: int | None
     """Parameter updates made."""
@@ -160,44 +155,64 @@ class JobRead(BaseModel):
 
     @classmethod
     def of(cls, job: Job) -> Self:
+        return cls(**cls._values(job))
+
+    @classmethod
+    def _values(cls, job: Job) -> dict[str, Any]:
         result = job.result or {}
         model = None
         if job.model_name is not None and job.model_version is not None:
             model = JobModelRead(name=job.model_name, version=job.model_version)
-        return cls(
-            id=job.id,
-            kind=job.kind,
-            state=job.state,
-            stop_reason=job.stop_reason,
-            converged=job.converged,
-            cancel_requested=job.cancel_requested,
-            progress=ProgressRead(**job.progress),
-            spec=job.spec,
-            dataset_id=job.dataset_id,
-            dataset_digest=job.dataset_digest,
-            priority=job.priority,
-            labels=job.labels,
-            attempt=job.attempt,
-            created_at=rfc3339(job.created_at),
-            started_at=rfc3339(job.started_at),
-            finished_at=rfc3339(job.finished_at),
-            elapsed_s=job.elapsed_s,
-            model=model,
-            metrics=result.get("metrics"),
-            certificate=result.get("certificate"),
-            epochs=result.get("epochs"),
-            updates=result.get("updates"),
-            warnings=job.warnings,
-            error=None if job.error is None else JobErrorRead(**job.error),
-        )
+        return {
+            "id": job.id,
+            "kind": job.kind,
+            "state": job.state,
+            "stop_reason": job.stop_reason,
+            "converged": job.converged,
+            "cancel_requested": job.cancel_requested,
+            "progress": ProgressRead(**job.progress),
+            "spec": job.spec,
+            "dataset_id": job.dataset_id,
+            "dataset_digest": job.dataset_digest,
+            "priority": job.priority,
+            "labels": job.labels,
+            "attempt": job.attempt,
+            "created_at": rfc3339(job.created_at),
+            "started_at": rfc3339(job.started_at),
+            "finished_at": rfc3339(job.finished_at),
+            "elapsed_s": job.elapsed_s,
+            "model": model,
+            "epochs": result.get("epochs"),
+            "updates": result.get("updates"),
+            "warnings": job.warnings,
+            "error": None if job.error is None else JobErrorRead(**job.error),
+        }
+
+
+class JobRead(JobSummary):
+    """A job as it is now."""
+
+    metrics: dict[str, Any] | None
+    """By part of the data (`train`, and `validation` where rows were held back): accuracy,
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class."""
+    certificate: dict[str, Any] | None
+    """How far from the optimum the model is at most: primal value, dual bound and their gap."""
+
+    @classmethod
+    def _values(cls, job: Job) -> dict[str, Any]:
+        result = job.result or {}
+        return super()._values(job) | {
+            "metrics": result.get("metrics"),
+            "certificate": result.get("certificate"),
+        }
 
 
 class JobPage(BaseModel):
-    """Jobs, newest first."""
+    """Jobs, newest first, without their metrics and certificates."""
 
     model_config = _READ
 
-    jobs: list[JobRead]
+    jobs: list[JobSummary]
     next_page_token: str | None
 
 

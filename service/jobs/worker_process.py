@@ -61,6 +61,7 @@ def take_next_job(settings_json: str) -> None:
 async def save_and_stop() -> None:
     """Let this process save its job, give it back, and take no other one; wait until it has."""
     _stopping.set()
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # it warns of tasks that end early
     while _at_work.is_set():
         await asyncio.sleep(0.02)
 

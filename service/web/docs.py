@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
 from typing import Annotated, Any
 
 import fastapi_offline
@@ -121,26 +120,12 @@ def _kind(code: str) -> ProblemKindRead:
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:
     """Put a schema and its `$defs` under `components`; gives the reference to it.
 
-    Where a name is taken by another schema (one model as request and as reply, say), `-Input`
-    tells them apart, as FastAPI does it.
+    Raises ValueError where a name is taken by another schema.
     """
     title = schema["title"]
     parts = {**schema.get("$defs", {}), title: {k: v for k, v in schema.items() if k != "$defs"}}
-    names = {name: name for name in parts}
-    while True:
-        moved = {names[name]: _with_references(part, names) for name, part in parts.items()}
-        clashes = [name for name in moved if components.get(name, moved[name]) != moved[name]]
-        if not clashes:
-            components.update(moved)
-            return {"$ref": COMPONENTS + names[title]}
-        names.update({name: f"{name}-Input" for name in clashes})
-
-
-def _with_references(part: Any, names: dict[str, str]) -> Any:
-    """`part` with every reference to `$defs` pointing to the components under their `names`."""
-    text = re.sub(
-        r'"#/\$defs/([^"]+)"',
-        lambda reference: f'"{COMPONENTS}{names[reference[1]]}"',
-        json.dumps(part),
-    )
-    return json.loads(text)
+    moved = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{COMPONENTS}'))
+    for name, part in moved.items():
+        if components.setdefault(name, part) != part:
+            raise ValueError(f"two schemas are called {name}")
+    return {"$ref": COMPONENTS + title}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,25 @@ def test_signal_ends_the_server_cleanly(start: Start, how: signal.Signals) -> No
     assert "Traceback" not in log
     again = start("serve", "--port", "0")
     assert httpx2.get(f"{_address(again)}/readyz").status_code == 200
+
+
+def test_long_poll_does_not_hold_up_the_end(start: Start) -> None:
+    """Whoever waits for a job is answered when the server is told to end, and at once."""
+    server = start("serve", "--port", "0")
+    with httpx2.Client(base_url=_address(server), timeout=60) as client:
+        rows = "x,y\n1,a\n2,a\n3,b\n4,b\n"
+        client.post("/v1/datasets", content=rows, headers={"Content-Type": "text/csv"})
+        spec = {"dataset_id": "latest", "model_name": "m", "solver": {"name": "pegasos"}}
+        job = client.post("/v1/jobs", json=spec).json()
+        with ThreadPoolExecutor(1) as caller:
+            poll = caller.submit(client.get, f"/v1/jobs/{job['id']}?wait_s=50")
+            time.sleep(1)
+            assert not poll.done()
+            server.send_signal(signal.SIGTERM)
+            reply = poll.result(timeout=10)
+    assert (reply.status_code, reply.json()["state"]) == (200, "queued")
+    server.communicate(timeout=20)
+    assert server.returncode == 0
 
 
 def test_second_server_on_the_same_data_is_refused(start: Start) -> None:

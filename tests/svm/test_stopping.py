@@ -123,7 +123,7 @@ def test_cost_change_after_every_update(
 ) -> None:
     """Gradient descent ends at the very update whose smoothed change is below ε; smoothing is 0
     for batch descent and 0.5 for the others where it is not given."""
-    n, epsilon, rate = 30, 0.5, 0.0005 if batch_size == "all" else 0.002
+    n, epsilon, rate = 30, 1.0, 0.002
     solver = GradientDescent(batch_size=batch_size, learning_rate=rate, regularizer=regularizer)
     rule = CostChange(epsilon=epsilon, smoothing=smoothing)
     pipeline = Pipeline(solver=solver, stopping=Stopping(cost_change=rule))

@@ -13,6 +13,7 @@ from typing import TextIO
 from service.datasets.parsing.reader import read
 from service.datasets.parsing.spec import Parsed, ParseSpec, encode
 from service.errors import InvalidContent, ServiceError
+from service.storage.space import full_disk_reported
 
 MEMORY_BYTES = 2 * 1024**3
 """No upload within the default limits needs a quarter of it."""
@@ -22,13 +23,15 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     replies = _private_stdout()
     for line in sys.stdin:
-        replies.write(encode(_answer(ParseSpec.from_json(line))) + "\n")
+        replies.write(encode(answer(ParseSpec.from_json(line))) + "\n")
         replies.flush()
 
 
-def _answer(spec: ParseSpec) -> Parsed | ServiceError:
+def answer(spec: ParseSpec) -> Parsed | ServiceError:
+    """What was read, or why it was not."""
     try:
-        return read(spec)
+        with full_disk_reported():
+            return read(spec)
     except ServiceError as error:
         return error
     except MemoryError:

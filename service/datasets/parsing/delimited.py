@@ -12,7 +12,7 @@ from service.datasets.parsing.cells import examine, matrix
 from service.datasets.parsing.faults import Faults, refuse
 from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import Layout, has_header, make_layout
-from service.datasets.parsing.spec import CSV, ParseSpec
+from service.datasets.parsing.spec import TSV, ParseSpec
 from service.datasets.parsing.text import Slice, records, slices, unterminated
 from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import InvalidContent
@@ -20,7 +20,7 @@ from service.errors import InvalidContent
 
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError with every fault of the file."""
-    delimiter = delimiter_of(spec)
+    delimiter = delimiter_of(spec, spec.media_type)
     parts = slices(Path(spec.data))
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
@@ -45,8 +45,8 @@ def read(spec: ParseSpec) -> Table:
     )
 
 
-def delimiter_of(spec: ParseSpec) -> str:
-    return spec.delimiter or ("," if spec.media_type == CSV else "\t")
+def delimiter_of(spec: ParseSpec, media_type: str) -> str:
+    return spec.delimiter or ("\t" if media_type == TSV else ",")
 
 
 def _chain(first: Slice, rest: Iterator[Slice]) -> Iterator[Slice]:

@@ -74,14 +74,14 @@ class _Marks:
     end: int | None = None
 
 
-def members(path: Path) -> dict[str, Span]:
+def members(path: Path, block_bytes: int = BLOCK_BYTES) -> dict[str, Span]:
     """The names of the file's object and where their values stand.
 
     Raises InvalidRequest `malformed-json`, also where a name stands twice. What is inside of the
     values is looked at when they are read.
     """
     start = _start_of_object(path)
-    marks = _marks(path, start)
+    marks = _marks(path, start, block_bytes)
     if marks.end is None:
         malformed("it ends too early")
     found: dict[str, Span] = {}
@@ -115,12 +115,12 @@ def _start_of_object(path: Path) -> int:
     return len(head) - len(text)
 
 
-def _marks(path: Path, start: int) -> _Marks:
+def _marks(path: Path, start: int, block_bytes: int) -> _Marks:
     marks = _Marks()
     scanner = _Scanner()
     with path.open("rb") as file:
         file.seek(start)
-        while block := file.read(BLOCK_BYTES):
+        while block := file.read(block_bytes):
             if marks.end is not None:
                 if block.strip(BLANKS):
                     malformed("something follows its end")
@@ -156,7 +156,7 @@ def value(path: Path, span: Span) -> Any:
     return loads(_read(path, span.start, span.end))
 
 
-def elements(path: Path, span: Span) -> Iterator[list[Any]] | None:
+def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Any]] | None:
     """The elements of an array, some at a time; None where the value is no array.
 
     Raises InvalidRequest `malformed-json`, on the way.
@@ -169,27 +169,33 @@ def elements(path: Path, span: Span) -> Iterator[list[Any]] | None:
     if not stripped.startswith(b"["):
         value(path, span)
         return None
-    return _elements(path, start + len(head) - len(stripped) + 1, span.end)
+    return _elements(path, start + len(head) - len(stripped) + 1, span.end, block_bytes)
 
 
-def _elements(path: Path, start: int, end: int) -> Iterator[list[Any]]:
+def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[list[Any]]:
     scanner = _Scanner(depth=1)
     rest = b""
     first = True
     with path.open("rb") as file:
         file.seek(start)
         while start < end:
-            block = file.read(min(BLOCK_BYTES, end - start))
+            block = file.read(min(block_bytes, end - start))
             start += len(block)
             characters, depth = scanner.scan(block)
             closing = np.flatnonzero(depth == 0)
             if len(closing):
                 cut = int(closing[0])
-                if block[cut : cut + 1] != b"]" or block[cut + 1 :].strip(BLANKS) or start < end:
-                    malformed("something follows the end of an array")
+                if characters[cut] != ord("]"):
+                    malformed("an array ends with ]")
                 last = rest + block[:cut]
                 if last.strip(BLANKS) or not first:
                     yield _batch(last)
+                after = block[cut + 1 :]
+                while not after.strip(BLANKS) and start < end:
+                    after = file.read(min(block_bytes, end - start))
+                    start += len(after)
+                if after.strip(BLANKS):
+                    malformed("something follows the end of an array")
                 return
             commas = np.flatnonzero((characters == _COMMA) & (depth == 1))
             if not len(commas):

@@ -17,8 +17,8 @@ from service.datasets.parsing.text import records, slices, unterminated
 def read(spec: ParseSpec, n_samples: int) -> Target:
     """The labels of `n_samples` rows.
 
-    The first line is a header with `header=present`; with `auto`, if there is one line more than
-    there are rows. Raises InvalidContent, `label-count` where the number of labels does not fit.
+    The first line is a header if there is one line more than there are rows, unless
+    `header=absent`. Raises InvalidContent, `label-count` where the number of labels does not fit.
     """
     assert spec.labels is not None
     labels = Labels(Faults())
@@ -27,7 +27,7 @@ def read(spec: ParseSpec, n_samples: int) -> Target:
             labels.add_numbers(block)
     else:
         n_lines = sum(len(texts) for texts in _texts(spec))
-        header = spec.header == "present" or (spec.header == "auto" and n_lines == n_samples + 1)
+        header = spec.header != "absent" and n_lines == n_samples + 1
         for i, texts in enumerate(_texts(spec)):
             labels.add_texts(texts[1:] if header and i == 0 else texts)
     if labels.count != n_samples:
@@ -38,13 +38,14 @@ def read(spec: ParseSpec, n_samples: int) -> Target:
 def _texts(spec: ParseSpec) -> Iterator[list[str]]:
     """The labels of one slice of the file after the other."""
     assert spec.labels is not None
+    delimiter = delimiter_of(spec, spec.labels_media_type)
     faults = Faults()
     row = 0
     for part in slices(Path(spec.labels)):
         csv.field_size_limit(len(part.text) + 1)
         texts = []
         try:
-            for cells in records(part.text, delimiter_of(spec)):
+            for cells in records(part.text, delimiter):
                 row += 1
                 if len(cells) > 1:
                     message = f"{len(cells)} cells where one label is expected"

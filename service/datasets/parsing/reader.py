@@ -28,7 +28,7 @@ _MAGIC = {
 }
 _LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
-_OPTIONS = {"header": (CSV, TSV), "delimiter": (CSV, TSV), "index_base": (LIBSVM,)}
+_OPTIONS = {"header": {CSV, TSV}, "delimiter": {CSV, TSV}, "index_base": {LIBSVM}}
 
 
 def read(spec: ParseSpec) -> Parsed:
@@ -64,18 +64,17 @@ def read(spec: ParseSpec) -> Parsed:
 
 
 def _check_options(spec: ParseSpec) -> None:
+    """Raises InvalidRequest for an option that would do nothing."""
+    formats = {spec.media_type} | ({spec.labels_media_type} if spec.labels is not None else set())
     given = {
         "header": spec.header != "auto",
-        "delimiter": spec.delimiter,
-        "index_base": spec.index_base,
+        "delimiter": spec.delimiter is not None,
+        "index_base": spec.index_base is not None,
     }
-    for name, media_types in _OPTIONS.items():
-        used_for_labels = spec.labels is not None and spec.labels_media_type in media_types
-        if given[name] not in (None, False) and not (
-            spec.media_type in media_types or used_for_labels
-        ):
+    for name, readers in _OPTIONS.items():
+        if given[name] and not formats & readers:
             raise InvalidRequest(
-                "invalid-parameter", f"`{name}` is for {' and '.join(media_types)} only"
+                "invalid-parameter", f"`{name}` is for {' and '.join(sorted(readers))} only"
             )
 
 

@@ -155,7 +155,7 @@ def _column_warnings(
     with np.errstate(over="ignore"):
         ranges = np.sort((high - low)[low != high])
     # Against the lower quartile: a few columns that hardly ever change say nothing.
-    if len(ranges) and ranges[-1] > 10 * ranges[(len(ranges) - 1) // 4]:
+    if len(ranges) and float(ranges[-1]) > 10 * float(ranges[(len(ranges) - 1) // 4]):
         yield {
             "code": "unscaled",
             "message": "columns differ in scale; train with `scaling`",

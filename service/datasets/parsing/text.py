@@ -26,8 +26,8 @@ class Slice:
     """A quote stands in it: a record may have several lines, and cells may need unquoting."""
 
 
-def slices(path: Path, *, quotes: bool = True) -> Iterator[Slice]:
-    """The file, about 4 MiB at a time.
+def slices(path: Path, *, quotes: bool = True, slice_bytes: int = SLICE_BYTES) -> Iterator[Slice]:
+    """The file, about `slice_bytes` at a time.
 
     Raises InvalidRequest `bad-encoding`; InvalidContent `csv-unterminated-quote` and
     `csv-cell-too-large` where a record does not end within a slice.
@@ -39,10 +39,10 @@ def slices(path: Path, *, quotes: bool = True) -> Iterator[Slice]:
             file.seek(0)
         if head.startswith(_UTF16):
             raise _bad_encoding(1, "this is UTF-16")
-        while block := file.read(SLICE_BYTES):
+        while block := file.read(slice_bytes):
             data = rest + block
             end = _end_of_records(data, quotes)
-            if end == 0 and len(data) >= SLICE_BYTES:
+            if end == 0 and len(data) >= slice_bytes:
                 raise _endless(data, line, quotes)
             text, rest = data[:end], data[end:]
             if text:

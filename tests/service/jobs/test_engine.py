@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 # Some seconds of work in epochs of some milliseconds.
 SLOW: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 4000},
+    "stopping": {"max_epochs": 10_000},
     "validation": {"fraction": 0.2},
 }
 ENDLESS: dict[str, Any] = {**SLOW, "stopping": {"max_epochs": 100_000_000}}
@@ -34,7 +34,7 @@ ENDLESS: dict[str, Any] = {**SLOW, "stopping": {"max_epochs": 100_000_000}}
 
 @pytest.fixture
 def settings(tmp_path: Path, compiled: None) -> Settings:
-    return Settings(data_dir=tmp_path / "var", workers=1, lease_s=1.0, checkpoint_s=0.1)
+    return Settings(data_dir=tmp_path / "var", workers=1, lease_s=2.5, checkpoint_s=0.1)
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +111,7 @@ def test_job_survives_its_killed_worker_with_the_same_model(
     disturbed = create(client, **SLOW)
     until(progress_beyond(client, disturbed, 100))
     until(lambda: has_checkpoint(settings))
+    before = read(client, disturbed)["elapsed_s"]
     psutil.Process(worker_pid(client, settings, disturbed)).kill()
     undisturbed = create(client, **SLOW)
     job = read(client, disturbed, wait_s=60)
@@ -118,6 +119,8 @@ def test_job_survives_its_killed_worker_with_the_same_model(
     assert read(client, undisturbed, wait_s=60)["attempt"] == 1
     first, second = digests(client)
     assert first == second
+    rows = client.get(f"/v1/jobs/{disturbed}/trace").json()["rows"]
+    assert rows[0][1] < before, "the first epochs were trained again"
 
 
 def test_running_job_is_canceled_within_a_second_or_so(
@@ -129,7 +132,7 @@ def test_running_job_is_canceled_within_a_second_or_so(
     started = time.monotonic()
     client.post(f"/v1/jobs/{job_id}/cancel")
     assert read(client, job_id, wait_s=30)["state"] == "canceled"
-    assert time.monotonic() - started < 3  # 1.0 on a machine that does nothing else
+    assert time.monotonic() - started < 5  # less than 1 where nothing else runs
     assert read(client, create(client), wait_s=30)["state"] == "succeeded"
 
 

@@ -25,20 +25,27 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def stopping() -> threading.Event:
-    return threading.Event()
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings, stopping: threading.Event) -> Worker:
+def worker(client: TestClient, settings: Settings) -> Worker:
     upload(client)
-    return Worker(settings, stopping)
+    return Worker(settings, threading.Event())
+
+
+class StopAfter(threading.Event):
+    """A service that stops in mid-training: after the worker has looked so many times."""
+
+    def __init__(self, looks: int = 300) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def is_set(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
 
 
 def carry_out_until(
     client: TestClient, worker: Worker, job_id: str, then: Callable[[], Any]
 ) -> dict[str, Any]:
-    """Run the job in another thread, call `then` once a checkpoint was saved; returns its end."""
+    """Run the job in another thread, call `then` after some epochs; returns how it was left."""
     thread = threading.Thread(target=worker.take_next_job)
     thread.start()
     while read(client, job_id)["progress"]["epoch"] < 20:
@@ -140,17 +147,16 @@ def test_labels_keep_their_type(
 
 
 def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_model(
-    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+    client: TestClient, worker: Worker, settings: Settings
 ) -> None:
     """Given back, taken up by another worker, and equal to the bit to an undisturbed run."""
     fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}, "validation": {"fraction": 0.25}}
-    job = carry_out_until(client, worker, create(client, **fields), stopping.set)
+    job = carry_out(client, Worker(settings, StopAfter()), create(client, **fields))
     assert (job["state"], job["attempt"]) == ("queued", 1)
-    reached = job["progress"]["epoch"]
-    assert 20 <= reached < 3000
-    job = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    assert 0 < job["progress"]["epoch"] < 3000
+    job = carry_out(client, worker, job["id"])
     assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
-    carry_out(client, Worker(settings, threading.Event()), create(client, **fields))
+    carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert len(versions) == 2
     assert versions[0]["digest"] == versions[1]["digest"]
@@ -159,19 +165,30 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_model(
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
 
 
+def test_stopped_worker_saves_even_before_a_checkpoint_is_due(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """What was learnt since the last one is not lost."""
+    patient = settings.model_copy(update={"checkpoint_s": 3600.0})
+    job = carry_out(client, Worker(patient, StopAfter()), create(client, stopping=ENDLESS))
+    assert job["state"] == "queued"
+    assert len(files(settings, "checkpoints")) == 1
+
+
 def test_damaged_checkpoint_is_told_and_costs_only_time(
-    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+    client: TestClient, worker: Worker, settings: Settings
 ) -> None:
     """The training begins afresh, with a warning, and gives the same model."""
     fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}}
-    job = carry_out_until(client, worker, create(client, **fields), stopping.set)
+    job = carry_out(client, Worker(settings, StopAfter()), create(client, **fields))
+    assert job["state"] == "queued"
     blobs = Blobs(settings.blob_dir)
     (key,) = files(settings, "checkpoints")
     blobs.path(key).write_bytes(blobs.read(key)[:-1] + b"x")
-    job = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    job = carry_out(client, worker, job["id"])
     assert job["state"] == "succeeded"
     assert CHECKPOINT_LOST in job["warnings"]
-    carry_out(client, Worker(settings, threading.Event()), create(client, **fields))
+    carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"]
 
@@ -201,16 +218,16 @@ def test_canceled_job_keeps_its_model_if_asked(client: TestClient, worker: Worke
 
 
 def test_checkpoint_of_a_waiting_job_becomes_the_model_it_is_canceled_with(
-    client: TestClient, worker: Worker, settings: Settings, stopping: threading.Event
+    client: TestClient, worker: Worker, settings: Settings
 ) -> None:
     """Endless as the training is, it ends at once."""
-    job = carry_out_until(client, worker, create(client, stopping=ENDLESS), stopping.set)
+    job = carry_out(client, Worker(settings, StopAfter()), create(client, stopping=ENDLESS))
     reply = client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
     assert (reply.status_code, reply.json()["state"]) == (202, "queued")
-    ended = carry_out(client, Worker(settings, threading.Event()), job["id"])
+    ended = carry_out(client, worker, job["id"])
     assert ended["state"] == "canceled"
     assert ended["model"] == {"name": "clouds", "version": 1}
-    assert ended["epochs"] >= job["progress"]["epoch"]
+    assert ended["epochs"] >= job["progress"]["epoch"] > 0
 
 
 def test_diverged_training_fails_with_a_suggestion(client: TestClient, worker: Worker) -> None:

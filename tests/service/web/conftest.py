@@ -58,6 +58,10 @@ def _routes() -> APIRouter:
     def draw(drawing: ReadDrawing) -> dict[str, str]:
         return {"shape": drawing.shape.name}
 
+    @routes.get("/drawings/first")
+    def first() -> Drawing:
+        return Drawing.model_validate(EXAMPLE)
+
     @routes.get("/things")
     def things(
         page: PageParams, state: Annotated[Literal["queued", "running"] | None, Query()] = None

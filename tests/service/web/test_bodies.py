@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import create_model
 from starlette.testclient import TestClient
 
 from service.errors import InvalidContent, InvalidRequest
-from service.web.bodies import parse_json
+from service.web.bodies import json_request, parse_json
 from tests.service.web.conftest import EXAMPLE
 
 GOOD = json.dumps(EXAMPLE)
@@ -131,13 +133,24 @@ def test_other_media_type_is_unsupported(caller: TestClient) -> None:
 
 
 def test_document_holds_schema_and_example(probe: FastAPI) -> None:
-    """The body's schema stands among the components, its parts too, and the example beside it."""
+    """The body's schema stands among the components, where replies share it; the example beside."""
     document = probe.openapi()
     body = document["paths"]["/drawings"]["post"]["requestBody"]["content"]["application/json"]
-    assert body["schema"] == {"$ref": "#/components/schemas/Drawing"}
-    assert body["example"] == EXAMPLE
-    assert {"Drawing", "Circle", "Square"} <= set(document["components"]["schemas"])
+    reply = document["paths"]["/drawings/first"]["get"]["responses"]["200"]["content"]
+    assert body == {"schema": {"$ref": "#/components/schemas/Drawing"}, "example": EXAMPLE}
+    assert reply["application/json"]["schema"] == body["schema"]
+    references = re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(document))
+    assert {"Drawing", "Circle", "Square"} <= set(references)
+    assert set(references) <= set(document["components"]["schemas"])
     assert "$defs" not in json.dumps(document)
+
+
+def test_two_schemas_of_one_name_are_an_error(probe: FastAPI) -> None:
+    """A body whose schema would hide another one is found by whoever adds it."""
+    other = create_model("Circle", size=(int, 0))
+    probe.post("/other", openapi_extra=json_request(other, {}))(lambda: None)
+    with pytest.raises(ValueError, match="two schemas are called Circle"):
+        probe.openapi()
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

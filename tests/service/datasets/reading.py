@@ -1,0 +1,80 @@
+"""Reads uploads in this process, and gives the arrays that were written."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from service.datasets.parsing.reader import read
+from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits
+from service.errors import ServiceError
+
+LIMITS: dict[str, int] = {
+    "rows": 1_000_000,
+    "columns": 20_000,
+    "sparse_columns": 10_000_000,
+    "stored_values": 10_000_000,
+    "cell_bytes": 4096,
+    "line_bytes": 1_048_576,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    parsed: Parsed
+    arrays: dict[str, npt.NDArray[Any]]
+
+    @property
+    def rows_of_labels(self) -> list[Any]:
+        """The label of each row."""
+        assert self.parsed.classes is not None
+        return [self.parsed.classes[code] for code in self.arrays["y"]]
+
+
+def upload(
+    content: str | bytes,
+    media_type: str = CSV,
+    *,
+    labels: str | bytes | None = None,
+    limits: dict[str, int] | None = None,
+    **options: Any,
+) -> Result:
+    """What becomes of an upload. Raises ServiceError."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "body").write_bytes(_bytes(content))
+        if labels is not None:
+            (folder / "labels").write_bytes(_bytes(labels))
+            options["labels"] = str(folder / "labels")
+        spec = ParseSpec(
+            media_type=media_type,
+            data=str(folder / "body"),
+            out=name,
+            limits=ReadLimits(**LIMITS | (limits or {})),
+            **options,
+        )
+        parsed = read(ParseSpec.from_json(spec.to_json()))
+        arrays = {array: np.load(folder / f"{array}.npy") for array in parsed.arrays}
+    return Result(parsed, arrays)
+
+
+def refusal(content: str | bytes, media_type: str = CSV, **options: Any) -> ServiceError:
+    """The error that the upload gets."""
+    with pytest.raises(ServiceError) as caught:
+        upload(content, media_type, **options)
+    return caught.value
+
+
+def places(error: ServiceError) -> list[tuple[str, int | None, str | int | None, str | None]]:
+    """What the error says, where, and of which value."""
+    return [(fault.code, fault.row, fault.column, fault.value) for fault in error.faults]
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content

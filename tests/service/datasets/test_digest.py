@@ -1,0 +1,106 @@
+"""The matrix digest: the same for the same data, whatever the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from service.datasets.parsing.labels import NUMBER
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV
+from tests.service.datasets.arrays import npy
+from tests.service.datasets.reading import Result, upload
+
+matrices = hnp.arrays(
+    np.float64,
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=6),
+    elements=st.floats(allow_nan=False, allow_infinity=False),
+)
+words = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1
+).filter(lambda text: text == text.strip() and not NUMBER.fullmatch(text))
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+def table(rows: list[list[Any]], delimiter: str) -> str:
+    file = io.StringIO()
+    csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return file.getvalue()
+
+
+def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
+    """The same data in every way that can express them."""
+    cells = [[*map(repr, row), label] for row, label in zip(X.tolist(), labels, strict=True)]
+    body = json.dumps({"rows": X.tolist(), "labels": labels}, ensure_ascii=False)
+    return [
+        upload(table(cells, ","), CSV, header="absent"),
+        upload(table(cells, "\t"), TSV, header="absent"),
+        upload(body, JSON),
+        upload(npy(X), NPY, labels=table([[label] for label in labels], ","), header="absent"),
+    ]
+
+
+@given(X=matrices, data=st.data())
+def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObject) -> None:
+    """Every float64 survives every format; so do labels, and the digest is one."""
+    kind = data.draw(st.sampled_from([words, numbers]))
+    labels = data.draw(st.lists(kind, min_size=len(X), max_size=len(X)))
+    results = written(X, labels)
+    for result in results:
+        assert np.array_equal(result.arrays["X"].view(np.uint64), (X + 0.0).view(np.uint64))
+        assert result.rows_of_labels == labels
+    assert len({result.parsed.matrix_digest for result in results}) == 1
+
+
+BASE = "a,b,k\n1,2,x\n3,4,y\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "a,b,k\n1,2,x\n3,5,y\n",
+        "a,b,k\n3,4,y\n1,2,x\n",
+        "a,b,k\n1,2,y\n3,4,x\n",
+        "a,b,k\n1,2,x\n3,4,z\n",
+        "a,b,c,k\n1,2,0,x\n3,4,0,y\n",
+    ],
+    ids=["value", "order", "labels", "class", "shape"],
+)
+def test_other_data_another_digest(other: str) -> None:
+    """Values, their order, labels and classes all count."""
+    assert upload(other).parsed.matrix_digest != upload(BASE).parsed.matrix_digest
+
+
+def test_names_do_not_count() -> None:
+    """The digest is that of the matrix and its labels."""
+    renamed = upload(BASE.replace("a,b,k", "p,q,r")).parsed
+    assert renamed.matrix_digest == upload(BASE).parsed.matrix_digest
+
+
+def test_minus_zero_is_zero() -> None:
+    """They are equal numbers."""
+    digest = upload("-0.0,5,x\n2,3,y\n").parsed.matrix_digest
+    assert upload("0,5,x\n2,3,y\n").parsed.matrix_digest == digest
+
+
+def test_labels_and_no_labels_differ() -> None:
+    """Of the same features."""
+    without = upload("1,2\n3,4\n", target="none").parsed.matrix_digest
+    assert upload("1,2\n3,4\n", labels="0\n1\n").parsed.matrix_digest != without
+
+
+def test_digest_is_that_of_the_golden_data() -> None:
+    """It stands in rows and model versions, so it must never change."""
+    dense, sparse = upload(BASE).parsed, upload("1 1:1 3:2\n-1 2:3\n", LIBSVM).parsed
+    assert dense.matrix_digest == "873d4aec35ef2e72865cd67b1cccafd3dac495eff472b52781af63ad8a6d054d"
+    assert (
+        sparse.matrix_digest == "f75cb968a8b174c6a5e776c32557ffd1dfe0a2d6529fb60e1b260a736fb30663"
+    )

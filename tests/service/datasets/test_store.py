@@ -1,0 +1,201 @@
+"""The store of datasets on a real database and real files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from service.datasets.parsing.reader import read
+from service.datasets.parsing.spec import CSV, LIBSVM, ParseSpec, ReadLimits
+from service.datasets.store import Dataset, DatasetStore
+from service.errors import Conflict, Corrupt, NotFound
+from service.jobs.store import JobStore
+from service.storage.blobs import Blobs
+from service.storage.database import Database
+from service.storage.pages import PageRequest
+from service.storage.tables import jobs
+from tests.service.datasets.reading import LIMITS
+from tests.service.jobs.rows import queue
+
+IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
+    database.migrate()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def store(database: Database, blobs: Blobs) -> DatasetStore:
+    return DatasetStore(database, blobs)
+
+
+def add(
+    store: DatasetStore, blobs: Blobs, text: str = IRIS, media_type: str = CSV, name: str = "d"
+) -> tuple[Dataset, bool]:
+    with blobs.temporary_folder() as folder:
+        (folder / "body").write_text(text)
+        spec = ParseSpec(
+            media_type=media_type,
+            data=str(folder / "body"),
+            out=str(folder),
+            limits=ReadLimits(**LIMITS),
+        )
+        return store.add(read(spec), folder, name=name, media_type=media_type)
+
+
+def test_what_was_added_is_read_back(store: DatasetStore, blobs: Blobs) -> None:
+    """Row and arrays."""
+    dataset, created = add(store, blobs)
+    assert created
+    assert store.get(dataset.id) == dataset
+    assert (dataset.n_samples, dataset.n_features, dataset.sparse) == (3, 2, False)
+    assert (dataset.columns, dataset.target, dataset.classes) == (("a", "b"), "k", ("x", "y"))
+    assert (dataset.class_counts, dataset.n_distinct_labels) == ((2, 1), 2)
+    data = store.load(dataset)
+    assert isinstance(data.X, np.ndarray)
+    assert data.X.flags.c_contiguous
+    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert data.codes is not None
+    assert data.codes.tolist() == [0, 1, 0]
+    assert data.codes.dtype == np.int32
+    assert not list(blobs.path("incoming").iterdir())
+
+
+def test_sparse_arrays_come_back_as_csr(store: DatasetStore, blobs: Blobs) -> None:
+    """In canonical form."""
+    dataset, _ = add(store, blobs, "1 1:5 3:6\n2\n1 2:7\n", LIBSVM)
+    X = store.load(dataset).X
+    assert isinstance(X, csr_array)
+    assert X.has_canonical_format
+    assert X.toarray().tolist() == [[5, 0, 6], [0, 0, 0], [0, 7, 0]]
+
+
+def test_measurements_have_no_codes(store: DatasetStore, blobs: Blobs) -> None:
+    """The row says how many different labels there are, and of what kind."""
+    text = "".join(f"{i},{i}.5\n" for i in range(1200))
+    dataset, _ = add(store, blobs, text)
+    assert dataset.classes is None
+    assert (dataset.n_distinct_labels, dataset.continuous_target) == (1200, True)
+    assert store.load(dataset).codes is None
+
+
+def test_same_upload_again_is_the_same_dataset(store: DatasetStore, blobs: Blobs) -> None:
+    """Equal values, labels and names in any format and under any name; else it is another one."""
+    first, _ = add(store, blobs)
+    again, created = add(
+        store,
+        blobs,
+        IRIS.replace(",", "\t").replace("6", "6.0"),
+        "text/tab-separated-values",
+        name="other",
+    )
+    assert (again, created) == (first, False)
+    renamed, created = add(store, blobs, IRIS.replace("a,b", "p,q"))
+    assert created
+    assert renamed.matrix_digest == first.matrix_digest
+
+
+def test_same_upload_twice_at_once(store: DatasetStore, blobs: Blobs) -> None:
+    """One row wins, all callers get it, and no file of the others stays."""
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: add(store, blobs), range(8)))
+    assert len({dataset.id for dataset, _ in results}) == 1
+    assert sum(created for _, created in results) == 1
+    folders = {key.rpartition("/")[0] for key in blobs.keys()}
+    assert folders == {f"datasets/{results[0][0].id}"}
+
+
+def test_pages_are_newest_first(store: DatasetStore, blobs: Blobs) -> None:
+    """Each dataset stands on one page."""
+    ids = [add(store, blobs, IRIS + f"{i},{i},x\n")[0].id for i in range(5)]
+    first = store.page(PageRequest(2))
+    second = store.page(PageRequest(5, first.next))
+    assert [dataset.id for dataset in (*first.items, *second.items)] == ids[::-1]
+    assert second.next is None
+
+
+def test_update_changes_name_and_labels(store: DatasetStore, blobs: Blobs) -> None:
+    """And nothing else; the list can be searched by label."""
+    dataset, _ = add(store, blobs)
+    other, _ = add(store, blobs, IRIS + "7,8,x\n")
+    changed = store.update(dataset.id, lambda _: ("new", {"a.b/c": "x"}))
+    assert (changed.name, changed.labels) == ("new", {"a.b/c": "x"})
+    assert store.get(dataset.id) == changed
+    assert [d.id for d in store.page(PageRequest(), ("a.b/c", "x")).items] == [dataset.id]
+    assert store.get(other.id) == other
+    with pytest.raises(NotFound):
+        store.update("ds_" + "0" * 32, lambda _: (None, {}))
+
+
+def test_delete_removes_row_and_files(store: DatasetStore, blobs: Blobs) -> None:
+    """Once; then it is unknown."""
+    dataset, _ = add(store, blobs)
+    store.delete(dataset.id, lambda _: None)
+    assert list(blobs.keys()) == []
+    with pytest.raises(NotFound):
+        store.get(dataset.id)
+    with pytest.raises(NotFound):
+        store.delete(dataset.id, lambda _: None)
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "paused"])
+def test_dataset_in_use_is_not_deleted(
+    store: DatasetStore, blobs: Blobs, database: Database, state: str
+) -> None:
+    """As long as a job has not ended; then it is."""
+    dataset, _ = add(store, blobs)
+    job = queue(JobStore(database, blobs, 10), dataset.id)
+    for state_of_job, refused in ((state, True), ("succeeded", False)):
+        with database.write() as connection:
+            connection.execute(jobs.update().values(state=state_of_job))
+        if refused:
+            with pytest.raises(Conflict, match=job.id):
+                store.delete(dataset.id, lambda _: None)
+            assert store.load(dataset).codes is not None
+        else:
+            store.delete(dataset.id, lambda _: None)
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _lie(path: Path) -> None:
+    content = path.read_bytes().replace(b"(3, 2)", b"(9, 9)")
+    path.write_bytes(content)
+
+
+def _object(path: Path) -> None:
+    content = path.read_bytes().replace(b"'<f8'", b"'|O' ")
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [_flip, _cut, _lie, _object, Path.unlink])
+def test_damaged_file_is_noticed(store: DatasetStore, blobs: Blobs, damage: object) -> None:
+    """What is read must have the digest of what was stored."""
+    dataset, _ = add(store, blobs)
+    assert callable(damage)
+    damage(blobs.path(f"datasets/{dataset.id}/X"))
+    with pytest.raises(Corrupt) as caught:
+        store.load(dataset)
+    assert caught.value.code == "dataset-corrupt"

@@ -1,0 +1,198 @@
+"""Trainings at the edge: they diverge with advice, or give an answer that is still certified.
+
+Floating-point warnings are errors in these tests, so none may escape either way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svm.errors import Diverged, InvalidData
+from svm.pipeline import Pipeline
+from svm.scaling import ScalingName
+from svm.solvers import SOLVERS, GradientDescent, Newton
+from svm.stopping import CostChange, Stopping
+from svm.training import Training
+from tests.svm.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
+from tests.svm.trainings import run, train
+
+X, LABELS = blobs(2)
+LAYOUTS = ("dense-float64", "csr-float64")
+
+
+@pytest.mark.parametrize("rule", [None, CostChange(epsilon=0.01)])
+@pytest.mark.parametrize("batch_size", ["all", 7, 1])
+@pytest.mark.parametrize("learning_rate", [1e10, 1e100, 1e300])
+def test_absurd_learning_rate_diverges(
+    learning_rate: float, batch_size: Any, rule: CostChange | None
+) -> None:
+    """The error names what no longer is finite, and suggests a smaller rate."""
+    solver = GradientDescent(learning_rate=learning_rate, batch_size=batch_size)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=200, cost_change=rule))
+    with pytest.raises(Diverged, match="no longer a finite number") as caught:
+        train(pipeline, X, LABELS)
+    assert "smaller learning_rate" in caught.value.suggestion
+    assert caught.value.suggestion in str(caught.value)
+
+
+def test_diverging_in_a_thread() -> None:
+    """Diverged reaches the caller from a pair's thread; the training stays usable."""
+    rows, labels = blobs(4)
+    solver = GradientDescent(learning_rate=1e100, batch_size=1)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=200))
+    training = Training(pipeline, rows, labels, seed=0, threads=3)
+    with pytest.raises(Diverged):
+        run(training)
+    assert training.checkpoint()
+
+
+def test_large_learning_rate_that_does_not_diverge_is_certified() -> None:
+    """A useless model is no error: its gap says so."""
+    solver = GradientDescent(learning_rate=1.0)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=50))
+    worst = train(pipeline, X, LABELS).result().certificate.worst
+    assert worst.relative_gap > 0.5
+    assert worst.dual > 0.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("regularization", [1e-12, 1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+@pytest.mark.parametrize("name", ["noisy", "separable"])
+def test_any_regularization_is_certified(
+    name: str, solver: str, intercept: str, regularization: float, layout: Any
+) -> None:
+    """λ from 1e-12 to 1e6: a finite model and a bound within 1 % of the best one known."""
+    case = CASES[name]
+    rows = in_form(case.X, layout)
+    chosen = solver_of(solver, intercept=intercept, lambda_=regularization)
+    worst = (
+        train(Pipeline(solver=chosen, stopping=Stopping(max_epochs=20)), rows, case.y)
+        .result()
+        .certificate.worst
+    )
+    best = Newton(lambda_=regularization, intercept=intercept)  # type: ignore[arg-type]
+    optimum = train(Pipeline(solver=best), rows, case.y).result().certificate.worst
+    assert optimum.relative_gap <= 1e-3
+    assert 0.99 * optimum.dual <= worst.dual <= optimum.primal * (1.0 + 1e-12)
+    assert math.isfinite(worst.primal)
+    assert worst.primal >= optimum.dual * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-9, 1e9, 1e50, 1e99])
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_features_of_any_size(solver: str, intercept: str, size: float, layout: Any) -> None:
+    """From 1e-150 to 1e99 there is a finite model and a true bracket, wide as it may be: where the
+    optimum is some 1e-16 of the loss at w = 0, rounding can leave no bound but 0."""
+    chosen = solver_of(solver, intercept=intercept)
+    pipeline = Pipeline(solver=chosen, stopping=Stopping(max_epochs=20))
+    result = train(pipeline, in_form(size * X, layout), LABELS).result()
+    worst = result.certificate.worst
+    assert math.isfinite(worst.primal)
+    assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
+    assert worst.dual > 0.0 or size >= 1e9
+    assert np.isfinite(result.fitted.decision_function(size * X)).all()
+
+
+@pytest.mark.parametrize("intercept", ["free", "augmented", "none"])
+@pytest.mark.parametrize("size", [1e-150, 1e-9, 1e-3])
+def test_newton_on_tiny_features(size: float, intercept: Any) -> None:
+    """Where w can do nothing the intercept still can: the line search crosses an almost flat
+    piece without being thrown to infinity."""
+    labels = np.arange(30) < 13
+    pipeline = Pipeline(
+        solver=Newton(intercept=intercept), stopping=Stopping(max_epochs=100, duality_gap=1e-6)
+    )
+    result = train(pipeline, size * X, labels).result()
+    assert result.stop_reason == "gap-reached"
+    assert abs(float(result.fitted.intercepts[0])) <= 2.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_newton_on_features_of_very_different_sizes(layout: Any) -> None:
+    """Columns 1e6 and 1e-6 times as large as the others cost no more steps than equal ones."""
+    case = CASES["noisy"]
+    sizes = np.array([1e6, 1.0, 1e-6, 1e3])
+    pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=100, duality_gap=1e-4))
+    result = train(pipeline, in_form(case.X * sizes, layout), case.y).result()
+    assert result.stop_reason == "gap-reached"
+    assert result.epochs <= 60
+
+
+@pytest.mark.parametrize("scaling", ["standardize", "min-max", "max-abs"])
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e30, 1e120, 1e150])
+def test_scaling_takes_the_size_away(size: float, scaling: ScalingName) -> None:
+    """A scaled training of data of any size is that of data of size one."""
+    pipeline = Pipeline(solver=Newton(), scaling=scaling)
+    plain, sized = (
+        train(pipeline, factor * X, LABELS).result().certificate.worst for factor in (1.0, size)
+    )
+    assert sized.primal == pytest.approx(plain.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("scaling", ["standardize", "min-max"])
+def test_scaling_of_values_that_overflow_is_refused(scaling: ScalingName) -> None:
+    """Where squares or differences leave floating-point numbers nothing is trained on zeros."""
+    huge = np.array([[1.7e308, 0.0], [-1.7e308, 1.0], [1.7e308, 0.5], [-1.7e308, 2.0]])
+    with pytest.raises(InvalidData, match="too large") as caught:
+        Training(Pipeline(solver=Newton(), scaling=scaling), huge, [0, 1, 0, 1], seed=0)
+    assert caught.value.code == "scaling-unsupported"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        ([[0.0], [1.0]], [0, 1]),
+        ([[1.0], [1.0]], [0, 1]),
+        ([[0.0, 0.0]] * 4, [0, 0, 1, 1]),
+        ([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]], [0, 1, 1]),
+        ([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0], [0.0, 1.0]], [0, 1, 0, 1]),
+        ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [0, 1, 2]),
+        (np.eye(50)[:3], [0, 1, 0]),
+    ],
+    ids=[
+        "two rows",
+        "one row twice with both labels",
+        "nothing but zeros",
+        "a column of zeros",
+        "every row with both labels",
+        "one row a class",
+        "more features than rows",
+    ],
+)
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+def test_smallest_data(
+    solver: str, intercept: str, rows: Any, labels: list[int], layout: Any
+) -> None:
+    """Little or contradictory data train like any other, to a certified model."""
+    pipeline = Pipeline(
+        solver=solver_of(solver, intercept=intercept), stopping=Stopping(max_epochs=100)
+    )
+    X = np.array(rows, dtype=np.float64)
+    result = train(pipeline, in_form(X, layout), labels).result()
+    for pair in result.certificate.pairs:
+        assert 0.0 < pair.dual <= pair.primal * (1.0 + 1e-12)
+    assert result.certificate.worst.relative_gap <= 0.2
+    assert set(result.fitted.predict(X)) <= set(labels)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_integers_are_numbers_like_any_other(solver: str, layout: Any) -> None:
+    """λ = 1 is λ = 1.0: an integer does not make integer arrays of anything."""
+    rows = in_form(CASES["noisy"].X, layout)
+    first, second = (
+        train(
+            Pipeline(solver=solver_of(solver, lambda_=one), stopping=Stopping(max_epochs=20)),
+            rows,
+            CASES["noisy"].y,
+        ).result()
+        for one in (1, 1.0)
+    )
+    assert repr(first.certificate) == repr(second.certificate)
