@@ -10,7 +10,7 @@ import pytest
 
 from svm.hyperparameters import Intercept
 from svm.loops import gradient_descent as descent
-from svm.loops import newton, products
+from svm.loops import newton, pegasos, products
 from svm.loops.dual_coordinate_descent import sweep
 from svm.matrices import Vector
 from svm.problem import Problem
@@ -219,6 +219,40 @@ def test_gradient_descent_stops_in_the_middle_of_an_epoch(form: Form, intercept:
     close(state.w, path[stopped_at][0], form)
     close(state.cost, path[stopped_at][2], form)
     close(state.change, changes[stopped_at], form)
+
+
+@pytest.mark.parametrize(("score", "updates"), [(1.0, 0), (np.nextafter(1.0, 0.0), 1)])
+def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
+    """y f(x) < 1 pulls, y f(x) = 1 does not, in Pegasos as in gradient descent."""
+    row = np.ones((1, 1))
+    one, weight = np.array([0]), np.ones(1)
+    violations = np.zeros(1, dtype=np.int64)
+    pegasos.updates(
+        row, one, one, weight, weight, 1.0, pegasos.NONE, 1, np.array([score]), 0.0, violations
+    )
+    assert violations.tolist() == [updates]
+    w = np.array([score])
+    descent.descend(
+        row,
+        one,
+        one,
+        1,
+        weight,
+        weight,
+        1.0,
+        0.0,
+        False,
+        0.5,
+        False,
+        False,
+        w,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    )
+    assert w.tolist() == [score + 0.5 * updates]
 
 
 def test_hinge_sum(form: Form) -> None:

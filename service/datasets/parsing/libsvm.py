@@ -105,14 +105,13 @@ def _at_once(lines: list[str], base: int, end: int) -> _Rows | None:
     after = characters[is_end]
     before = np.concatenate(([_LABEL], after[:-1]))
     is_index = after == _INDEX_END
-    if characters[0] == _INDEX_END or (np.diff(np.flatnonzero(is_end)) == 1).any():
-        return None  # a number is missing
     if not np.array_equal(is_index, before == _PAIR_END):  # a blank leads to an index and only that
         return None
     try:
         numbers = np.fromstring(text.replace(":", " "), sep=" ")
     except (ValueError, DeprecationWarning):
         return None
+    # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
     if len(numbers) != len(after) or not np.isfinite(numbers).all():
         return None
     is_label = before == _LABEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tokenize
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -21,6 +22,10 @@ from service.errors import InvalidContent
 
 MAGIC = b"\x93NUMPY"
 BLOCK_BYTES = 4 * 1024 * 1024
+_BROKEN_HEADER = (
+    *(ValueError, TypeError, EOFError),
+    *(SyntaxError, tokenize.TokenError, RecursionError, MemoryError),  # it is a Python literal
+)
 MIN_BLOCK_ROWS = 512
 """In Fortran order fewer rows would read every page of the file many times."""
 
@@ -103,8 +108,9 @@ def _header(path: Path) -> _Header:
     with path.open("rb") as file:
         try:
             version = np.lib.format.read_magic(file)
-            shape, fortran_order, dtype = _read_header(file, version)
-        except (ValueError, SyntaxError, tokenize.TokenError, TypeError, RecursionError, EOFError):
+            with warnings.catch_warnings(action="ignore"):  # a header of Python 2
+                shape, fortran_order, dtype = _read_header(file, version)
+        except _BROKEN_HEADER:
             raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
         start = file.tell()
     if dtype.kind not in "biuf" or dtype.itemsize > 8:

@@ -134,7 +134,7 @@ def test_every_fault_is_listed_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["١", "\xa01", "１", "1d", "--1", "1 2", "true", "1e", "e5", ".", "+"]
+    "cell", ["١", "\xa01", "１", "1d", "--1", "1 2", "true", "1e", "e5", ".", "+", "1_0"]
 )
 def test_what_is_no_number(cell: str) -> None:
     """Neither Python's nor DuckDB's notion of a number widens ours."""
@@ -149,6 +149,14 @@ def test_what_is_no_number(cell: str) -> None:
 def test_what_is_a_number(cell: str, value: float) -> None:
     """Usual ways of writing numbers, beyond those of JSON."""
     assert upload(f"a,b,k\n1,2,x\n3,{cell},y\n").arrays["X"][1, 1] == value
+
+
+@pytest.mark.parametrize("first", ["1,2,x", '"1",2,x'])
+@pytest.mark.parametrize("target", [None, "0", "1"])
+def test_row_that_lacks_its_label(first: str, target: str | None) -> None:
+    """A short row is never taken for one without label, wherever the label stands."""
+    error = refusal(f"a,b,k\n{first}\n3,4\n", target=target)
+    assert ("ragged-row", 2, None, None) in places(error)
 
 
 def test_hundred_faults_and_their_total() -> None:
