@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import psutil
 
@@ -40,7 +40,7 @@ def main(upload_mb: float = 200.0) -> dict[str, float]:
             assert process.stdout is not None
             select.select([process.stdout], [], [], 30)
             url = process.stdout.readline().split(" at ")[1].split(",")[0]
-            with httpx.Client(base_url=url, timeout=300) as client:
+            with httpx2.Client(base_url=url, timeout=300) as client:
                 figures = _measure(client, process.pid, started, upload_mb)
         finally:
             process.terminate()
@@ -50,7 +50,7 @@ def main(upload_mb: float = 200.0) -> dict[str, float]:
     return figures
 
 
-def _measure(client: httpx.Client, pid: int, started: float, upload_mb: float) -> dict[str, float]:
+def _measure(client: httpx2.Client, pid: int, started: float, upload_mb: float) -> dict[str, float]:
     while client.get("/readyz").status_code != 200:
         time.sleep(0.005)
     ready = time.perf_counter() - started

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psutil
 
 COMMAND = str(Path(sys.executable).parent / "svm-service")
@@ -26,7 +26,7 @@ class Server:
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url
-        self.http = httpx.Client(base_url=url, timeout=120)
+        self.http = httpx2.Client(base_url=url, timeout=120)
 
     def upload(
         self,
@@ -86,7 +86,7 @@ class Server:
         return self.process.wait(40)
 
 
-def ok(reply: httpx.Response, *expected: int) -> dict[str, Any]:
+def ok(reply: httpx2.Response, *expected: int) -> dict[str, Any]:
     """The JSON of a reply with an expected status."""
     assert reply.status_code in expected, f"{reply.status_code}: {reply.text[:2000]}"
     body: dict[str, Any] = reply.json()

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import joblib
 import numpy as np
 import pytest
@@ -123,5 +123,5 @@ def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:
     """`/docs` and its scripts come from this server alone."""
     page = server.http.get("/docs")
     assert page.status_code == 200
-    for address in httpx.URL(server.url).host, "cdn", "fonts.googleapis":
+    for address in httpx2.URL(server.url).host, "cdn", "fonts.googleapis":
         assert f"//{address}" not in page.text.replace(server.url, "")

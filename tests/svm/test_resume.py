@@ -20,7 +20,7 @@ from tests.svm.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, s
 from tests.svm.trainings import bits, interrupting_at, run, train, written_and_read
 
 X, LABELS = blobs(3)
-CUTS = (0, 1, 2, 3, 5, 8, 13, 21, 34)
+CUTS = (0, 1, 2, 4, 9, 20)
 
 
 def resumed(training: Training, rows: Any, **others: Any) -> Training:

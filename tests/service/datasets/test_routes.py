@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from fastapi import FastAPI
@@ -23,20 +23,20 @@ UNKNOWN = "/v1/datasets/ds_" + "0" * 32
 
 def post(
     client: TestClient, content: str | bytes = IRIS, media_type: str = "text/csv", **query: Any
-) -> httpx.Response:
+) -> httpx2.Response:
     body = content.encode() if isinstance(content, str) else content
     return client.post(
         "/v1/datasets", content=body, params=query, headers={"Content-Type": media_type}
     )
 
 
-def made(reply: httpx.Response) -> dict[str, Any]:
+def made(reply: httpx2.Response) -> dict[str, Any]:
     assert reply.status_code == 201, reply.text
     dataset: dict[str, Any] = reply.json()
     return dataset
 
 
-def problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
+def problem(reply: httpx2.Response, status: int, code: str) -> dict[str, Any]:
     assert reply.status_code == status, reply.text
     assert reply.headers["Content-Type"] == "application/problem+json"
     body: dict[str, Any] = reply.json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import CSV, LIBSVM, ParseSpec, ReadLimits
+from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
 from service.datasets.store import Dataset, DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.store import JobStore
@@ -43,9 +44,8 @@ def store(database: Database, blobs: Blobs) -> DatasetStore:
     return DatasetStore(database, blobs)
 
 
-def add(
-    store: DatasetStore, blobs: Blobs, text: str = IRIS, media_type: str = CSV, name: str = "d"
-) -> tuple[Dataset, bool]:
+@contextmanager
+def parsed(blobs: Blobs, text: str, media_type: str) -> Iterator[tuple[Parsed, Path]]:
     with blobs.temporary_folder() as folder:
         (folder / "body").write_text(text)
         spec = ParseSpec(
@@ -54,7 +54,14 @@ def add(
             out=str(folder),
             limits=ReadLimits(**LIMITS),
         )
-        return store.add(read(spec), folder, name=name, media_type=media_type)
+        yield read(spec), folder
+
+
+def add(
+    store: DatasetStore, blobs: Blobs, text: str = IRIS, media_type: str = CSV, name: str = "d"
+) -> tuple[Dataset, bool]:
+    with parsed(blobs, text, media_type) as (result, folder):
+        return store.add(result, folder, name=name, media_type=media_type)
 
 
 def test_what_was_added_is_read_back(store: DatasetStore, blobs: Blobs) -> None:
@@ -111,11 +118,13 @@ def test_same_upload_again_is_the_same_dataset(store: DatasetStore, blobs: Blobs
 
 def test_same_upload_twice_at_once(store: DatasetStore, blobs: Blobs) -> None:
     """One row wins, all callers get it, and no file of the others stays."""
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: add(store, blobs), range(8)))
+    with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+        uploads = [stack.enter_context(parsed(blobs, IRIS, CSV)) for _ in range(8)]
+        results = list(pool.map(lambda u: store.add(*u, name="d", media_type=CSV), uploads))
     assert len({dataset.id for dataset, _ in results}) == 1
     assert sum(created for _, created in results) == 1
-    folders = {key.rpartition("/")[0] for key in blobs.keys()}
+    keys = list(blobs.keys())
+    folders = {key.rpartition("/")[0] for key in keys}
     assert folders == {f"datasets/{results[0][0].id}"}
 
 
