@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from svm.errors import Diverged
+from svm.matrices import Vector
 from svm.objectives import dual, evaluate
 from svm.problem import Problem
 from svm.solvers.newton import Newton, NewtonState
@@ -152,6 +153,7 @@ class BinaryTraining:
         """Some steps of the certifier, while its bound is what keeps the gap open."""
         certifier, now, linear = self.certifier, self.progress, self.problem
         kernel = self.problem.kernel is not None
+        alpha: Vector | None = None
         for _ in range(CERTIFIER_STEPS_AT_ONCE):
             gap = now.primal - now.dual
             own_gap = certifier.best_primal - max(certifier.best_dual, 0.0 if kernel else now.dual)
@@ -163,12 +165,13 @@ class BinaryTraining:
                 break
             if kernel and linear is self.problem:
                 linear = linear_surrogate(self.problem)
-            certifier = CERTIFIER.advance(linear, certifier)
+            before, certifier = certifier, CERTIFIER.advance(linear, certifier)
             if not kernel:
                 now = replace(now, dual=max(now.dual, certifier.best_dual))
-        if linear is not self.problem:
-            bound = dual(self.problem, CERTIFIER.dual_point(linear, certifier))
-            now = replace(now, dual=max(now.dual, bound))
+            elif certifier.best_dual > before.best_dual:
+                alpha = CERTIFIER.dual_point(linear, certifier)
+        if alpha is not None:  # its value by the kernel itself
+            now = replace(now, dual=max(now.dual, dual(self.problem, alpha)))
         return replace(self, certifier=certifier, progress=now)
 
     def _require_finite(self, state: Any) -> None:

@@ -14,19 +14,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from svm.features import FEATURES
 from svm.kernels import KERNELS
 from svm.pipeline import Pipeline
+from svm.preparation import label_name
 from svm.solvers import SOLVERS
 from svm.stopping import Stopping
 from svm.training import Training
 
 
-class SVMClassifier(ClassifierMixin, BaseEstimator):
+class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Support vector classifier with a certificate, for `clone`, `GridSearchCV` and pipelines.
 
     Parameters
     ----------
     solver : name of a solver in `svm.SOLVERS`.
-    C : weight of the sum of hinge losses against ½‖w‖²; ignored where `lambda_` is given.
-    lambda_ : weight λ of ½‖w‖² against the mean hinge loss.
+    C : weight of the sum of hinge losses against ½‖w‖²; ignored where `regularization` is given.
+    regularization : weight λ of ½‖w‖² against the mean hinge loss.
     kernel : name of a kernel, for the solvers that take one; `kernel_options` are its parameters.
     solver_options : further hyperparameters of the solver.
     scaling, features, feature_options, multiclass, class_weight : as in `svm.Pipeline`.
@@ -46,7 +47,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):
         solver: str = "newton",
         *,
         C: float = 1.0,
-        lambda_: float | None = None,
+        regularization: float | None = None,
         kernel: str | None = None,
         kernel_options: dict[str, Any] | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -62,7 +63,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.solver = solver
         self.C = C
-        self.lambda_ = lambda_
+        self.regularization = regularization
         self.kernel = kernel
         self.kernel_options = kernel_options
         self.solver_options = solver_options
@@ -103,15 +104,20 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):
 
     def _pipeline(self, dtype: np.dtype[Any]) -> Pipeline:
         options: dict[str, Any] = {"dtype": dtype.name, **(self.solver_options or {})}
-        options |= {"C": self.C} if self.lambda_ is None else {"lambda_": self.lambda_}
+        options |= (
+            {"C": self.C} if self.regularization is None else {"lambda_": self.regularization}
+        )
         if self.kernel is not None:
             options["kernel"] = KERNELS[self.kernel](**(self.kernel_options or {}))
+        weights = self.class_weight
+        if isinstance(weights, dict):
+            weights = {label_name(label): weight for label, weight in weights.items()}
         settings: dict[str, Any] = {
             "solver": SOLVERS[self.solver](**options),
             "features": FEATURES[self.features](**(self.feature_options or {})),
             "scaling": self.scaling,
             "multiclass": self.multiclass,
-            "class_weight": self.class_weight,
+            "class_weight": weights,
         }
         stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
         return Pipeline(stopping=stopping, **settings)

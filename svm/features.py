@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Positive, PositiveInt
-from svm.kernels import AnyKernel, GaussianKernel, dense_rows
+from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
 from svm.matrices import Floats, Matrix, Vector, is_sparse
 from svm.randomness import generator
 
@@ -39,6 +39,7 @@ class Polynomial(Checked):
 
     name: Literal["polynomial"] = "polynomial"
     degree: Annotated[int, Ge(2), Le(5)] = 2
+    """Most factors of a product."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,8 @@ class Nystroem(Checked):
     name: Literal["nystroem"] = "nystroem"
     n_components: PositiveInt = 500
     """Rows drawn to span it; at most the number of training rows."""
-    kernel: AnyKernel = field(default_factory=GaussianKernel)
+    kernel: AnyKernel = MEDIAN_GAUSSIAN
+    """Inner products in the space to span."""
 
 
 AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomFourier | Nystroem

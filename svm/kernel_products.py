@@ -21,7 +21,8 @@ def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
     assert problem.kernel is not None
     X, a, b = problem.X, problem.rows[left], problem.rows[right]
     if is_sparse(X):
-        products = np.asarray((X[a] @ X[b].T).toarray(), dtype=np.float64)
+        wide = X.astype(np.float64, copy=False)
+        products = (wide[a] @ wide[b].T).toarray()
     else:
         products = dense_rows(X, a) @ dense_rows(X, b).T
     norms = problem.squared_norms

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from svm.hyperparameters import Checked, NonNegative, Positive
 from svm.matrices import Indices, Matrix, Vector, is_sparse
@@ -81,8 +81,10 @@ class PolynomialKernel(Checked):
     """(γ ⟨x, z⟩ + coef0)^degree"""
 
     name: Literal["polynomial"] = "polynomial"
-    degree: Annotated[int, Ge(1)] = 3
+    degree: Annotated[int, Ge(1), Le(20)] = 3
+    """The exponent."""
     gamma: Positive = 1.0
+    """Weight of the inner product."""
     coef0: NonNegative = 1.0
     """At least 0: below, the kernel is not positive semi-definite."""
 
@@ -102,6 +104,9 @@ class PolynomialKernel(Checked):
         powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
         return powers
 
+
+MEDIAN_GAUSSIAN = GaussianKernel()
+"""The kernel where none is named."""
 
 AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
 

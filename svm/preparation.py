@@ -53,7 +53,7 @@ def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
         raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InvalidData("single-class", "all rows have the same label; two are needed")
+        raise InvalidData("single-class", "only one class: all rows have the same label")
     scaling = fit_scaling(pipeline.scaling, X)
     X = scaling.transform(X)
     require_moderate(X)
@@ -152,13 +152,13 @@ def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -
             positive = float((y > 0).mean())
             return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
         case by_label:
-            names = [_name(label) for label in prepared.classes.tolist()]
+            names = [label_name(label) for label in prepared.classes.tolist()]
             if unknown := sorted(by_label.keys() - set(names)):
                 raise InvalidData("unknown-class", f"class_weight names no class: {unknown[0]!r}")
             weights = np.array([float(by_label.get(name, 1.0)) for name in names])
             return weights[prepared.codes[rows]]
 
 
-def _name(label: Any) -> str:
+def label_name(label: Any) -> str:
     """A label as a key of a JSON object."""
     return str(label).lower() if isinstance(label, bool) else str(label)

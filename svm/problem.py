@@ -85,6 +85,8 @@ class Problem:
 
         out = np.empty(self.n_samples)
         w = np.ascontiguousarray(w, dtype=np.float64)
+        if len(w) != self.n_features:  # compiled code would read what lies behind
+            raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
         for part in self.blocks(self.n_samples):
             scores(self.operand, self.rows[part], w, float(intercept), out[part])
         return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from svm.classifiers import KernelClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel_products import gram, sums_over
-from svm.kernels import AnyKernel, GaussianKernel
+from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.matrices import Indices
 from svm.objectives import dual
 from svm.problem import Problem
@@ -50,7 +50,7 @@ class KernelPegasos(Hyperparameters):
     certifies: ClassVar = False
 
     name: Literal["kernel-pegasos"] = "kernel-pegasos"
-    kernel: AnyKernel = field(default_factory=GaussianKernel)
+    kernel: AnyKernel = MEDIAN_GAUSSIAN
     """Inner products in the feature space."""
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
