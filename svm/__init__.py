@@ -11,6 +11,8 @@ result.fitted.predict(X)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from svm.errors import (
     CheckpointMismatch,
     Diverged,
@@ -19,10 +21,31 @@ from svm.errors import (
     InvalidHyperparameter,
     SVMError,
 )
+from svm.features import (
+    Identity,
+    Interactions,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    Square,
+)
+from svm.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.pipeline import FittedPipeline, Pipeline
-from svm.solvers import SOLVERS, DualCoordinateDescent, GradientDescent, Newton, Pegasos
+from svm.schedules import InverseSquareRoot, InverseTime
+from svm.solvers import (
+    SOLVERS,
+    DualCoordinateDescent,
+    GradientDescent,
+    KernelPegasos,
+    Newton,
+    Pegasos,
+    SubGradient,
+)
 from svm.stopping import CostChange, Stopping
 from svm.training import Training, TrainingResult
+
+if TYPE_CHECKING:
+    from svm.estimator import SVMClassifier
 
 __all__ = [
     "SOLVERS",
@@ -31,15 +54,38 @@ __all__ = [
     "Diverged",
     "DualCoordinateDescent",
     "FittedPipeline",
+    "GaussianKernel",
     "GradientDescent",
+    "Identity",
+    "Interactions",
     "Interrupted",
     "InvalidData",
     "InvalidHyperparameter",
+    "InverseSquareRoot",
+    "InverseTime",
+    "KernelPegasos",
+    "LinearKernel",
     "Newton",
+    "Nystroem",
     "Pegasos",
     "Pipeline",
+    "Polynomial",
+    "PolynomialKernel",
+    "RandomFourier",
+    "SVMClassifier",
     "SVMError",
+    "Square",
     "Stopping",
+    "SubGradient",
     "Training",
     "TrainingResult",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # It needs scikit-learn, which nothing else here does.
+    if name == "SVMClassifier":
+        from svm.estimator import SVMClassifier
+
+        return SVMClassifier
+    raise AttributeError(f"module 'svm' has no attribute {name!r}")

@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from svm.errors import Diverged
-from svm.objectives import primal_at_scores
+from svm.matrices import Vector
+from svm.objectives import dual, evaluate
 from svm.problem import Problem
 from svm.solvers.newton import Newton, NewtonState
 from svm.solvers.protocol import Solver
 from svm.stopping import Stopping, StopReason, smoothed_change
+from svm.surrogate import linear_surrogate
 
 CERTIFIED_GAP = 5e-4
 """A gap that needs no better bound."""
@@ -98,10 +100,8 @@ class BinaryTraining:
     def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
         classifier = self.solver.classifier(self.problem, self.state)
-        w, intercept = classifier.coefficients, classifier.intercept
         with np.errstate(over="ignore"):  # told as a divergence
-            scores = self.problem.scores(w, intercept)
-            value = primal_at_scores(self.problem, w, intercept, scores)
+            value, scores = evaluate(self.problem, classifier)
         if not math.isfinite(value):
             raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
@@ -151,17 +151,27 @@ class BinaryTraining:
 
     def _tightened(self, target: float) -> BinaryTraining:
         """Some steps of the certifier, while its bound is what keeps the gap open."""
-        certifier, now = self.certifier, self.progress
+        certifier, now, linear = self.certifier, self.progress, self.problem
+        kernel = self.problem.kernel is not None
+        alpha: Vector | None = None
         for _ in range(CERTIFIER_STEPS_AT_ONCE):
-            gap, own_gap = now.primal - now.dual, certifier.best_primal - now.dual
+            gap = now.primal - now.dual
+            own_gap = certifier.best_primal - max(certifier.best_dual, 0.0 if kernel else now.dual)
             good = own_gap <= ROUGH_BOUND * certifier.best_primal and (
                 own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * certifier.best_primal
             )
             exhausted = certifier.updates >= CERTIFIER_STEPS or certifier.stopped
             if gap <= target * now.primal or good or exhausted:
                 break
-            certifier = CERTIFIER.advance(self.problem, certifier)
-            now = replace(now, dual=max(now.dual, certifier.best_dual))
+            if kernel and linear is self.problem:
+                linear = linear_surrogate(self.problem)
+            before, certifier = certifier, CERTIFIER.advance(linear, certifier)
+            if not kernel:
+                now = replace(now, dual=max(now.dual, certifier.best_dual))
+            elif certifier.best_dual > before.best_dual:
+                alpha = CERTIFIER.dual_point(linear, certifier)
+        if alpha is not None:  # its value by the kernel itself
+            now = replace(now, dual=max(now.dual, dual(self.problem, alpha)))
         return replace(self, certifier=certifier, progress=now)
 
     def _require_finite(self, state: Any) -> None:

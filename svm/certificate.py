@@ -12,8 +12,8 @@ import numpy.typing as npt
 class PairCertificate:
     """The certificate of one binary problem, in the common form of `svm.objectives`."""
 
-    classes: tuple[int, int]
-    """Numbers of the negative and the positive class."""
+    classes: tuple[int, ...]
+    """Numbers of the negative and the positive class; one number against all others."""
     primal: float
     dual: float
     """A lower bound of the optimum: the best dual value seen."""

@@ -1,10 +1,11 @@
-"""What a solver learnt."""
+"""What a solver learnt from one binary problem."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from svm.matrices import Vector
+from svm.matrices import Indices, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +15,17 @@ class LinearClassifier:
     coefficients: Vector
     """(n_features,)"""
     intercept: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelClassifier:
+    """f(x) = Σⱼ coefficientsⱼ k(xⱼ, x) + intercept, over the support vectors xⱼ."""
+
+    support: Indices
+    """(n_support,) rows of the problem, ascending."""
+    coefficients: Vector
+    """(n_support,) αⱼ yⱼ/(λn)"""
+    intercept: float
+
+
+Classifier: TypeAlias = LinearClassifier | KernelClassifier

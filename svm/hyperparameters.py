@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Lt, Predicate
+from annotated_types import Ge, Gt, Le, Lt, Predicate
 
 from svm.errors import InvalidHyperparameter
 
@@ -120,6 +120,12 @@ def _violation(annotation: Any, value: object) -> str | None:
     if origin in (Union, types.UnionType):
         fits = any(_violation(member, value) is None for member in get_args(annotation))
         return None if fits else _describe(annotation)
+    if origin is dict:
+        keys, values = get_args(annotation)
+        fits = isinstance(value, dict) and all(
+            _violation(keys, k) is None and _violation(values, v) is None for k, v in value.items()
+        )
+        return None if fits else _describe(annotation)
     if annotation is float:  # numbers are numbers: True is not 1
         return None if isinstance(value, int | float) and not isinstance(value, bool) else "number"
     if annotation is int:
@@ -133,6 +139,8 @@ def _holds(constraint: object, value: Any) -> bool:
             return bool(value > bound)
         case Ge(ge=bound):
             return bool(value >= bound)
+        case Le(le=bound):
+            return bool(value <= bound)
         case Lt(lt=bound):
             return bool(value < bound)
         case Predicate(func=predicate):
@@ -150,13 +158,21 @@ def _describe(annotation: Any) -> str:
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *constraints = get_args(annotation)
-        ranges = {Gt: "> {0.gt}", Ge: ">= {0.ge}", Lt: "< {0.lt}", Predicate: "finite"}
+        ranges = {
+            Gt: "> {0.gt}",
+            Ge: ">= {0.ge}",
+            Le: "<= {0.le}",
+            Lt: "< {0.lt}",
+            Predicate: "finite",
+        }
         words = [ranges[type(c)].format(c) for c in constraints if not isinstance(c, Doc)]
         return " ".join([_describe(base), *words])
     if origin is Literal:
         return " | ".join(repr(choice) for choice in get_args(annotation))
     if origin in (Union, types.UnionType):
         return " or ".join(_describe(member) for member in get_args(annotation))
+    if origin is dict:
+        return f"an object of values {_describe(get_args(annotation)[1])}"
     names = {float: "number", int: "integer", type(None): "null"}
     if is_dataclass(annotation):
         return f"an object ({', '.join(_public_name(f.name) for f in fields(annotation))})"

@@ -1,18 +1,51 @@
-"""Several classes by binary problems: one for each pair of classes."""
+"""Several classes by binary problems: one for each pair of classes, or one for each class."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from svm.matrices import Vector
 
+MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
-def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """The pairs i < j in lexicographic order; the positive class of each is j."""
-    return list(combinations(range(n_classes), 2))
+
+@dataclass(frozen=True, slots=True)
+class BinarySplit:
+    """The classes on the two sides of a binary problem, by number."""
+
+    negative: tuple[int, ...]
+    positive: int
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The pair (i, j) of two classes; (j,) where j stands against all others."""
+        return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
+
+
+def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:
+    """The binary problems: pairs i < j in lexicographic order, or one a class; of two classes one.
+
+    The positive class of a pair is j.
+    """
+    if scheme == "one-vs-one" or n_classes == 2:
+        return [BinarySplit((i,), j) for i, j in combinations(range(n_classes), 2)]
+    everything = range(n_classes)
+    return [BinarySplit(tuple(i for i in everything if i != j), j) for j in everything]
+
+
+def decision(scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
+    """Decision values from one score a binary problem, (n_samples, n_problems).
+
+    Two classes: (n_samples,). More: (n_samples, n_classes), the label's is the largest.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    return scores if scheme == "one-vs-rest" else one_vs_one_decision(scores, n_classes)
 
 
 def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
@@ -22,17 +55,17 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     -1/3 … 1/3 by the row's largest, are added: they decide between equal votes and never beat one.
     The label is the largest entry, the lower class number where even the sums are equal.
     """
-    votes = np.zeros((len(scores), n_classes))
-    sums = np.zeros_like(votes)
-    for k, (i, j) in enumerate(pairs_of(n_classes)):
-        positive = scores[:, k] > 0
-        votes[:, j] += positive
-        votes[:, i] += ~positive
-        sums[:, j] += scores[:, k]
-        sums[:, i] -= scores[:, k]
+    # Products with the signs in one fixed order for every row, so that no bit depends on others.
+    pairs = list(combinations(range(n_classes), 2))
+    signs = np.zeros((n_classes, len(pairs)))
+    for k, (i, j) in enumerate(pairs):
+        signs[i, k], signs[j, k] = -1.0, 1.0
+    votes = np.einsum("ik,ck->ic", np.where(scores > 0, 0.5, -0.5), signs)
+    votes += 0.5 * (n_classes - 1)
+    sums = np.einsum("ik,ck->ic", scores, signs)
     largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
-    decision: Vector = votes + sums / largest / 3.0
-    return decision
+    values: Vector = votes + sums / largest / 3.0
+    return values
 
 
 def codes_from_decision(decision: Vector) -> npt.NDArray[np.intp]:

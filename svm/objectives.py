@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
+from svm.kernel_products import quadratic_form, sums_over
 from svm.matrices import Vector
 from svm.problem import Problem
 
@@ -28,21 +30,38 @@ def hinge_losses(y: Vector, scores: Vector) -> Vector:
     return np.maximum(0.0, 1.0 - y * scores)
 
 
-def primal_at_scores(problem: Problem, w: Vector, intercept: float, scores: Vector) -> float:
-    """P(w, b) where the scores fᵢ are known already."""
+def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
+    """P where the scores fᵢ and the penalized ‖w‖² are known already."""
     losses = problem.weights * hinge_losses(problem.y, scores)
-    return 0.5 * problem.regularization * squared_norm(problem, w, intercept) + float(losses.mean())
+    return 0.5 * problem.regularization * penalized + float(losses.mean())
 
 
 def primal(problem: Problem, w: Vector, intercept: float) -> float:
-    """P(w, b)."""
-    return primal_at_scores(problem, w, intercept, problem.scores(w, intercept))
+    """P(w, b) of a linear classifier."""
+    scores = problem.scores(w, intercept)
+    return primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
 
 
 def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
     """‖w‖² as it is penalized: with b² where the intercept is `augmented`."""
     norm = float(w @ w)
     return norm + intercept * intercept if problem.intercept == "augmented" else norm
+
+
+def evaluate(problem: Problem, classifier: Classifier) -> tuple[float, Vector]:
+    """(P, scores of all rows) of what a solver learnt."""
+    match classifier:
+        case LinearClassifier(coefficients=w, intercept=intercept):
+            scores = problem.scores(w, intercept)
+            penalized = squared_norm(problem, w, intercept)
+        case KernelClassifier(support=support, coefficients=coefficients):
+            everywhere = np.zeros(problem.n_samples)
+            everywhere[support] = coefficients
+            scores = sums_over(problem, np.arange(problem.n_samples), everywhere)
+            penalized = float(coefficients @ scores[support])
+            if problem.intercept == "free":  # an augmented one is part of the sums
+                scores += classifier.intercept
+    return primal_at_scores(problem, penalized, scores), scores
 
 
 def dual(problem: Problem, alpha: Vector) -> float:
@@ -56,14 +75,21 @@ def dual(problem: Problem, alpha: Vector) -> float:
     if largest <= 0.0:
         return 0.0
     alpha /= largest  # the largest multiple in the box, so that factors are 0 … 1
-    w, intercept = primal_point(problem, alpha)
     linear = float(alpha.sum()) / problem.n_samples
     with np.errstate(over="ignore"):
-        quadratic = 0.5 * problem.regularization * squared_norm(problem, w, intercept)
+        quadratic = 0.5 * problem.regularization * _penalized(problem, alpha)
     if quadratic == np.inf:
         return 0.0
     factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0
     return factor * linear - factor * factor * quadratic
+
+
+def _penalized(problem: Problem, alpha: Vector) -> float:
+    """‖w(α)‖², as it is penalized."""
+    if problem.kernel is None:
+        return squared_norm(problem, *primal_point(problem, alpha))
+    scale = 1.0 / (problem.regularization * problem.n_samples)
+    return quadratic_form(problem, scale * alpha * problem.y)
 
 
 def feasible(problem: Problem, alpha: Vector) -> Vector:
@@ -81,7 +107,7 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
 
 
 def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:
-    """w(α) and, where the intercept is `augmented`, b(α) = 1/(λn) Σ αᵢ yᵢ (else 0)."""
+    """Without a kernel: w(α), and b(α) = 1/(λn) Σ αᵢ yᵢ where it is `augmented` (else 0)."""
     signed = alpha * problem.y
     scale = 1.0 / (problem.regularization * problem.n_samples)
     intercept = scale * float(signed.sum()) if problem.intercept == "augmented" else 0.0

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from svm.hyperparameters import Intercept
+from svm.kernels import AnyKernel
 from svm.matrices import Floats, Indices, Matrix, Vector, is_sparse, stored_values
 from svm.randomness import generator
 from svm.stopping import CostChange
@@ -46,6 +47,8 @@ class Problem:
     seed: int = 0
     pair: int = 0
     """Number of the binary problem in its multiclass problem; part of the random stream."""
+    kernel: AnyKernel | None = None
+    """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
     cost_change: CostChange | None = None
     """For the solver that tests it after every update."""
     interrupted: Callable[[], None] = _never
@@ -82,6 +85,8 @@ class Problem:
 
         out = np.empty(self.n_samples)
         w = np.ascontiguousarray(w, dtype=np.float64)
+        if len(w) != self.n_features:  # compiled code would read what lies behind
+            raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
         for part in self.blocks(self.n_samples):
             scores(self.operand, self.rows[part], w, float(intercept), out[part])
         return out

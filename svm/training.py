@@ -27,12 +27,13 @@ from threadpoolctl import ThreadpoolController
 from svm.binary_training import BinaryTraining
 from svm.certificate import Certificate, PairCertificate
 from svm.checkpoints import Arrays, flatten, restore
-from svm.errors import CheckpointMismatch, InvalidData, InvalidHyperparameter
-from svm.matrices import Matrix, Vector, as_matrix, is_sparse, require_moderate
-from svm.multiclass import pairs_of
+from svm.errors import CheckpointMismatch, InvalidHyperparameter
+from svm.matrices import is_sparse
+from svm.objectives import evaluate
 from svm.pipeline import FittedPipeline, Pipeline
+from svm.preparation import held_out, prepare, problems
 from svm.problem import Problem
-from svm.scaling import fit_scaling
+from svm.scoring import scores_elsewhere, stacked
 from svm.stopping import StopReason
 
 REASONS: tuple[StopReason, ...] = (
@@ -129,26 +130,19 @@ class Training:
         self.pipeline = pipeline
         self.seed = seed
         self.threads = threads
-        self.warnings: list[str] = []
         self._elapsed_before = 0.0
         self._started: float | None = None
         self._interrupted = interrupted
         self._stopping = pipeline.stopping.resolved()
-        labels = np.asarray(labels)
-        X = as_matrix(X, pipeline.solver.dtype)
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise InvalidData("empty-data", "there is nothing to train on")
-        if labels.shape != (X.shape[0],):
-            raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
-        self.classes, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes) < 2:
-            raise InvalidData("single-class", "all rows have the same label; two are needed")
-        self._scaling = fit_scaling(pipeline.scaling, X)
-        X = self._scaling.transform(X)
-        require_moderate(X)
-        self._pairs = [self._begin(k, X, codes) for k in range(len(pairs_of(len(self.classes))))]
-        self._validation = self._watch(validation) if validation is not None else None
-        self._codes = codes
+        self.prepared = prepare(pipeline, X, labels, seed)
+        self.warnings = list(self.prepared.warnings)
+        self._pairs = [
+            BinaryTraining.begin(pipeline.solver, problem, self._stopping)
+            for problem in problems(self.prepared, pipeline, seed, self._poll)
+        ]
+        self._validation: list[Problem] | None = None
+        if validation is not None:
+            self._validation = held_out(self.prepared, pipeline, *validation, self.problems)
         self._measure()
 
     @classmethod
@@ -201,8 +195,13 @@ class Training:
         return training
 
     @property
+    def classes(self) -> npt.NDArray[Any]:
+        """(n_classes,) sorted labels."""
+        return self.prepared.classes
+
+    @property
     def problems(self) -> list[Problem]:
-        """The binary problems, in the order of `pairs_of`."""
+        """The binary problems, in the order of `prepared.splits`."""
         return [pair.problem for pair in self._pairs]
 
     @property
@@ -258,44 +257,6 @@ class Training:
     def _poll(self) -> None:
         if self._interrupted is not None:
             self._interrupted()
-
-    def _begin(self, k: int, X: Matrix, codes: npt.NDArray[np.intp]) -> BinaryTraining:
-        problem = self._problem(k, X, codes)
-        return BinaryTraining.begin(self.pipeline.solver, problem, self._stopping)
-
-    def _problem(self, k: int, X: Matrix, codes: npt.NDArray[np.intp]) -> Problem:
-        i, j = pairs_of(len(self.classes))[k]
-        rows = np.flatnonzero((codes == i) | (codes == j))
-        solver = self.pipeline.solver
-        return Problem(
-            X=X,
-            rows=rows,
-            y=np.where(codes[rows] == j, 1.0, -1.0),
-            weights=np.ones(len(rows)),
-            regularization=solver.regularization(max(1, len(rows))),
-            intercept=solver.intercept,
-            seed=self.seed,
-            pair=k,
-            cost_change=self._stopping.cost_change,
-            interrupted=self._poll,
-        )
-
-    def _watch(self, validation: tuple[Any, Any]) -> list[Problem]:
-        X, labels = as_matrix(validation[0], self.pipeline.solver.dtype), validation[1]
-        n_features = self._pairs[0].problem.n_features
-        if X.shape[1] != n_features:
-            raise InvalidData(
-                "feature-mismatch",
-                f"expected validation rows with {n_features} features, got {X.shape[1]}",
-            )
-        if np.shape(labels) != (X.shape[0],):
-            raise InvalidData(
-                "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
-            )
-        X = self._scaling.transform(X)
-        codes = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        codes[self.classes[codes] != labels] = -1  # of no class that is trained: of no pair
-        return [self._problem(k, X, codes) for k in range(len(self._pairs))]
 
     def _out_of_time(self) -> bool:
         budget = self._stopping.time_budget_s
@@ -379,10 +340,10 @@ class Training:
     def _validation_error(self, k: int) -> float | None:
         if self._validation is None or self._validation[k].n_samples == 0:
             return None
-        pair, held_out = self._pairs[k], self._validation[k]
+        pair, watched = self._pairs[k], self._validation[k]
         classifier = pair.solver.classifier(pair.problem, pair.state)
-        scores = held_out.scores(classifier.coefficients, classifier.intercept)
-        return float(((scores > 0) != (held_out.y > 0)).mean())
+        scores = scores_elsewhere(pair.problem, classifier, watched)
+        return float(((scores > 0) != (watched.y > 0)).mean())
 
     def _fraction(self, pair: BinaryTraining) -> float:
         now, stopping = pair.progress, self._stopping
@@ -400,43 +361,43 @@ class Training:
         return min(0.99, max(shares))
 
     def _result_of(self, pairs: list[BinaryTraining]) -> TrainingResult:
-        classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
-        fitted = FittedPipeline(
-            classes=self.classes,
-            scaling=self._scaling,
-            coefficients=np.array([c.coefficients for c in classifiers]),
-            intercepts=np.array([c.intercept for c in classifiers]),
-        )
         certificate = Certificate(
             tuple(
                 PairCertificate(
-                    classes=classes,
+                    classes=split.classes,
                     primal=pair.progress.primal,
                     dual=pair.progress.dual,
                     solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
                 )
-                for classes, pair in zip(pairs_of(len(self.classes)), pairs, strict=True)
+                for split, pair in zip(self.prepared.splits, pairs, strict=True)
             )
         )
         reasons = {pair.progress.stop_reason for pair in pairs}
         return TrainingResult(
-            fitted=fitted,
+            fitted=self._fitted(pairs),
             certificate=certificate,
             stop_reason=next(reason for reason in REASONS if reason in reasons),
             converged=reasons <= {"converged", "gap-reached"},
             epochs=max(pair.state.epoch for pair in pairs),
             updates=sum(pair.state.updates for pair in pairs),
-            n_support_vectors=self._count_support_vectors(pairs, fitted),
+            n_support_vectors=_count_support_vectors(pairs),
             warnings=tuple(self.warnings),
         )
 
-    def _count_support_vectors(self, pairs: list[BinaryTraining], fitted: FittedPipeline) -> int:
-        inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
-        for k, pair in enumerate(pairs):
-            problem = pair.problem
-            scores: Vector = problem.scores(fitted.coefficients[k], fitted.intercepts[k])
-            inside[problem.rows[problem.y * scores <= 1.0]] = True
-        return int(inside.sum())
+    def _fitted(self, pairs: list[BinaryTraining]) -> FittedPipeline:
+        classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
+        prepared = self.prepared
+        coefficients, support_vectors = stacked(classifiers, self.problems)
+        return FittedPipeline(
+            classes=prepared.classes,
+            scaling=prepared.scaling,
+            features=prepared.features,
+            multiclass=self.pipeline.multiclass,
+            kernel=prepared.kernel,
+            support_vectors=support_vectors,
+            coefficients=coefficients,
+            intercepts=np.array([classifier.intercept for classifier in classifiers]),
+        )
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -445,9 +406,18 @@ class Training:
         parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
         content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist()))
         digest = hashlib.sha256(content.encode())
-        for array in (*parts, self._codes):
+        for array in (*parts, self.prepared.codes):
             digest.update(array.data)
         return digest.hexdigest()
+
+
+def _count_support_vectors(pairs: list[BinaryTraining]) -> int:
+    inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
+    for pair in pairs:
+        problem = pair.problem
+        _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
+        inside[problem.rows[problem.y * scores <= 1.0]] = True
+    return int(inside.sum())
 
 
 def platform() -> str:

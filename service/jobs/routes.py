@@ -51,7 +51,10 @@ EXAMPLE = {
     "validation": {"fraction": 0.25},
     "seed": 1,
 }
-TRACE_COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "gap", "train_error", "validation_error")
+TRACE_COLUMNS = (
+    *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
+    *("train_error", "validation_error"),
+)
 
 WaitS = Annotated[
     float,
@@ -252,6 +255,8 @@ def _accepted(response: Response, job: Job) -> JobRead:
 def _trace(jobs: JobStore, job_id: str) -> TraceRead:
     rows = jobs.trace(job_id)
     table: list[list[Any]] = [
-        [*(row[name] for name in TRACE_COLUMNS), *row["classes"]] for row in rows
+        # One class stands against all others, or against one.
+        [*(row[name] for name in TRACE_COLUMNS), *([None, *row["classes"]][-2:])]
+        for row in rows
     ]
     return TraceRead(columns=[*TRACE_COLUMNS, "negative_class", "positive_class"], rows=table)

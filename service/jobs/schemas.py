@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -14,7 +14,9 @@ from service.models.aliases import LATEST
 from service.web.labels import Labels
 from service.web.names import INVALID_NAME, AliasName, ModelName
 from service.web.times import rfc3339
-from svm.pipeline import MulticlassName
+from svm.features import AnyFeatures, Identity
+from svm.hyperparameters import Positive
+from svm.multiclass import MulticlassName
 from svm.scaling import ScalingName
 from svm.solvers import AnySolver
 from svm.stopping import Stopping
@@ -58,8 +60,13 @@ class JobCreate(BaseModel):
     """How to train; `GET /v1/solvers` explains each."""
     scaling: ScalingName = "none"
     """Scaling of the features, learnt from the training rows and kept in the model."""
+    features: Annotated[AnyFeatures, Field(discriminator="name")] = Identity()
+    """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
-    """How several classes become binary problems."""
+    """How several classes become binary problems: one for each pair, or one for each class."""
+    class_weight: Literal["balanced"] | dict[str, Positive] | None = None
+    """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
+    for the others."""
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     validation: Validation | None = None

@@ -34,6 +34,9 @@ def descend(
     share: float,
     whole: bool,
     learning_rate: float,
+    decay: float,
+    power: float,
+    updates: int,
     has_intercept: bool,
     penalized: bool,
     w: Vector,
@@ -46,12 +49,15 @@ def descend(
     """One update for every batch of `batch_size` in `batches`; w changes in place.
 
     The sub-gradient of one batch is r w - C Σ sᵢ yᵢ xᵢ over its violations, with r = 1 where the
-    regularizer is `whole`, else the batch's share of all rows. With epsilon > 0 the cost-change
-    rule is tested after every update, and its being met ends the loop. Returns (intercept, updates
-    made, cost, smoothed change).
+    regularizer is `whole`, else the batch's share of all rows. After t updates, `updates` of them
+    before this call, the learning rate is learning_rate (1 + decay t)^-power. With epsilon > 0 the
+    cost-change rule is tested after every update, and its being met ends the loop.
+
+    Returns (intercept, updates made, cost, smoothed change).
     """
     gradient = np.empty_like(w)
     made = 0
+    rate = learning_rate
     for start in range(0, len(batches), batch_size):
         gradient[:] = 0.0
         intercept_gradient = 0.0
@@ -64,10 +70,12 @@ def descend(
         r = 1.0 if whole else share * len(batch)
         if penalized:
             intercept_gradient += r * intercept
+        if power > 0.0:
+            rate = learning_rate * (1.0 + decay * (updates + made)) ** -power
         for j in range(len(w)):
-            w[j] -= learning_rate * (r * w[j] + gradient[j])
+            w[j] -= rate * (r * w[j] + gradient[j])
         if has_intercept:
-            intercept -= learning_rate * intercept_gradient
+            intercept -= rate * intercept_gradient
         made += 1
         if epsilon > 0.0:
             previous = cost

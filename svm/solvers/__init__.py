@@ -7,13 +7,26 @@ from typing import TypeAlias, get_args
 from svm.hyperparameters import Hyperparameters
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.gradient_descent import GradientDescent
+from svm.solvers.kernel_pegasos import KernelPegasos
 from svm.solvers.newton import Newton
 from svm.solvers.pegasos import Pegasos
+from svm.solvers.subgradient import SubGradient
 
-AnySolver: TypeAlias = Pegasos | GradientDescent | DualCoordinateDescent | Newton
+AnySolver: TypeAlias = (
+    Pegasos | KernelPegasos | SubGradient | GradientDescent | DualCoordinateDescent | Newton
+)
 
 SOLVERS: dict[str, type[Hyperparameters]] = {
     solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
 }
 
-__all__ = ["SOLVERS", "AnySolver", "DualCoordinateDescent", "GradientDescent", "Newton", "Pegasos"]
+__all__ = [
+    "SOLVERS",
+    "AnySolver",
+    "DualCoordinateDescent",
+    "GradientDescent",
+    "KernelPegasos",
+    "Newton",
+    "Pegasos",
+    "SubGradient",
+]

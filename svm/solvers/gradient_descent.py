@@ -12,6 +12,7 @@ from svm.hyperparameters import Checked, Hyperparameters, Intercept, Positive, P
 from svm.matrices import Vector
 from svm.objectives import primal
 from svm.problem import Problem
+from svm.schedules import InverseSquareRoot, InverseTime, Schedule
 from svm.solvers.protocol import NOT_STOPPED, SolverState
 
 BLOCKS_AT_ONCE = 4
@@ -41,7 +42,7 @@ class GradientDescentState(SolverState):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDescent(Hyperparameters):
-    """Sub-gradient descent with a fixed learning rate on batches of any size.
+    """Sub-gradient descent with a fixed or falling learning rate on batches of any size.
 
     w ← w - η (r w - C Σ sᵢ yᵢ xᵢ), the sum over the rows of the batch with yᵢ f(xᵢ) < 1. The last
     batch of an epoch may be short. With the cost-change rule the full cost is computed after every
@@ -64,8 +65,9 @@ class GradientDescent(Hyperparameters):
     `none`: the hyperplane passes through the origin."""
     batch_size: PositiveInt | Literal["all"] = "all"
     """b: `all` for batch descent, 1 for stochastic descent, else mini-batches."""
-    learning_rate: Positive | None = None
-    """η, acting on the sum ½‖w‖² + C Σ hinge; default 1 / (b/n + C b R²) with R² the mean ‖x‖²."""
+    learning_rate: Positive | Schedule | None = None
+    """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
+    1 / (b/n + C b R²) with R² the mean ‖x‖²."""
     initial: Literal["zero"] | RandomStart = "zero"
     """Weights to start from: zero, or small random ones."""
     regularizer: Literal["share", "whole"] = "share"
@@ -121,7 +123,8 @@ class GradientDescent(Hyperparameters):
                 C,
                 1.0 / n,
                 self.regularizer == "whole",
-                self._rate(problem, size, C),
+                *self._rate(problem, size, C),
+                state.updates + made,
                 problem.intercept != "none",
                 problem.intercept == "augmented",
                 w,
@@ -152,8 +155,14 @@ class GradientDescent(Hyperparameters):
         """None of its own: the rows inside the margin make a worthless dual point."""
         return 0.0
 
-    def _rate(self, problem: Problem, size: int, C: float) -> float:
-        if self.learning_rate is not None:
-            return float(self.learning_rate)
-        n = problem.n_samples
-        return 1.0 / (size / n + C * size * float(problem.squared_norms.mean()))
+    def _rate(self, problem: Problem, size: int, C: float) -> tuple[float, float, float]:
+        """(η_0, decay, power) of η_t = η_0 (1 + decay t)^-power."""
+        match self.learning_rate:
+            case None:
+                n = problem.n_samples
+                steepest = size / n + C * size * float(problem.squared_norms.mean())
+                return 1.0 / steepest, 0.0, 0.0
+            case InverseTime() | InverseSquareRoot() as schedule:
+                return float(schedule.initial), float(schedule.decay), schedule.power
+            case fixed:
+                return float(fixed), 0.0, 0.0

@@ -21,9 +21,10 @@ import numpy as np
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.matrices import Indices, Vector, is_sparse
-from svm.objectives import dual, hinge_losses, primal_at_scores
+from svm.objectives import dual, hinge_losses, primal_at_scores, squared_norm
 from svm.problem import Problem
 from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.surrogate import n_surrogate_features
 
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
@@ -45,7 +46,9 @@ class NewtonState(SolverState):
     w: Vector
     intercept: float
     smoothing: float
-    """μ"""
+    """μ of the next step."""
+    last_smoothing: float
+    """μ of the step that led here."""
     best_w: Vector
     best_intercept: float
     best_primal: float
@@ -85,11 +88,12 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem) -> NewtonState:
         """w = 0, b = 0."""
-        w = np.zeros(problem.n_features)
+        w = np.zeros(n_surrogate_features(problem))
         return NewtonState(
             w=w,
             intercept=0.0,
             smoothing=FIRST_SMOOTHING,
+            last_smoothing=FIRST_SMOOTHING,
             best_w=w,
             best_intercept=0.0,
             best_primal=float(problem.weights.mean()),
@@ -110,7 +114,7 @@ class Newton(Hyperparameters):
         w, intercept = point[:-1].copy(), float(point[-1])
         scores = problem.scores(w, intercept)
 
-        primal = primal_at_scores(problem, w, intercept, scores)
+        primal = primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
         pulls = _pulls(problem, scores, mu)
         lower = dual(problem, pulls * problem.weights)
         improved = primal < state.best_primal
@@ -130,6 +134,7 @@ class Newton(Hyperparameters):
             w=w,
             intercept=intercept,
             smoothing=mu,
+            last_smoothing=state.smoothing,
             best_w=w if improved else state.best_w,
             best_intercept=intercept if improved else state.best_intercept,
             best_primal=best_primal,
@@ -141,6 +146,11 @@ class Newton(Hyperparameters):
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
+
+    def dual_point(self, problem: Problem, state: NewtonState) -> Vector:
+        """αᵢ = sᵢ aᵢ at the iterate, (n_samples,); not yet balanced where the intercept is free."""
+        scores = problem.scores(state.w, state.intercept)
+        return problem.weights * _pulls(problem, scores, state.last_smoothing)
 
 
 def _pulls(problem: Problem, scores: Vector, mu: float) -> Vector:

@@ -2,29 +2,129 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Floats, Indices
+from svm.matrices import Floats, Indices, Vector
 from svm.objectives import dual
 from svm.problem import Problem
-from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.solvers.protocol import SolverState
+
+Averaging = Literal["last", "suffix"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PegasosState(SolverState):
     """The iterate as a sum over violations: w = v / (λ t)."""
 
+    step: int = 0
+    """t: updates since the step was last begun anew."""
     v: Floats
     """(n_features,) Σ sᵢ yᵢ xᵢ over all violations so far."""
     intercept: float
     """b where it is free; the constant feature's entry of v where it is augmented."""
-    violations: Indices
+    violations: Vector
     """(n_samples,) how often each row was inside the margin when drawn: the dual iterate."""
+    averaged_from: int = 0
+    """T₀: the average is over the steps after it."""
+    harmonic: float = 0.0
+    v_lag: Floats
+    """Empty where no average is kept; see `svm.loops.pegasos` for this and the next two."""
+    intercept_sum: float = 0.0
+    intercept_lag: float = 0.0
+
+
+def start(problem: Problem, averaging: Averaging) -> PegasosState:
+    """w = 0, b = 0, no update made."""
+    d, dtype = problem.n_features, problem.X.dtype
+    return PegasosState(
+        v=np.zeros(d, dtype=dtype),
+        intercept=0.0,
+        violations=np.zeros(problem.n_samples),
+        v_lag=np.zeros(d if averaging == "suffix" else 0, dtype=dtype),
+    )
+
+
+def advance(problem: Problem, state: PegasosState, order: Indices, project: bool) -> PegasosState:
+    """One update for every row in `order`."""
+    from svm.loops import pegasos as loop
+
+    treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
+    if len(state.v_lag) and state.epoch & (state.epoch - 1) == 0:
+        # After 1, 2, 4, 8 … epochs the average begins anew, with the later half.
+        state = replace(
+            state,
+            averaged_from=state.step,
+            harmonic=0.0,
+            v_lag=np.zeros_like(state.v_lag),
+            intercept_sum=0.0,
+            intercept_lag=0.0,
+        )
+    v, violations, v_lag = state.v.copy(), state.violations.copy(), state.v_lag.copy()
+    numbers = state.intercept, state.harmonic, state.intercept_sum, state.intercept_lag
+    for part in problem.blocks(len(order)):
+        intercept, harmonic, intercept_sum, intercept_lag = numbers
+        *numbers, factor = loop.updates(  # type: ignore[assignment]
+            problem.operand,
+            problem.rows,
+            order[part],
+            problem.y,
+            problem.weights,
+            problem.regularization,
+            treatment[problem.intercept],
+            project,
+            state.step + part.start,
+            v,
+            intercept,
+            violations,
+            harmonic,
+            v_lag,
+            intercept_sum,
+            intercept_lag,
+        )
+        if factor != 1.0:
+            violations *= factor
+    intercept, harmonic, intercept_sum, intercept_lag = numbers
+    return replace(
+        state,
+        epoch=state.epoch + 1,
+        updates=state.updates + len(order),
+        step=state.step + len(order),
+        v=v,
+        intercept=float(intercept),
+        violations=violations,
+        harmonic=float(harmonic),
+        v_lag=v_lag,
+        intercept_sum=float(intercept_sum),
+        intercept_lag=float(intercept_lag),
+    )
+
+
+def classifier(problem: Problem, state: PegasosState) -> LinearClassifier:
+    """The last iterate, or the average where one is kept."""
+    v, intercept = state.v.astype(np.float64), state.intercept
+    count = state.step - state.averaged_from
+    if len(state.v_lag) and count > 0:
+        scale = 1.0 / (problem.regularization * count)
+        v = state.harmonic * v - state.v_lag
+        if problem.intercept == "free":
+            return LinearClassifier(scale * v, state.intercept_sum / count)
+        intercept = state.harmonic * intercept - state.intercept_lag
+    else:
+        scale = 1.0 / (problem.regularization * max(1, state.step))
+        if problem.intercept == "free":
+            return LinearClassifier(scale * v, intercept)
+    return LinearClassifier(scale * v, float(scale * intercept))
+
+
+def bound(problem: Problem, state: PegasosState) -> float:
+    """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the last iterate while α is in its box."""
+    counts = state.violations * (problem.n_samples / max(1, state.step))
+    return dual(problem, counts * problem.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +152,11 @@ class Pegasos(Hyperparameters):
     `none`: the hyperplane passes through the origin."""
     sampling: Literal["permuted", "uniform"] = "permuted"
     """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws."""
+    averaging: Averaging = "last"
+    """The model is the `last` iterate, or the average over a `suffix`: all iterates since the
+    latest of epochs 1, 2, 4, 8 …, which is between none and half of them ago."""
+    project: bool = False
+    """Draw w back onto the ball of radius 1/√λ, which holds the optimum, after every update."""
 
     def stated(self, problem: Problem, primal: float) -> float:
         """This solver states the common form itself."""
@@ -59,52 +164,18 @@ class Pegasos(Hyperparameters):
 
     def start(self, problem: Problem) -> PegasosState:
         """w = 0, b = 0, no update made."""
-        return PegasosState(
-            v=np.zeros(problem.n_features, dtype=problem.X.dtype),
-            intercept=0.0,
-            violations=np.zeros(problem.n_samples, dtype=np.int64),
-        )
+        return start(problem, self.averaging)
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples updates."""
-        from svm.loops import pegasos as loop
-
-        treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
-        n = problem.n_samples
         if self.sampling == "permuted":
             order = problem.permutation(state.epoch)
         else:
-            order = problem.random(state.epoch).integers(n, size=n)
-        v, violations, intercept = state.v.copy(), state.violations.copy(), state.intercept
-        for part in problem.blocks(n):
-            intercept = loop.updates(
-                problem.operand,
-                problem.rows,
-                order[part],
-                problem.y,
-                problem.weights,
-                problem.regularization,
-                treatment[problem.intercept],
-                state.updates + part.start,
-                v,
-                intercept,
-                violations,
-            )
-        return PegasosState(
-            epoch=state.epoch + 1,
-            updates=state.updates + n,
-            stopped=NOT_STOPPED,
-            v=v,
-            intercept=float(intercept),
-            violations=violations,
-        )
+            order = problem.random(state.epoch).integers(problem.n_samples, size=problem.n_samples)
+        return advance(problem, state, order, self.project)
 
     def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
-        scale = 1.0 / (problem.regularization * max(1, state.updates))
-        intercept = state.intercept * (scale if problem.intercept == "augmented" else 1.0)
-        return LinearClassifier(scale * state.v.astype(np.float64), float(intercept))
+        return classifier(problem, state)
 
     def bound(self, problem: Problem, state: PegasosState) -> float:
-        """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the iterate itself while α is in its box."""
-        counts = state.violations * (problem.n_samples / max(1, state.updates))
-        return dual(problem, counts * problem.weights)
+        return bound(problem, state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
-from svm.classifiers import LinearClassifier
+from svm.classifiers import Classifier
 from svm.hyperparameters import Dtype, Intercept
 from svm.problem import Problem
 
@@ -54,7 +54,7 @@ class Solver(Protocol):
     def advance(self, problem: Problem, state: Any) -> Any:
         """One epoch (or a fixed part of one); never changes `state`. May raise Interrupted."""
 
-    def classifier(self, problem: Problem, state: Any) -> LinearClassifier:
+    def classifier(self, problem: Problem, state: Any) -> Classifier:
         """The classifier so far, at any moment."""
 
     def bound(self, problem: Problem, state: Any) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svm.features import FeatureMap, Identity
 from svm.matrices import Vector
 from svm.pipeline import FittedPipeline
 from svm.scaling import Scaling
@@ -20,10 +21,12 @@ def fitted(
     classes: Any = (0, 1),
     scaling: Scaling = NO_SCALING,
 ) -> FittedPipeline:
+    weights = np.atleast_2d(np.asarray(coefficients, dtype=np.float64))
     return FittedPipeline(
         classes=np.asarray(classes),
         scaling=scaling,
-        coefficients=np.atleast_2d(np.asarray(coefficients, dtype=np.float64)),
+        features=FeatureMap(Identity(), weights.shape[1]),
+        coefficients=weights,
         intercepts=np.atleast_1d(np.asarray(intercepts, dtype=np.float64)),
     )
 

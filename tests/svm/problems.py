@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from svm.hyperparameters import Hyperparameters, Intercept
+from svm.kernels import LinearKernel
 from svm.matrices import Matrix, Vector
 from svm.problem import Problem
 from svm.solvers import SOLVERS, AnySolver
@@ -65,8 +66,10 @@ def intercepts_of(solver: str) -> tuple[Intercept, ...]:
 
 
 def solver_of(name: str, **hyperparameters: Any) -> AnySolver:
-    """The solver of that name."""
+    """The solver of that name; with a kernel, the linear one, so that all have the same optima."""
     kind: type[Hyperparameters] = SOLVERS[name]
+    if "kernel" in kind.__dataclass_fields__:
+        hyperparameters.setdefault("kernel", LinearKernel())
     solver: Any = kind(**hyperparameters)
     chosen: AnySolver = solver
     return chosen

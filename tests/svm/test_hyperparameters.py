@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from annotated_types import Ge, Gt, Lt, Predicate
+from annotated_types import Ge, Gt, Le, Lt, Predicate
 from pydantic import ValidationError
 from pydantic.type_adapter import TypeAdapter
 
@@ -40,6 +40,8 @@ def bad_values(annotation: Any) -> list[Any]:
                     bad += [bound, bound - 1, math.nan]
                 case Ge(ge=float() | int() as bound):
                     bad += [bound - 1, math.nan]
+                case Le(le=float() | int() as bound):
+                    bad += [bound + 1, math.nan]
                 case Lt(lt=float() | int() as bound):
                     bad += [bound, bound + 1, math.nan]
                 case Predicate():
@@ -61,8 +63,12 @@ def bad_values(annotation: Any) -> list[Any]:
         return ["1", True, False, None, 1.0, 1.5]
     if annotation is type(None):
         return ["null"]
+    if annotation is bool:
+        return [None, 0, 1, "true"]
+    if get_origin(annotation) is dict:
+        return [None, 1, {1: 1.0}, {"a": 0.0}, {"a": True}]
     assert is_dataclass(annotation), annotation
-    return [None, {}, "", 1]
+    return [None, {}, "", []]
 
 
 def cases() -> Iterator[Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from svm.matrices import Vector
-from svm.multiclass import codes_from_decision, one_vs_one_decision, pairs_of
+from svm.multiclass import codes_from_decision, decision, one_vs_one_decision, splits_of
 from tests.svm.strategies import PROPERTY
 
 
@@ -27,8 +27,9 @@ def winner(scores: Vector, n_classes: int) -> int:
 
 def test_pairs_are_in_lexicographic_order() -> None:
     """i < j, the positive class of each is j."""
-    assert pairs_of(2) == [(0, 1)]
-    assert pairs_of(4) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert [s.classes for s in splits_of("one-vs-one", 2)] == [(0, 1)]
+    pairs = [split.classes for split in splits_of("one-vs-one", 4)]
+    assert pairs == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
 
 @PROPERTY
@@ -74,3 +75,23 @@ def test_row_is_decided_alone(scores: Vector) -> None:
 def test_two_classes_are_decided_by_the_sign() -> None:
     """Greater than 0 is class 1; 0 is class 0."""
     assert codes_from_decision(np.array([-1.0, -0.0, 0.0, 1e-308])).tolist() == [0, 0, 0, 1]
+
+
+def test_one_vs_rest_splits() -> None:
+    """One problem a class, and one alone for two classes."""
+    splits = splits_of("one-vs-rest", 3)
+    assert [(split.negative, split.positive) for split in splits] == [
+        ((1, 2), 0),
+        ((0, 2), 1),
+        ((0, 1), 2),
+    ]
+    assert [split.classes for split in splits] == [(0,), (1,), (2,)]
+    assert splits_of("one-vs-rest", 2) == splits_of("one-vs-one", 2)
+
+
+def test_one_vs_rest_takes_the_largest_score() -> None:
+    """The decision is the scores themselves; the first of equal ones wins."""
+    scores = np.array([[0.5, -1.0, 0.2], [-3.0, -2.0, -2.0]])
+    values = decision("one-vs-rest", scores, 3)
+    assert values.tolist() == scores.tolist()
+    assert codes_from_decision(values).tolist() == [0, 1]

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from svm.hyperparameters import Intercept
 from svm.objectives import dual, feasible, hinge_losses, primal, primal_point
 from svm.problem import Problem
-from svm.solvers import AnySolver, DualCoordinateDescent, GradientDescent, Newton, Pegasos
+from svm.solvers import (
+    AnySolver,
+    DualCoordinateDescent,
+    GradientDescent,
+    Newton,
+    Pegasos,
+    SubGradient,
+)
 from tests.svm import optima
 from tests.svm.problems import CASES, INTERCEPTS, problem_of
 from tests.svm.strategies import PROPERTY, ordinary, problems, vectors
@@ -151,10 +158,11 @@ def test_hinge_loss_at_and_around_the_margin() -> None:
 @pytest.mark.parametrize("solver", get_args(AnySolver), ids=lambda k: k.name)
 def test_c_is_lambda_for_that_number_of_rows(solver: type[AnySolver]) -> None:
     """λ = 1/(nC) with each problem's own n; a given λ is every problem's; without either C = 1."""
-    assert solver(C=4.0).regularization(50) == 1.0 / 200.0
-    assert solver(C=4.0).regularization(25) == 1.0 / 100.0
+    share = 2.0 if solver is SubGradient else 1.0  # ‖w‖² + C Σ hinge has twice the λ
+    assert solver(C=4.0).regularization(50) == share / 200.0
+    assert solver(C=4.0).regularization(25) == share / 100.0
     assert solver(lambda_=0.3).regularization(50) == 0.3
-    assert solver().regularization(50) == 1.0 / 50.0
+    assert solver().regularization(50) == share / 50.0
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

@@ -138,7 +138,7 @@ def test_no_rows_give_no_labels(n_classes: int) -> None:
 def test_rows_that_do_not_fit_are_refused(code: str, rows: Any) -> None:
     """With a code for programs; nothing is filled in or cut off."""
     model, _ = random_model(3)
-    for method in (model.predict, model.decision_function, model.pair_scores):
+    for method in (model.predict, model.decision_function, model.problem_scores):
         with pytest.raises(InvalidData) as caught:
             method(rows)
         assert caught.value.code == code
@@ -194,7 +194,9 @@ def test_trained_model_goes_through_the_plain_form() -> None:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "another format": {"format": 99},
-    "another kind": {"kind": "oracle"},
+    "another feature map": {"features": '{"name": "oracle"}'},
+    "features that are no JSON": {"features": "{"},
+    "a kernel without support vectors": {"kernel": '{"name": "linear"}'},
     "no coefficients": {"coefficients": None},
     "one-dimensional coefficients": {"coefficients": np.ones(3)},
     "a coefficient too few": {"coefficients": np.ones((3, 4))},
@@ -251,7 +253,8 @@ import sys
 import numpy as np
 from svm.pipeline import FittedPipeline
 model = FittedPipeline.from_arrays({
-    "format": 1, "kind": "linear", "multiclass": "one-vs-one", "classes": np.array(["a", "b"]),
+    "format": 1, "features": '{"name": "identity"}', "n_features": 2,
+    "multiclass": "one-vs-one", "classes": np.array(["a", "b"]),
     "scaling": "none", "coefficients": np.ones((1, 2)), "intercepts": np.zeros(1),
 })
 assert model.predict(np.ones((1, 2))).tolist() == ["b"]

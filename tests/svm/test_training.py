@@ -185,7 +185,7 @@ def test_evaluations_tell_the_curve_of_their_pair() -> None:
         assert own[-1].primal == certificate.primal
         i, j = certificate.classes
         rows = np.isin(LABELS, (i, j))
-        positive = fitted.pair_scores(X[rows])[:, pair] > 0
+        positive = fitted.problem_scores(X[rows])[:, pair] > 0
         assert own[-1].train_error == float((positive != (LABELS[rows] == j)).mean())
 
 
@@ -197,7 +197,7 @@ def test_validation_error_is_that_of_each_pair() -> None:
     training = Training(pipeline, X[:40], LABELS[:40], seed=0, validation=watched)
     last = {now.pair: now.evaluation for now in training if now.evaluation is not None}
     result = training.result()
-    scores = result.fitted.pair_scores(watched[0])
+    scores = result.fitted.problem_scores(watched[0])
     for pair, certificate in enumerate(result.certificate.pairs):
         i, j = certificate.classes
         rows = np.isin(watched[1], (i, j))
@@ -365,7 +365,7 @@ def test_n_support_vectors_are_the_rows_inside_some_margin() -> None:
     """Counted once, whichever pairs they are inside."""
     training = train(Pipeline(solver=Pegasos(C=0.1), stopping=FEW), X, LABELS)
     result = training.result()
-    scores = result.fitted.pair_scores(X)
+    scores = result.fitted.problem_scores(X)
     inside = np.zeros(60, dtype=bool)
     for pair, certificate in enumerate(result.certificate.pairs):
         i, j = certificate.classes

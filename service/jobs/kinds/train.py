@@ -24,7 +24,6 @@ from service.settings import Settings
 from service.storage.blobs import Blobs
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.metrics import classification_metrics
-from svm.multiclass import pairs_of
 from svm.pipeline import FittedPipeline, Pipeline
 from svm.splitting import split
 from svm.training import Evaluation, Progress, Training
@@ -166,14 +165,15 @@ class _Parts:
 
 def _iterate(training: Training, attempt: Attempt) -> bool:
     """Train to the end, or until canceled with the wish to keep the model, which returns True."""
-    classes = training.classes.tolist()
     learnt = attempt.job.checkpoint_key is not None
     attempt.keeps_what_it_learnt = True
     try:
         attempt.check()
         for progress in training:
             learnt = True
-            attempt.show(_progress(progress, attempt.elapsed_s), _trace(progress, attempt, classes))
+            attempt.show(
+                _progress(progress, attempt.elapsed_s), _trace(progress, attempt, training)
+            )
             if attempt.checkpoint_is_due:
                 attempt.save(_savez(training.checkpoint()))
         return False
@@ -192,7 +192,9 @@ def _pipeline(spec: JobCreate, longest_s: float) -> Pipeline:
     return Pipeline(
         solver=spec.solver,
         scaling=spec.scaling,
+        features=spec.features,
         multiclass=spec.multiclass,
+        class_weight=spec.class_weight,
         stopping=replace(spec.stopping.resolved(), time_budget_s=budget),
     )
 
@@ -223,16 +225,17 @@ def _final_progress(attempt: Attempt, canceled: bool, outcome: Mapping[str, Any]
     }
 
 
-def _trace(progress: Progress, attempt: Attempt, classes: list[Any]) -> list[dict[str, Any]]:
+def _trace(progress: Progress, attempt: Attempt, training: Training) -> list[dict[str, Any]]:
     evaluation: Evaluation | None = progress.evaluation
     if evaluation is None:
         return []
+    classes, split = training.classes.tolist(), training.prepared.splits[evaluation.pair]
     return [
         {
             "pair": evaluation.pair,
             "updates": evaluation.updates,
             "epoch": evaluation.epoch,
-            "classes": [classes[i] for i in pairs_of(len(classes))[evaluation.pair]],
+            "classes": [classes[i] for i in split.classes],
             "elapsed_s": attempt.elapsed_s,
             "primal": evaluation.primal,
             "dual": evaluation.dual,

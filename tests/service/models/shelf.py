@@ -16,7 +16,8 @@ from service.models.versions import ModelVersion
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from svm.multiclass import pairs_of
+from svm.features import FeatureMap, Identity
+from svm.multiclass import splits_of
 from svm.pipeline import FittedPipeline
 from svm.scaling import Scaling
 
@@ -46,7 +47,7 @@ def fitted_pipeline(
 ) -> FittedPipeline:
     """A linear model with random weights."""
     random = np.random.default_rng(seed)
-    n_pairs = len(pairs_of(len(classes)))
+    n_pairs = len(splits_of("one-vs-one", len(classes)))
     scaling = Scaling()
     if scaled:
         scaling = Scaling(
@@ -55,6 +56,7 @@ def fitted_pipeline(
     return FittedPipeline(
         classes=np.asarray(classes),
         scaling=scaling,
+        features=FeatureMap(Identity(), n_features),
         coefficients=random.normal(size=(n_pairs, n_features)),
         intercepts=random.normal(size=n_pairs),
     )

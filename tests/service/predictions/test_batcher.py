@@ -31,6 +31,7 @@ def watched(key: str = "a", n_classes: int = 2, n_features: int = 64) -> LoadedM
     fitted = Watched(
         classes=parts.classes,
         scaling=parts.scaling,
+        features=parts.features,
         coefficients=parts.coefficients,
         intercepts=parts.intercepts,
     )

@@ -1,0 +1,227 @@
+"""Feature maps: what a linear solver sees instead of the scaled features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias, get_args
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from svm.errors import InvalidData
+from svm.hyperparameters import Checked, Positive, PositiveInt
+from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
+from svm.matrices import Floats, Matrix, Vector, is_sparse
+from svm.randomness import generator
+
+MAX_OUTPUTS = 20_000
+"""Most features that a map may make."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Checked):
+    """The features as they are."""
+
+    name: Literal["identity"] = "identity"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square(Checked):
+    """x ↦ x², entry by entry: enough for classes inside and outside of an ellipse."""
+
+    name: Literal["square"] = "square"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polynomial(Checked):
+    """All products of at most `degree` features, without the constant."""
+
+    name: Literal["polynomial"] = "polynomial"
+    degree: Annotated[int, Ge(2), Le(5)] = 2
+    """Most factors of a product."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interactions(Checked):
+    """The features and all products of two different ones."""
+
+    name: Literal["interactions"] = "interactions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFourier(Checked):
+    """√(2/D) cos(Wx + b): inner products approach the Gaussian kernel (Rahimi and Recht, 2007)."""
+
+    name: Literal["random-fourier"] = "random-fourier"
+    n_components: PositiveInt = 1000
+    """D, the number of features made."""
+    gamma: Positive | Literal["median"] = "median"
+    """γ of exp(-γ ‖x - z‖²)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nystroem(Checked):
+    """The kernel's feature space, spanned by some of the rows (Williams and Seeger, 2001)."""
+
+    name: Literal["nystroem"] = "nystroem"
+    n_components: PositiveInt = 500
+    """Rows drawn to span it; at most the number of training rows."""
+    kernel: AnyKernel = MEDIAN_GAUSSIAN
+    """Inner products in the space to span."""
+
+
+AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomFourier | Nystroem
+
+FEATURES: dict[str, type[Checked]] = {
+    map_.__dataclass_fields__["name"].default: map_ for map_ in get_args(AnyFeatures)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """A fitted map. Every row's result depends on that row alone, to the bit."""
+
+    spec: AnyFeatures
+    n_inputs: int
+    directions: Vector | None = None
+    """Random Fourier: W (n_components, n_inputs). Nyström: the rows drawn, likewise."""
+    weights: Vector | None = None
+    """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features made."""
+        d = self.n_inputs
+        match self.spec:
+            case Polynomial(degree=degree):
+                return math.comb(d + degree, degree) - 1
+            case Interactions():
+                return d + d * (d - 1) // 2
+            case RandomFourier() | Nystroem():
+                assert self.directions is not None
+                return len(self.directions)
+            case _:
+                return d
+
+    def transform(self, X: Matrix) -> Matrix:
+        """The features made from the rows of X, in the precision of X."""
+        match self.spec:
+            case Identity():
+                return X
+            case Square():
+                return X.power(2) if is_sparse(X) else X * X
+            case Polynomial(degree=degree):
+                return _products(_dense(X, self.spec), degree, 0)
+            case Interactions():
+                return _products(_dense(X, self.spec), 2, 1)
+            case RandomFourier():
+                assert self.directions is not None
+                assert self.weights is not None
+                angles = row_products(X, self.directions)
+                angles += self.weights
+                np.cos(angles, out=angles)
+                angles *= math.sqrt(2.0 / len(self.weights))
+                return angles.astype(X.dtype, copy=False)
+            case Nystroem(kernel=kernel):
+                assert self.directions is not None
+                assert self.weights is not None
+                values = kernel_values(kernel, X, self.directions)
+                return row_products(values, self.weights).astype(X.dtype, copy=False)
+
+
+def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
+    """Learn what the map needs from the scaled training rows.
+
+    Raises InvalidData: `plan-too-large` where more than 20,000 features would be made,
+    `features-unsupported` for products of sparse features.
+    """
+    n, d = X.shape
+    random = generator("features", seed)
+    everything = np.arange(n)
+    match spec:
+        case RandomFourier():
+            gamma = GaussianKernel(gamma=spec.gamma).fitted(X, everything).gamma
+            scale = math.sqrt(2.0 * float(gamma))
+            directions = scale * random.normal(size=(_limited(spec.n_components), d))
+            phases = random.uniform(0.0, 2.0 * math.pi, size=spec.n_components)
+            return FeatureMap(spec, d, directions, phases)
+        case Nystroem():
+            kernel = spec.kernel.fitted(X, everything)
+            count = min(_limited(spec.n_components), n)
+            rows = np.sort(random.permutation(n)[:count])
+            landmarks = dense_rows(X, rows)
+            norms = np.einsum("ij,ij->i", landmarks, landmarks)
+            K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
+            values, vectors = np.linalg.eigh(K)
+            # Directions of no extent: their inverse root is noise.
+            roots = np.where(values > 1e-10 * values[-1], np.abs(values), np.inf) ** -0.5
+            fixed = Nystroem(n_components=spec.n_components, kernel=kernel)
+            return FeatureMap(
+                fixed, d, landmarks, np.ascontiguousarray((vectors * roots) @ vectors.T)
+            )
+        case Polynomial() | Interactions():
+            _dense(X, spec)
+    fitted = FeatureMap(spec, d)
+    _limited(fitted.n_outputs)
+    return fitted
+
+
+def row_products(X: Matrix, W: Matrix) -> Vector:
+    """X Wᵀ, (n_samples, len(W)), float64: one matrix-vector product of the same shape a row.
+
+    One matrix product for all rows would be faster, but gives a row other bits in other company.
+    """
+    if is_sparse(X):
+        products = X.astype(np.float64) @ W.T
+        return products.toarray() if is_sparse(products) else np.asarray(products)
+    out = np.empty((len(X), W.shape[0]))
+    for x, y in zip(X.astype(np.float64, copy=False), out, strict=True):
+        if is_sparse(W):
+            y[:] = W @ x
+        else:
+            np.dot(W, x, out=y)
+    return out
+
+
+def kernel_values(kernel: AnyKernel, X: Matrix, Z: Matrix) -> Vector:
+    """k(xᵢ, zⱼ), (n_samples, len(Z)): every row by itself, as `row_products`."""
+    return kernel.of_products(row_products(X, Z), _row_norms(X), _row_norms(Z))
+
+
+def _row_norms(X: Matrix) -> Vector:
+    if is_sparse(X):
+        squares = X.multiply(X) if X.dtype == np.float64 else X.astype(np.float64).power(2)
+        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+    norms: Vector = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return norms
+
+
+def _limited(count: int) -> int:
+    if count > MAX_OUTPUTS:
+        raise InvalidData(
+            "plan-too-large",
+            f"the feature map would make {count} features, at most {MAX_OUTPUTS} are allowed; "
+            "use random-fourier or nystroem, or a lower degree",
+        )
+    return count
+
+
+def _dense(X: Matrix, spec: AnyFeatures) -> Floats:
+    if is_sparse(X):
+        raise InvalidData(
+            "features-unsupported",
+            f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
+            "nystroem",
+        )
+    return X
+
+
+def _products(X: Floats, degree: int, step: int) -> Floats:
+    """All products of up to `degree` columns; of different ones if `step` is 1."""
+    columns: list[Floats] = [X[:, j] for j in range(X.shape[1])]
+    last: list[tuple[int, Floats]] = list(enumerate(columns))
+    for _ in range(degree - 1):
+        last = [(j, product * X[:, j]) for i, product in last for j in range(i + step, X.shape[1])]
+        columns += [product for _, product in last]
+    return np.ascontiguousarray(np.stack(columns, axis=1))

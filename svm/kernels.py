@@ -1,0 +1,137 @@
+"""Kernels: inner products of rows in a feature space that is never built.
+
+Only positive semi-definite ones, for without that there is no dual bound and no certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from svm.hyperparameters import Checked, NonNegative, Positive
+from svm.matrices import Indices, Matrix, Vector, is_sparse
+
+MEDIAN_ROWS = 1000
+"""Rows that the median distance is taken from."""
+UNDERFLOW = 1e-10
+"""A kernel value that adds nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearKernel(Checked):
+    """⟨x, z⟩"""
+
+    name: Literal["linear"] = "linear"
+
+    def fitted(self, X: Matrix, rows: Indices) -> LinearKernel:
+        """This kernel: nothing to learn from the data."""
+        return self
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        return products
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) from ‖x‖², (n,)."""
+        return norms
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianKernel(Checked):
+    """exp(-γ ‖x - z‖²)"""
+
+    name: Literal["gaussian"] = "gaussian"
+    gamma: Positive | Literal["median"] = "median"
+    """γ; `median`: one over the median squared distance between rows, a sound first choice."""
+
+    def fitted(self, X: Matrix, rows: Indices) -> GaussianKernel:
+        """With γ as a number: from the distances between at most 1,000 of `rows`, evenly spread."""
+        if self.gamma != "median":
+            return self
+        sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), MEDIAN_ROWS)).astype(np.int64)]
+        Z = dense_rows(X, sample)
+        norms = np.einsum("ij,ij->i", Z, Z)
+        distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
+        upper = distances[np.triu_indices(len(Z), 1)]
+        # Rounding leaves equal rows a distance like -1e-16; they say nothing about the scale.
+        upper = upper[upper > 1e-12 * norms.max(initial=0.0)]
+        return replace(self, gamma=1.0 / float(np.median(upper)) if len(upper) else 1.0)
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        products *= -2.0
+        products += x_norms[:, None]
+        products += z_norms
+        np.maximum(products, 0.0, out=products)
+        products *= -float(self.gamma)
+        with np.errstate(under="ignore"):
+            return np.exp(products, out=products)
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) = 1."""
+        return np.ones_like(norms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolynomialKernel(Checked):
+    """(γ ⟨x, z⟩ + coef0)^degree"""
+
+    name: Literal["polynomial"] = "polynomial"
+    degree: Annotated[int, Ge(1), Le(20)] = 3
+    """The exponent."""
+    gamma: Positive = 1.0
+    """Weight of the inner product."""
+    coef0: NonNegative = 1.0
+    """At least 0: below, the kernel is not positive semi-definite."""
+
+    def fitted(self, X: Matrix, rows: Indices) -> PolynomialKernel:
+        """This kernel: nothing to learn from the data."""
+        return self
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        products *= self.gamma
+        products += self.coef0
+        products **= self.degree
+        return products
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) from ‖x‖², (n,)."""
+        powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
+        return powers
+
+
+MEDIAN_GAUSSIAN = GaussianKernel()
+"""The kernel where none is named."""
+
+AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
+
+KERNELS: dict[str, type[Checked]] = {
+    kernel.__dataclass_fields__["name"].default: kernel for kernel in get_args(AnyKernel)
+}
+
+
+def dense_rows(X: Matrix, rows: Any) -> Vector:
+    """Some rows as a float64 array, (len(rows), n_features)."""
+    chosen = X[rows]
+    dense = chosen.toarray() if is_sparse(chosen) else chosen
+    return np.ascontiguousarray(dense, dtype=np.float64)
+
+
+def mostly_underflows(kernel: AnyKernel, X: Matrix, rows: Indices) -> bool:
+    """Whether most values between different rows are as good as 0: a kernel far too narrow.
+
+    Such a model remembers its training rows and knows nothing else: half of the answers on new
+    rows are right. Raw 0 … 255 pixels under γ = 2 do that.
+    """
+    sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), 200)).astype(np.int64)]
+    Z = dense_rows(X, sample)
+    norms = np.einsum("ij,ij->i", Z, Z)
+    values = kernel.of_products(Z @ Z.T, norms, norms)
+    off_diagonal = values[np.triu_indices(len(Z), 1)]
+    scale = math.sqrt(float(np.median(kernel.of_norms(norms)))) ** 2
+    return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale

@@ -1,0 +1,164 @@
+"""From rows and labels to binary problems: what happens before the first step of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import InvalidData
+from svm.features import FeatureMap, fit_features
+from svm.kernels import AnyKernel, mostly_underflows
+from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
+from svm.multiclass import BinarySplit, splits_of
+from svm.pipeline import Pipeline
+from svm.problem import Problem
+from svm.scaling import Scaling, fit_scaling
+
+Codes = npt.NDArray[np.intp]
+
+NARROW_KERNEL = (
+    "most kernel values between different rows are as good as 0: the model will remember its "
+    "training rows and know nothing of others; scale the features, or give a smaller gamma"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The data as the solvers see it, and what was learnt on the way there."""
+
+    classes: npt.NDArray[Any]
+    """(n_classes,) sorted labels."""
+    codes: Codes
+    """(n_samples,) class numbers."""
+    scaling: Scaling
+    features: FeatureMap
+    X: Matrix
+    """(n_samples, n_outputs) after scaling and feature map."""
+    kernel: AnyKernel | None
+    splits: list[BinarySplit]
+    warnings: tuple[str, ...]
+
+
+def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
+    """Learn scaling, features and kernel from the training rows. Raises InvalidData."""
+    labels = np.asarray(labels)
+    X = as_matrix(X, pipeline.solver.dtype)
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InvalidData("empty-data", "there is nothing to train on")
+    if labels.shape != (X.shape[0],):
+        raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidData("single-class", "only one class: all rows have the same label")
+    scaling = fit_scaling(pipeline.scaling, X)
+    X = scaling.transform(X)
+    require_moderate(X)
+    features = fit_features(pipeline.features, X, seed)
+    X = features.transform(X)
+    require_moderate(X)
+    everything = np.arange(X.shape[0])
+    kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
+    warnings: tuple[str, ...] = ()
+    if kernel is not None:
+        kernel = kernel.fitted(X, everything)
+        warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X, everything) else ()
+    return Prepared(
+        classes=classes,
+        codes=codes,
+        scaling=scaling,
+        features=features,
+        X=X,
+        kernel=kernel,
+        splits=splits_of(pipeline.multiclass, len(classes)),
+        warnings=warnings,
+    )
+
+
+def problems(
+    prepared: Prepared, pipeline: Pipeline, seed: int, interrupted: Callable[[], None]
+) -> list[Problem]:
+    """One problem a split, in order; they share X."""
+    return [
+        _problem(prepared, pipeline, split, k, seed, interrupted)
+        for k, split in enumerate(prepared.splits)
+    ]
+
+
+def held_out(
+    prepared: Prepared, pipeline: Pipeline, X: Any, labels: Any, like: list[Problem]
+) -> list[Problem]:
+    """Validation rows as the problems that they belong to. Raises InvalidData."""
+    X = as_matrix(X, pipeline.solver.dtype)
+    n_features = prepared.features.n_inputs
+    if X.shape[1] != n_features:
+        raise InvalidData(
+            "feature-mismatch",
+            f"expected validation rows with {n_features} features, got {X.shape[1]}",
+        )
+    if np.shape(labels) != (X.shape[0],):
+        raise InvalidData(
+            "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
+        )
+    X = prepared.features.transform(prepared.scaling.transform(X))
+    classes = prepared.classes
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    codes[classes[codes] != labels] = -1  # of no class that is trained: of no problem
+    watched = []
+    for split, problem in zip(prepared.splits, like, strict=True):
+        rows, y = _sides(split, codes)
+        watched.append(replace(problem, X=X, rows=rows, y=y, weights=np.ones(len(rows))))
+    return watched
+
+
+def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:
+    rows = np.flatnonzero(np.isin(codes, (*split.negative, split.positive)))
+    return rows, np.where(codes[rows] == split.positive, 1.0, -1.0)
+
+
+def _problem(
+    prepared: Prepared,
+    pipeline: Pipeline,
+    split: BinarySplit,
+    number: int,
+    seed: int,
+    interrupted: Callable[[], None],
+) -> Problem:
+    rows, y = _sides(split, prepared.codes)
+    return Problem(
+        X=prepared.X,
+        rows=rows,
+        y=y,
+        weights=_weights(pipeline, prepared, rows, y),
+        regularization=pipeline.solver.regularization(len(rows)),
+        intercept=pipeline.solver.intercept,
+        kernel=prepared.kernel,
+        seed=seed,
+        pair=number,
+        cost_change=pipeline.stopping.cost_change,
+        interrupted=interrupted,
+    )
+
+
+def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
+    """sᵢ: 1, or by class."""
+    match pipeline.class_weight:
+        case None:
+            return np.ones(len(rows))
+        case "balanced":  # both sides of every problem weigh the same
+            positive = float((y > 0).mean())
+            return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
+        case by_label:
+            names = [label_name(label) for label in prepared.classes.tolist()]
+            if unknown := sorted(by_label.keys() - set(names)):
+                raise InvalidData("unknown-class", f"class_weight names no class: {unknown[0]!r}")
+            weights = np.array([float(by_label.get(name, 1.0)) for name in names])
+            return weights[prepared.codes[rows]]
+
+
+def label_name(label: Any) -> str:
+    """A label as a key of a JSON object."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
