@@ -34,6 +34,8 @@ class Limits(BaseModel):
     line_bytes: PositiveInt = MIB
     classes: Annotated[PositiveInt, Field(le=1000)] = 100
     """Classes of one training; of more than 1,000 different labels no classes are kept."""
+    kernel_rows: PositiveInt = 20_000
+    """Rows of a dataset for a kernel solver."""
     queued_jobs: PositiveInt = 1000
     job_s: PositiveFloat = 3600
     """Longest run of a job."""

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from svm.features import FEATURES
 from svm.kernels import KERNELS
+from svm.multiclass import label_name
 from svm.pipeline import Pipeline
-from svm.preparation import label_name
 from svm.solvers import SOLVERS
 from svm.stopping import Stopping
 from svm.training import Training

@@ -92,17 +92,9 @@ class FeatureMap:
     @property
     def n_outputs(self) -> int:
         """Number of features made."""
-        d = self.n_inputs
-        match self.spec:
-            case Polynomial(degree=degree):
-                return math.comb(d + degree, degree) - 1
-            case Interactions():
-                return d + d * (d - 1) // 2
-            case RandomFourier() | Nystroem():
-                assert self.directions is not None
-                return len(self.directions)
-            case _:
-                return d
+        if self.directions is not None:
+            return len(self.directions)
+        return _n_outputs(self.spec, self.n_inputs)
 
     def transform(self, X: Matrix) -> Matrix:
         """The features made from the rows of X, in the precision of X."""
@@ -112,9 +104,9 @@ class FeatureMap:
             case Square():
                 return X.power(2) if is_sparse(X) else X * X
             case Polynomial(degree=degree):
-                return _products(_dense(X, self.spec), degree, 0)
+                return _products(X, degree, 0)
             case Interactions():
-                return _products(_dense(X, self.spec), 2, 1)
+                return _products(X, 2, 1)
             case RandomFourier():
                 assert self.directions is not None
                 assert self.weights is not None
@@ -130,6 +122,25 @@ class FeatureMap:
                 return row_products(values, self.weights).astype(X.dtype, copy=False)
 
 
+def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
+    """Raises InvalidData (`plan-too-large`, `features-unsupported`) for data it cannot map."""
+    if isinstance(spec, Identity | Square):
+        return
+    if sparse and isinstance(spec, Polynomial | Interactions):
+        raise InvalidData(
+            "features-unsupported",
+            f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
+            "nystroem",
+        )
+    count = _n_outputs(spec, n_features)
+    if count > MAX_OUTPUTS:
+        raise InvalidData(
+            "plan-too-large",
+            f"the feature map would make {count} features, at most {MAX_OUTPUTS} are allowed; "
+            "use random-fourier or nystroem, or a lower degree",
+        )
+
+
 def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
     """Learn what the map needs from the scaled training rows.
 
@@ -137,18 +148,19 @@ def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
     `features-unsupported` for products of sparse features.
     """
     n, d = X.shape
+    check_features(spec, d, is_sparse(X))
     random = generator("features", seed)
     everything = np.arange(n)
     match spec:
         case RandomFourier():
             gamma = GaussianKernel(gamma=spec.gamma).fitted(X, everything).gamma
             scale = math.sqrt(2.0 * float(gamma))
-            directions = scale * random.normal(size=(_limited(spec.n_components), d))
+            directions = scale * random.normal(size=(spec.n_components, d))
             phases = random.uniform(0.0, 2.0 * math.pi, size=spec.n_components)
             return FeatureMap(spec, d, directions, phases)
         case Nystroem():
             kernel = spec.kernel.fitted(X, everything)
-            count = min(_limited(spec.n_components), n)
+            count = min(spec.n_components, n)
             rows = np.sort(random.permutation(n)[:count])
             landmarks = dense_rows(X, rows)
             norms = np.einsum("ij,ij->i", landmarks, landmarks)
@@ -160,11 +172,7 @@ def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
             return FeatureMap(
                 fixed, d, landmarks, np.ascontiguousarray((vectors * roots) @ vectors.T)
             )
-        case Polynomial() | Interactions():
-            _dense(X, spec)
-    fitted = FeatureMap(spec, d)
-    _limited(fitted.n_outputs)
-    return fitted
+    return FeatureMap(spec, d)
 
 
 def row_products(X: Matrix, W: Matrix) -> Vector:
@@ -197,28 +205,21 @@ def _row_norms(X: Matrix) -> Vector:
     return norms
 
 
-def _limited(count: int) -> int:
-    if count > MAX_OUTPUTS:
-        raise InvalidData(
-            "plan-too-large",
-            f"the feature map would make {count} features, at most {MAX_OUTPUTS} are allowed; "
-            "use random-fourier or nystroem, or a lower degree",
-        )
-    return count
+def _n_outputs(spec: AnyFeatures, d: int) -> int:
+    match spec:
+        case Polynomial(degree=degree):
+            return math.comb(d + degree, degree) - 1
+        case Interactions():
+            return d + d * (d - 1) // 2
+        case RandomFourier(n_components=count) | Nystroem(n_components=count):
+            return count
+        case _:
+            return d
 
 
-def _dense(X: Matrix, spec: AnyFeatures) -> Floats:
-    if is_sparse(X):
-        raise InvalidData(
-            "features-unsupported",
-            f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
-            "nystroem",
-        )
-    return X
-
-
-def _products(X: Floats, degree: int, step: int) -> Floats:
+def _products(X: Matrix, degree: int, step: int) -> Floats:
     """All products of up to `degree` columns; of different ones if `step` is 1."""
+    assert not is_sparse(X)  # see `check_features`
     columns: list[Floats] = [X[:, j] for j in range(X.shape[1])]
     last: list[tuple[int, Floats]] = list(enumerate(columns))
     for _ in range(degree - 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -74,3 +74,8 @@ def codes_from_decision(decision: Vector) -> npt.NDArray[np.intp]:
         return (decision > 0).astype(np.intp)
     codes: npt.NDArray[np.intp] = np.argmax(decision, axis=1)
     return codes
+
+
+def label_name(label: Any) -> str:
+    """A label as a key of a JSON object."""
+    return str(label).lower() if isinstance(label, bool) else str(label)

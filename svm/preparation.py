@@ -13,7 +13,7 @@ from svm.errors import InvalidData
 from svm.features import FeatureMap, fit_features
 from svm.kernels import AnyKernel, mostly_underflows
 from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
-from svm.multiclass import BinarySplit, splits_of
+from svm.multiclass import BinarySplit, label_name, splits_of
 from svm.pipeline import Pipeline
 from svm.problem import Problem
 from svm.scaling import Scaling, fit_scaling
@@ -157,8 +157,3 @@ def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -
                 raise InvalidData("unknown-class", f"class_weight names no class: {unknown[0]!r}")
             weights = np.array([float(by_label.get(name, 1.0)) for name in names])
             return weights[prepared.codes[rows]]
-
-
-def label_name(label: Any) -> str:
-    """A label as a key of a JSON object."""
-    return str(label).lower() if isinstance(label, bool) else str(label)

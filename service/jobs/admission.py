@@ -6,11 +6,16 @@ from service.datasets.parsing.spec import Label
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import JobCreate
+from service.settings import Limits
+from svm.errors import InvalidData
+from svm.features import check_features
+from svm.multiclass import label_name
 from svm.splitting import held_out_rows
 
 
-def check_trainable(spec: JobCreate, dataset: Dataset, max_classes: int) -> None:
+def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     """Raises InvalidContent with the code that the training would fail with."""
+    max_classes = limits.classes
     many = f"the labels have {dataset.n_distinct_labels} different values"
     if dataset.n_distinct_labels == 0:
         raise _refusal(
@@ -46,12 +51,43 @@ def check_trainable(spec: JobCreate, dataset: Dataset, max_classes: int) -> None
             f"{spec.scaling} would turn sparse data into dense data",
             "use max-abs",
         )
+    _check_plan(spec, dataset, limits.kernel_rows)
+    _check_weights(spec, dataset)
     if spec.validation is not None and spec.validation.stratify:
         _check_split(spec.validation.fraction, dataset)
 
 
 def _all_whole(classes: tuple[Label, ...] | None) -> bool:
     return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
+
+
+def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
+    if hasattr(spec.solver, "kernel") and dataset.n_samples > kernel_rows:
+        raise _refusal(
+            "plan-too-large",
+            "/solver/name",
+            f"{dataset.n_samples} rows; a kernel solver takes at most {kernel_rows}",
+            "use a linear solver with nystroem or random-fourier features",
+            limit=kernel_rows,
+        )
+    try:
+        check_features(spec.features, dataset.n_features, dataset.sparse)
+    except InvalidData as error:
+        raise _refusal(error.code, "/features", error.message) from None
+
+
+def _check_weights(spec: JobCreate, dataset: Dataset) -> None:
+    if isinstance(spec.class_weight, dict):
+        known = {label_name(label) for label in dataset.classes or ()}
+        for name in spec.class_weight:
+            if name not in known:
+                shown = ", ".join(sorted(known)[:5])
+                raise _refusal(
+                    "unknown-class",
+                    "/class_weight",
+                    f"no row has the label {name[:64]!r}",
+                    f"labels are {shown}",
+                )
 
 
 def _check_split(fraction: float, dataset: Dataset) -> None:

@@ -72,7 +72,8 @@ JobCancelBody = Annotated[JobCancel, Depends(json_body(JobCancel))]
 _BODY = ("malformed-json", "body-too-large", "unsupported-format", "invalid-field")
 _UNTRAINABLE = (
     *("target-missing", "target-continuous", "single-class", "too-many-classes"),
-    *("class-too-small", "scaling-unsupported"),
+    *("class-too-small", "scaling-unsupported", "features-unsupported", "plan-too-large"),
+    "unknown-class",
 )
 
 
@@ -231,7 +232,7 @@ def _create(jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCre
             raise NotFound("not-found", "there is no dataset yet; upload one")
         dataset_id = newest[0].id
     dataset = datasets.get(dataset_id)
-    check_trainable(body, dataset, limits.classes)
+    check_trainable(body, dataset, limits)
     seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
     return jobs.create(
         kind="train",

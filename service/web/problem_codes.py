@@ -127,6 +127,13 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "single-class": Problem(422, "Only one class", "Training needs rows of two classes or more."),
     "too-many-classes": Problem(422, "Too many classes", "`limit` is the most allowed."),
+    "plan-too-large": Problem(
+        422, "The plan is too large", "It would take more memory or time than a job may; `hint`."
+    ),
+    "features-unsupported": Problem(
+        422, "The feature map does not fit", "Products of sparse features would be dense."
+    ),
+    "unknown-class": Problem(422, "No such class", "`class_weight` names a label not in the data."),
     "class-too-small": Problem(
         422, "A class is too small to split", "Every class needs rows on both sides of the split."
     ),

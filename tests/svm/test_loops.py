@@ -226,9 +226,24 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
     """y f(x) < 1 pulls, y f(x) = 1 does not, in Pegasos as in gradient descent."""
     row = np.ones((1, 1))
     one, weight = np.array([0]), np.ones(1)
-    violations = np.zeros(1, dtype=np.int64)
+    violations, unaveraged = np.zeros(1), np.empty(0)
     pegasos.updates(
-        row, one, one, weight, weight, 1.0, pegasos.NONE, 1, np.array([score]), 0.0, violations
+        row,
+        one,
+        one,
+        weight,
+        weight,
+        1.0,
+        pegasos.NONE,
+        False,
+        1,
+        np.array([score]),
+        0.0,
+        violations,
+        0.0,
+        unaveraged,
+        0.0,
+        0.0,
     )
     assert violations.tolist() == [updates]
     w = np.array([score])
@@ -243,6 +258,9 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
         0.0,
         False,
         0.5,
+        0.0,
+        0.0,
+        0,
         False,
         False,
         w,

@@ -27,7 +27,7 @@ from tests.svm.trainings import train
 @given(
     n=st.integers(1, 70),
     d=st.integers(1, 300),
-    n_classes=st.sampled_from([2, 3]),
+    n_classes=st.sampled_from([2, 3, 6]),
     scaled=st.booleans(),
     data=st.data(),
 )
@@ -57,7 +57,7 @@ def test_row_has_the_same_bits_in_any_batch(
 
 
 @PROPERTY
-@given(n=st.integers(1, 70), d=st.integers(1, 300), n_classes=st.sampled_from([2, 3]))
+@given(n=st.integers(1, 70), d=st.integers(1, 300), n_classes=st.sampled_from([2, 3, 6]))
 def test_sparse_row_has_the_same_bits_in_any_sparse_batch(n: int, d: int, n_classes: int) -> None:
     """Sparse rows have bits of their own, the same in every sparse batch, close to the dense."""
     model, rows = random_model(d, n_classes)

@@ -33,23 +33,28 @@ class Parser:
         self._turns = anyio.CapacityLimiter(PROCESSES)
         self._lock = threading.Lock()
         self._idle: dict[subprocess.Popen[str], threading.Timer] = {}
+        self._working: set[subprocess.Popen[str]] = set()
 
     async def parse(self, spec: ParseSpec) -> Parsed:
         """Raises ServiceError for whatever is wrong with the upload."""
         return await run_sync(self._parse, spec, limiter=self._turns)
 
     def close(self) -> None:
-        """End the processes that have no work."""
+        """End all processes; uploads that are being read fail."""
         for process in list(self._idle):
             self._retire(process)
+        for process in list(self._working):
+            process.kill()
 
     def _parse(self, spec: ParseSpec) -> Parsed:
         process = self._take()
         watchdog = threading.Timer(self._time_limit_s, process.kill)
         watchdog.start()
+        self._working.add(process)
         try:
             reply = _ask(process, spec.to_json())
         finally:
+            self._working.remove(process)
             watchdog.cancel()
         if not reply:
             _end(process)

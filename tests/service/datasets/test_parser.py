@@ -135,6 +135,28 @@ def test_endless_upload_is_ended(make_spec: Callable[[str], ParseSpec]) -> None:
     parser.close()
 
 
+def test_closing_does_not_wait_for_the_data(
+    parser: Parser, make_spec: Callable[[str], ParseSpec]
+) -> None:
+    """A service that stops ends the process at its work, too."""
+
+    async def close_at_work() -> None:
+        while not readers():
+            await anyio.sleep(0.01)
+        await anyio.sleep(0.2)
+        parser.close()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(close_at_work)
+            error = await outcome(parser, make_spec(LARGE))
+        assert isinstance(error, InvalidContent)
+        assert error.code == "parsing-failed"
+
+    anyio.run(main)
+    assert readers() == []
+
+
 def test_two_at_once_and_the_rest_in_turn(
     parser: Parser, make_spec: Callable[[str], ParseSpec]
 ) -> None:
