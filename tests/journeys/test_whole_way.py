@@ -125,3 +125,54 @@ def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:
     assert page.status_code == 200
     for address in httpx2.URL(server.url).host, "cdn", "fonts.googleapis":
         assert f"//{address}" not in page.text.replace(server.url, "")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": {"name": "kernel-pegasos", "lambda": 0.01}, "stopping": {"max_epochs": 20}},
+        {"solver": {"name": "newton"}, "features": {"name": "square"}},
+        {"solver": {"name": "newton"}, "features": {"name": "nystroem", "n_components": 50}},
+        {
+            "solver": {"name": "subgradient", "averaging": "suffix"},
+            "features": {"name": "interactions"},
+            "multiclass": "one-vs-rest",
+            "class_weight": "balanced",
+        },
+        {"solver": {"name": "pegasos"}, "class_weight": {"setosa": 2.0}},
+    ],
+    ids=lambda settings: "-".join(map(str, settings)),
+)
+def test_kernels_features_and_schemes(server: Server, settings: dict[str, Any]) -> None:
+    """Kernels, feature maps, one-vs-rest and weights: trained, kept, loaded and right."""
+    dataset = server.upload(iris_csv(), name="iris")
+    job = server.trained(dataset["id"], "varied", scaling="standardize", seed=3, **settings)
+    assert job["metrics"]["train"]["accuracy"] >= 0.85
+    assert 0 <= job["certificate"]["dual"] <= job["certificate"]["primal"]
+    path = f"/v1/models/varied/versions/{job['model']['version']}/predict"
+    iris = load_iris()
+    reply = ok(server.http.post(path, json={"instances": iris.data.tolist()}), 200)
+    right = np.array(reply["label"]) == iris.target_names[iris.target]
+    assert float(right.mean()) == job["metrics"]["train"]["accuracy"]
+
+
+def test_impossible_plans_are_refused_before_they_are_queued(server: Server) -> None:
+    """A class that is not there, and products of sparse features."""
+    dataset = server.upload(iris_csv(), name="iris")
+    body: dict[str, Any] = {
+        "dataset_id": dataset["id"],
+        "model_name": "refused",
+        "solver": {"name": "newton"},
+        "class_weight": {"rose": 2.0},
+    }
+    reply = server.http.post("/v1/jobs", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "unknown-class")
+    sparse = server.upload(b"1 1:0.5 3:1\n-1 2:2\n", "text/x-libsvm")
+    body = {
+        "dataset_id": sparse["id"],
+        "model_name": "refused",
+        "solver": {"name": "newton"},
+        "features": {"name": "polynomial"},
+    }
+    reply = server.http.post("/v1/jobs", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "features-unsupported")

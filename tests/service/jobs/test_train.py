@@ -281,8 +281,8 @@ def test_trace_shows_the_curve_of_every_pair(client: TestClient, worker: Worker)
     carry_out(client, worker, job_id)
     trace = client.get(f"/v1/jobs/{job_id}/trace").json()
     assert trace["columns"] == [
-        *("epoch", "elapsed_s", "primal", "dual", "gap", "train_error", "validation_error"),
-        *("negative_class", "positive_class"),
+        *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
+        *("train_error", "validation_error", "negative_class", "positive_class"),
     ]
     rows = [dict(zip(trace["columns"], row, strict=True)) for row in trace["rows"]]
     first = [row for row in rows if row["positive_class"] == "c1"]
