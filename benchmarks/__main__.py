@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import footprint, passes
+from benchmarks import course_results, footprint, passes
 
 passes.main()
 footprint.main()
+course_results.main()

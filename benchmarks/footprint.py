@@ -7,54 +7,29 @@ while a CSV of the given size is parsed.
 from __future__ import annotations
 
 import argparse
-import os
-import select
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-import httpx2
 import numpy as np
 import psutil
+
+from benchmarks.service_process import Service, running
 
 MB = 1e6
 
 
 def main(upload_mb: float = 200.0) -> dict[str, float]:
     """Print and return the figures."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "SVM_DATA_DIR": f"{folder}/var"}
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            [Path(sys.executable).parent / "svm-service", "serve", "--port", "0"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            select.select([process.stdout], [], [], 30)
-            url = process.stdout.readline().split(" at ")[1].split(",")[0]
-            with httpx2.Client(base_url=url, timeout=300) as client:
-                figures = _measure(client, process.pid, started, upload_mb)
-        finally:
-            process.terminate()
-            process.communicate(timeout=40)
+    with running() as service:
+        figures = _measure(service, upload_mb)
     for name, figure in figures.items():
         print(f"{name:>32} {figure:8.2f}")
     return figures
 
 
-def _measure(client: httpx2.Client, pid: int, started: float, upload_mb: float) -> dict[str, float]:
-    while client.get("/readyz").status_code != 200:
-        time.sleep(0.005)
-    ready = time.perf_counter() - started
-    api = psutil.Process(pid)
+def _measure(service: Service, upload_mb: float) -> dict[str, float]:
+    api = psutil.Process(service.pid)
     idle, resident = _settled(api), api.memory_info().rss / MB
     peak, done = [idle], threading.Event()
 
@@ -66,13 +41,13 @@ def _measure(client: httpx2.Client, pid: int, started: float, upload_mb: float) 
     watcher.start()
     begun = time.perf_counter()
     content, headers = _csv(upload_mb), {"Content-Type": "text/csv"}
-    reply = client.post("/v1/datasets", content=content, headers=headers)
+    reply = service.http.post("/v1/datasets", content=content, headers=headers)
     took = time.perf_counter() - begun
     done.set()
     watcher.join()
     reply.raise_for_status()
     return {
-        "ready after, s": ready,
+        "ready after, s": service.ready_s,
         "API process resident, MB": resident,
         "all processes resident, MB": idle,
         f"upload of {upload_mb:.0f} MB CSV, s": took,

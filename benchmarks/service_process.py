@@ -1,0 +1,90 @@
+"""The service as a process of its own, for the measurements that go over HTTP."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service."""
+
+    http: httpx2.Client
+    pid: int
+    ready_s: float
+    """From the start of the process to the first ready answer."""
+
+    def upload(self, content: bytes, media_type: str = "text/csv", **query: Any) -> dict[str, Any]:
+        """The dataset; `labels=` is the content of a second file."""
+        labels = query.pop("labels", None)
+        if labels is None:
+            headers = {"Content-Type": media_type}
+            reply = self.http.post("/v1/datasets", params=query, content=content, headers=headers)
+        else:
+            files = {"file": ("x", content, media_type), "labels": ("y", labels, media_type)}
+            reply = self.http.post("/v1/datasets", data=query, files=files)
+        reply.raise_for_status()
+        dataset: dict[str, Any] = reply.json()
+        return dataset
+
+    def trained(self, dataset: dict[str, Any], specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The finished jobs of these specs, queued together."""
+        jobs = []
+        for spec in specs:
+            body = {"dataset_id": dataset["id"], "model_name": "benchmark", **spec}
+            jobs.append(self.http.post("/v1/jobs", json=body).raise_for_status().json())
+        return [self._finished(job["id"]) for job in jobs]
+
+    def predict(self, job: dict[str, Any], rows: list[list[float]]) -> list[Any]:
+        """Labels by the model that a job made."""
+        path = f"/v1/models/benchmark/versions/{job['model']['version']}/predict"
+        labels: list[Any] = (
+            self.http.post(path, json={"instances": rows}).raise_for_status().json()["label"]
+        )
+        return labels
+
+    def _finished(self, job_id: str) -> dict[str, Any]:
+        while True:
+            reply = self.http.get(f"/v1/jobs/{job_id}", params={"wait_s": 30}).raise_for_status()
+            job: dict[str, Any] = reply.json()
+            if job["state"] == "succeeded":
+                return job
+            if job["state"] in ("failed", "canceled"):
+                raise RuntimeError(f"job {job_id} {job['state']}: {job['error']}")
+
+
+@contextmanager
+def running() -> Iterator[Service]:
+    """The service on a free port with an empty data directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [Path(sys.executable).parent / "svm-service", "serve", "--port", "0"],
+            env={**os.environ, "SVM_DATA_DIR": f"{folder}/var"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            select.select([process.stdout], [], [], 30)
+            url = process.stdout.readline().split(" at ")[1].split(",")[0]
+            with httpx2.Client(base_url=url, timeout=300) as client:
+                while client.get("/readyz").status_code != 200:
+                    time.sleep(0.005)
+                yield Service(client, process.pid, time.perf_counter() - started)
+        finally:
+            process.terminate()
+            process.communicate(timeout=40)
