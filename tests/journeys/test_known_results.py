@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris, load_svmlight_file
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 from tests.data import DIRECTORY, real
 from tests.journeys.server import Server, ok
@@ -179,3 +179,40 @@ def test_a9a_against_liblinear(server: Server) -> None:
     accuracy = float(np.mean(labels == y_test))
     assert abs(accuracy - peer.score(X_test, y_test)) <= 0.002
     assert test
+
+
+def peer_objective(X: Any, y: Any, regularization: float) -> float:
+    """λ/2 ‖w‖² + mean hinge of scikit-learn's optimum, y = ±1, free intercept."""
+    peer = SVC(kernel="linear", C=1.0 / (len(y) * regularization), tol=1e-9).fit(X, y)
+    losses = np.maximum(0.0, 1.0 - y * peer.decision_function(X))
+    return 0.5 * regularization * float(np.sum(peer.coef_**2)) + float(losses.mean())
+
+
+def test_digits_certificate_brackets_the_optimum(server: Server) -> None:
+    """However rough the model, its certificate holds scikit-learn's optimum."""
+    dataset = server.upload(real("coding5_train.csv"), name="digits")
+    X, labels = digits("coding5_train.csv")
+    y = np.where(np.array(labels) == 6, 1.0, -1.0)
+    job = server.trained(
+        dataset["id"],
+        "digits-certified",
+        solver={"name": "pegasos", "lambda": 1.0},
+        stopping={"max_epochs": 20},
+        seed=0,
+    )
+    bracket(job, peer_objective(X, y, 1.0))
+
+
+def test_iris_certificates_bracket_the_optima(server: Server) -> None:
+    """Every pair's does."""
+    X, codes = load_iris(return_X_y=True)
+    lines = [
+        ",".join([*map(repr, row.tolist()), str(code)]) for row, code in zip(X, codes, strict=True)
+    ]
+    dataset = server.upload("\n".join(lines).encode(), header="absent")
+    job = server.trained(dataset["id"], "iris-certified", solver={"name": "newton", "C": 1.0})
+    for pair in job["certificate"]["pairs"]:
+        i, j = pair["classes"]
+        rows = (codes == i) | (codes == j)
+        y = np.where(codes[rows] == j, 1.0, -1.0)
+        bracket({"certificate": pair}, peer_objective(X[rows], y, 1.0 / rows.sum()))
