@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test check bench docker clean
+.PHONY: help run test check soundness bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./var
 	exec $(BIN)/svm-service serve
@@ -22,6 +22,9 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+soundness: $(VENV)/.test ## Check the certificates of 5,000 random problems against an exact solver
+	$(BIN)/python -m pytest -m soundness -s
 
 bench: $(VENV)/.test ## Measure against scikit-learn
 	$(BIN)/python -m benchmarks
