@@ -31,6 +31,7 @@ from svm.features import (
 )
 from svm.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.pipeline import FittedPipeline, Pipeline
+from svm.results import TrainingResult
 from svm.schedules import InverseSquareRoot, InverseTime
 from svm.solvers import (
     SOLVERS,
@@ -42,7 +43,7 @@ from svm.solvers import (
     SubGradient,
 )
 from svm.stopping import CostChange, Stopping
-from svm.training import Training, TrainingResult
+from svm.training import Training
 
 if TYPE_CHECKING:
     from svm.estimator import SVMClassifier

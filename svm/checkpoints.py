@@ -35,3 +35,13 @@ def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) ->
             raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}{field.name}")
         found[field.name] = array.item() if array.ndim == 0 else array
     return type(template)(**found)
+
+
+def platform() -> str:
+    """What equal bits depend on: the type of processor and the numerical libraries."""
+    import llvmlite.binding
+    import numba
+    import scipy
+
+    cpu = llvmlite.binding.get_host_cpu_name()
+    return f"{cpu} numpy {np.__version__} scipy {scipy.__version__} numba {numba.__version__}"

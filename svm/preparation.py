@@ -13,7 +13,7 @@ from svm.errors import InvalidData
 from svm.features import FeatureMap, fit_features
 from svm.kernels import AnyKernel, mostly_underflows
 from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
-from svm.multiclass import BinarySplit, label_name, splits_of
+from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
 from svm.pipeline import Pipeline
 from svm.problem import Problem
 from svm.scaling import Scaling, fit_scaling
@@ -39,6 +39,7 @@ class Prepared:
     X: Matrix
     """(n_samples, n_outputs) after scaling and feature map."""
     kernel: AnyKernel | None
+    multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
 
@@ -73,6 +74,7 @@ def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
         features=features,
         X=X,
         kernel=kernel,
+        multiclass=pipeline.multiclass,
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
     )

@@ -25,25 +25,14 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from svm.binary_training import BinaryTraining
-from svm.certificate import Certificate, PairCertificate
-from svm.checkpoints import Arrays, flatten, restore
+from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.matrices import is_sparse
-from svm.objectives import evaluate
-from svm.pipeline import FittedPipeline, Pipeline
+from svm.pipeline import Pipeline
 from svm.preparation import held_out, prepare, problems
 from svm.problem import Problem
-from svm.scoring import scores_elsewhere, stacked
-from svm.stopping import StopReason
-
-REASONS: tuple[StopReason, ...] = (
-    "canceled",
-    "time-budget",
-    "max-epochs",
-    "gap-reached",
-    "converged",
-)
-"""The first one that holds for any pair speaks for the model."""
+from svm.results import TrainingResult, result_of
+from svm.scoring import scores_elsewhere
 
 SLICE_S = 0.02
 """Least work of a pair between two looks at the others, unless it is evaluated before."""
@@ -82,24 +71,6 @@ class Progress:
     relative_gap: float | None
     evaluation: Evaluation | None
     """Where this epoch was evaluated."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingResult:
-    """The model with what is known about it."""
-
-    fitted: FittedPipeline
-    certificate: Certificate
-    stop_reason: StopReason
-    converged: bool
-    """A stopping rule of the solver or the gap was met in every pair."""
-    epochs: int
-    """Of the pair with the most."""
-    updates: int
-    """Of all pairs."""
-    n_support_vectors: int
-    """Training rows on or inside the margin of any pair."""
-    warnings: tuple[str, ...]
 
 
 class Training:
@@ -250,7 +221,7 @@ class Training:
         interrupted, self._interrupted = self._interrupted, None
         try:
             pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
-            return self._result_of(pairs)
+            return result_of(self.prepared, pairs, tuple(self.warnings))
         finally:
             self._interrupted = interrupted
 
@@ -360,45 +331,6 @@ class Training:
             shares.append(math.log(now.relative_gap) / math.log(min(0.5, stopping.duality_gap)))
         return min(0.99, max(shares))
 
-    def _result_of(self, pairs: list[BinaryTraining]) -> TrainingResult:
-        certificate = Certificate(
-            tuple(
-                PairCertificate(
-                    classes=split.classes,
-                    primal=pair.progress.primal,
-                    dual=pair.progress.dual,
-                    solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
-                )
-                for split, pair in zip(self.prepared.splits, pairs, strict=True)
-            )
-        )
-        reasons = {pair.progress.stop_reason for pair in pairs}
-        return TrainingResult(
-            fitted=self._fitted(pairs),
-            certificate=certificate,
-            stop_reason=next(reason for reason in REASONS if reason in reasons),
-            converged=reasons <= {"converged", "gap-reached"},
-            epochs=max(pair.state.epoch for pair in pairs),
-            updates=sum(pair.state.updates for pair in pairs),
-            n_support_vectors=_count_support_vectors(pairs),
-            warnings=tuple(self.warnings),
-        )
-
-    def _fitted(self, pairs: list[BinaryTraining]) -> FittedPipeline:
-        classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
-        prepared = self.prepared
-        coefficients, support_vectors = stacked(classifiers, self.problems)
-        return FittedPipeline(
-            classes=prepared.classes,
-            scaling=prepared.scaling,
-            features=prepared.features,
-            multiclass=self.pipeline.multiclass,
-            kernel=prepared.kernel,
-            support_vectors=support_vectors,
-            coefficients=coefficients,
-            intercepts=np.array([classifier.intercept for classifier in classifiers]),
-        )
-
     @cached_property
     def _fingerprint(self) -> str:
         """Of everything the states depend on: settings, seed, data, labels."""
@@ -409,22 +341,3 @@ class Training:
         for array in (*parts, self.prepared.codes):
             digest.update(array.data)
         return digest.hexdigest()
-
-
-def _count_support_vectors(pairs: list[BinaryTraining]) -> int:
-    inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
-    for pair in pairs:
-        problem = pair.problem
-        _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
-        inside[problem.rows[problem.y * scores <= 1.0]] = True
-    return int(inside.sum())
-
-
-def platform() -> str:
-    """What equal bits depend on: the type of processor and the numerical libraries."""
-    import llvmlite.binding
-    import numba
-    import scipy
-
-    cpu = llvmlite.binding.get_host_cpu_name()
-    return f"{cpu} numpy {np.__version__} scipy {scipy.__version__} numba {numba.__version__}"

@@ -11,9 +11,9 @@ from scipy.sparse import csr_array
 from sklearn.svm import LinearSVC
 
 from svm.pipeline import Pipeline
+from svm.results import TrainingResult
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
-from svm.training import TrainingResult
 from tests.svm.data import adult, digits, tutorial
 from tests.svm.trainings import train
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from svm.errors import Interrupted
 from svm.pipeline import Pipeline
-from svm.training import Progress, Training, TrainingResult
+from svm.results import TrainingResult
+from svm.training import Progress, Training
 
 
 def run(training: Training) -> list[Progress]:

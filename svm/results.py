@@ -1,0 +1,98 @@
+"""What a training comes to: the model, its certificate, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from svm.binary_training import BinaryTraining
+from svm.certificate import Certificate, PairCertificate
+from svm.objectives import evaluate
+from svm.pipeline import FittedPipeline
+from svm.preparation import Prepared
+from svm.scoring import stacked
+from svm.stopping import StopReason
+
+REASONS: tuple[StopReason, ...] = (
+    "canceled",
+    "time-budget",
+    "max-epochs",
+    "gap-reached",
+    "converged",
+)
+"""The first one that holds for any pair speaks for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """The model with what is known about it."""
+
+    fitted: FittedPipeline
+    certificate: Certificate
+    stop_reason: StopReason
+    converged: bool
+    """A stopping rule of the solver or the gap was met in every pair."""
+    epochs: int
+    """Of the pair with the most."""
+    updates: int
+    """Of all pairs."""
+    n_support_vectors: int
+    """Training rows on or inside the margin of any pair."""
+    warnings: tuple[str, ...]
+
+
+def result_of(
+    prepared: Prepared, pairs: Sequence[BinaryTraining], warnings: tuple[str, ...]
+) -> TrainingResult:
+    """Of the binary trainings of all splits, ended or stopped."""
+    reasons = {pair.progress.stop_reason for pair in pairs}
+    return TrainingResult(
+        fitted=_fitted(prepared, pairs),
+        certificate=_certificate(prepared, pairs),
+        stop_reason=next(reason for reason in REASONS if reason in reasons),
+        converged=reasons <= {"converged", "gap-reached"},
+        epochs=max(pair.state.epoch for pair in pairs),
+        updates=sum(pair.state.updates for pair in pairs),
+        n_support_vectors=_count_support_vectors(pairs),
+        warnings=warnings,
+    )
+
+
+def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
+    classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
+    coefficients, support_vectors = stacked(classifiers, [pair.problem for pair in pairs])
+    return FittedPipeline(
+        classes=prepared.classes,
+        scaling=prepared.scaling,
+        features=prepared.features,
+        multiclass=prepared.multiclass,
+        kernel=prepared.kernel,
+        support_vectors=support_vectors,
+        coefficients=coefficients,
+        intercepts=np.array([classifier.intercept for classifier in classifiers]),
+    )
+
+
+def _certificate(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> Certificate:
+    return Certificate(
+        tuple(
+            PairCertificate(
+                classes=split.classes,
+                primal=pair.progress.primal,
+                dual=pair.progress.dual,
+                solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
+            )
+            for split, pair in zip(prepared.splits, pairs, strict=True)
+        )
+    )
+
+
+def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
+    inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
+    for pair in pairs:
+        problem = pair.problem
+        _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
+        inside[problem.rows[problem.y * scores <= 1.0]] = True
+    return int(inside.sum())
