@@ -75,9 +75,14 @@ def dual(problem: Problem, alpha: Vector) -> float:
     if largest <= 0.0:
         return 0.0
     alpha /= largest  # the largest multiple in the box, so that factors are 0 … 1
-    linear = float(alpha.sum()) / problem.n_samples
     with np.errstate(over="ignore"):
-        quadratic = 0.5 * problem.regularization * _penalized(problem, alpha)
+        penalized = _penalized(problem, alpha)
+    return best_multiple(problem, float(alpha.sum()) / problem.n_samples, penalized)
+
+
+def best_multiple(problem: Problem, linear: float, penalized: float) -> float:
+    """The largest D(c α) over 0 ≤ c ≤ 1, from (1/n) Σ αᵢ and ‖w(α)‖² of a feasible α."""
+    quadratic = 0.5 * problem.regularization * penalized
     if quadratic == np.inf:
         return 0.0
     factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters
 from svm.matrices import Floats, Indices, Vector
-from svm.objectives import dual, primal_point
+from svm.objectives import best_multiple, dual, primal_point, squared_norm
 from svm.problem import Problem
 from svm.solvers.protocol import NOT_STOPPED, SolverState
 
@@ -143,4 +143,8 @@ class DualCoordinateDescent(Hyperparameters):
         return LinearClassifier(state.w, state.intercept)
 
     def bound(self, problem: Problem, state: DualCoordinateDescentState) -> float:
-        return dual(problem, state.alpha)
+        if problem.X.dtype == np.float32:
+            return dual(problem, state.alpha)
+        # w(α) is at hand, and α in its box: no pass over the data is needed.
+        penalized = squared_norm(problem, state.w, state.intercept)
+        return best_multiple(problem, float(state.alpha.mean()), penalized)
