@@ -8,6 +8,7 @@ closes, because this process stops or dies, it lets the workers save their jobs 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import subprocess
@@ -16,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+import svm
 from service.settings import Settings
 
 STOP_S = 18
@@ -86,7 +88,7 @@ class Engine:
 
     def _launch(self) -> subprocess.Popen[str]:
         settings = self._settings
-        numba_cache = settings.data_dir.resolve() / "numba"
+        numba_cache = settings.data_dir.resolve() / "numba" / _digest_of_loops()
         numba_cache.mkdir(parents=True, exist_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "service.jobs.engine_process"],
@@ -112,3 +114,12 @@ class Engine:
             process.stdin.write(settings.model_dump_json() + "\n")
             process.stdin.flush()
         return process
+
+
+def _digest_of_loops() -> str:
+    """Of the sources of the compiled loops. Numba looks only at the file that a loop stands in,
+    so after a change in another one it would run old machine code."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(svm.__file__).parent / "loops").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -20,15 +20,16 @@ from tests.svm.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, s
 from tests.svm.trainings import bits, interrupting_at, run, train, written_and_read
 
 X, LABELS = blobs(3)
+TWO, TWO_LABELS = blobs(2)
 CUTS = (0, 1, 2, 4, 9, 20)
 
 
-def resumed(training: Training, rows: Any, **others: Any) -> Training:
+def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) -> Training:
     """The training that goes on from the checkpoint of the given one, after a file."""
     return Training.resume(
         training.pipeline,
         rows,
-        LABELS,
+        labels,
         seed=training.seed,
         checkpoint=written_and_read(training.checkpoint()),
         **others,
@@ -44,13 +45,13 @@ def test_resumed_equals_undisturbed(solver: str, intercept: str, form: Form) -> 
     pipeline = Pipeline(
         solver=chosen, scaling="max-abs", stopping=Stopping(max_epochs=12, duality_gap=1e-3)
     )
-    rows = in_form(X, form)
-    expected = bits(train(pipeline, rows, LABELS, seed=4).result())
+    rows, labels = in_form(TWO, form), TWO_LABELS
+    expected = bits(train(pipeline, rows, labels, seed=4).result())
     for cut in CUTS:
-        training = Training(pipeline, rows, LABELS, seed=4)
+        training = Training(pipeline, rows, labels, seed=4)
         for _, _ in zip(range(cut), training, strict=False):
             pass
-        again = resumed(training, rows)
+        again = resumed(training, rows, labels)
         assert bits(again.result()) == bits(training.result())
         run(again)
         assert bits(again.result()) == expected
@@ -70,7 +71,7 @@ def test_interrupted_anywhere_and_resumed(solver: str, intercept: str) -> None:
 
     expected = bits(train(pipeline, X, LABELS, interrupted=counting).result())
     assert looks > 60
-    for call in sorted({1, 2, 3, 4, 5, 6, 7, looks // 3, looks // 2, looks - 1, looks}):
+    for call in sorted({1, 2, 3, 5, 8, looks // 3, looks // 2, looks}):
         training = Training(pipeline, X, LABELS, seed=0, interrupted=interrupting_at(call))
         attempts = 1
         while not ends(training):
