@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.errors import InvalidData
-from svm.features import FeatureMap, fit_features
+from svm.features import FeatureMap, Identity, fit_features
 from svm.kernels import AnyKernel, mostly_underflows
 from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
 from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
@@ -47,7 +47,7 @@ class Prepared:
 def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
     """Learn scaling, features and kernel from the training rows. Raises InvalidData."""
     labels = np.asarray(labels)
-    X = as_matrix(X, pipeline.solver.dtype)
+    X = as_matrix(X, _input_dtype(pipeline))
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InvalidData("empty-data", "there is nothing to train on")
     if labels.shape != (X.shape[0],):
@@ -59,7 +59,7 @@ def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
     X = scaling.transform(X)
     require_moderate(X)
     features = fit_features(pipeline.features, X, seed)
-    X = features.transform(X)
+    X = as_matrix(features.transform(X), pipeline.solver.dtype)
     require_moderate(X)
     everything = np.arange(X.shape[0])
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
@@ -94,7 +94,7 @@ def held_out(
     prepared: Prepared, pipeline: Pipeline, X: Any, labels: Any, like: list[Problem]
 ) -> list[Problem]:
     """Validation rows as the problems that they belong to. Raises InvalidData."""
-    X = as_matrix(X, pipeline.solver.dtype)
+    X = as_matrix(X, _input_dtype(pipeline))
     n_features = prepared.features.n_inputs
     if X.shape[1] != n_features:
         raise InvalidData(
@@ -106,6 +106,7 @@ def held_out(
             "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
         )
     X = prepared.features.transform(prepared.scaling.transform(X))
+    X = as_matrix(X, pipeline.solver.dtype)
     classes = prepared.classes
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     codes[classes[codes] != labels] = -1  # of no class that is trained: of no problem
@@ -114,6 +115,13 @@ def held_out(
         rows, y = _sides(split, codes)
         watched.append(replace(problem, X=X, rows=rows, y=y, weights=np.ones(len(rows))))
     return watched
+
+
+def _input_dtype(pipeline: Pipeline) -> str:
+    """float64 for all that comes before the solver: rounding to float32 before a large mean is
+    taken off would leave noise."""
+    plain = pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
+    return pipeline.solver.dtype if plain else "float64"
 
 
 def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:

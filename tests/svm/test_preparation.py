@@ -80,3 +80,13 @@ def test_median_gamma_is_kept_with_the_model() -> None:
     assert isinstance(kernel, GaussianKernel)
     assert isinstance(kernel.gamma, float)
     assert fitted.kernel == kernel
+
+
+def test_single_precision_begins_after_scaling() -> None:
+    """A large mean is taken off in float64; float32 features of size 1 are left."""
+    far = X + 1e9
+    solver = Newton(dtype="float32")
+    near = train(Pipeline(solver=solver, scaling="standardize"), X, LABELS).result().fitted
+    fitted = train(Pipeline(solver=solver, scaling="standardize"), far, LABELS).result().fitted
+    agree = fitted.predict(far) == near.predict(X)
+    assert agree.mean() >= 0.97
