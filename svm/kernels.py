@@ -5,7 +5,6 @@ Only positive semi-definite ones, for without that there is no dual bound and no
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -133,5 +132,5 @@ def mostly_underflows(kernel: AnyKernel, X: Matrix, rows: Indices) -> bool:
     norms = np.einsum("ij,ij->i", Z, Z)
     values = kernel.of_products(Z @ Z.T, norms, norms)
     off_diagonal = values[np.triu_indices(len(Z), 1)]
-    scale = math.sqrt(float(np.median(kernel.of_norms(norms)))) ** 2
+    scale = float(np.median(kernel.of_norms(norms)))
     return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale
