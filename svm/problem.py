@@ -18,6 +18,9 @@ from svm.stopping import CostChange
 BLOCK = 1 << 25
 """Multiplications between two looks at `interrupted`: some 20 ms of work."""
 
+Sampling = Literal["permuted", "uniform"]
+"""Every row once an epoch, in a new order; or independent draws."""
+
 GROUP = 4
 GROUPED_FROM = 4096
 
@@ -115,6 +118,12 @@ class Problem:
     ) -> np.random.Generator:
         """The generator of one epoch: a function of (seed, pair, epoch)."""
         return generator(purpose, self.seed, self.pair, epoch)
+
+    def order(self, epoch: int, sampling: Sampling) -> Indices:
+        """The rows that one epoch of n_samples updates draws."""
+        if sampling == "permuted":
+            return self.permutation(epoch)
+        return self.random(epoch).integers(self.n_samples, size=self.n_samples)
 
     def permutation(self, epoch: int, n: int | None = None) -> Indices:
         """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).

@@ -13,7 +13,7 @@ from svm.kernel_products import gram, sums_over
 from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.matrices import Indices
 from svm.objectives import dual
-from svm.problem import Problem
+from svm.problem import Problem, Sampling
 from svm.solvers.protocol import SolverState
 
 DRAWN_AT_ONCE = 256
@@ -55,7 +55,7 @@ class KernelPegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
-    sampling: Literal["permuted", "uniform"] = "permuted"
+    sampling: Sampling = "permuted"
     """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws."""
 
     def stated(self, problem: Problem, primal: float) -> float:
@@ -73,10 +73,7 @@ class KernelPegasos(Hyperparameters):
         from svm.loops.kernel_pegasos import updates
 
         n, step = problem.n_samples, state.updates
-        if self.sampling == "permuted":
-            order = problem.permutation(state.epoch)
-        else:
-            order = problem.random(state.epoch).integers(n, size=n)
+        order = problem.order(state.epoch, self.sampling)
         violations, intercept = state.violations.copy(), state.intercept
         for start in range(0, n, DRAWN_AT_ONCE):
             drawn = order[start : start + DRAWN_AT_ONCE]

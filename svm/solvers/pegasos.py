@@ -11,7 +11,7 @@ from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.matrices import Floats, Indices, Vector
 from svm.objectives import dual
-from svm.problem import Problem
+from svm.problem import Problem, Sampling
 from svm.solvers.protocol import SolverState
 
 Averaging = Literal["last", "suffix"]
@@ -150,7 +150,7 @@ class Pegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
-    sampling: Literal["permuted", "uniform"] = "permuted"
+    sampling: Sampling = "permuted"
     """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws."""
     averaging: Averaging = "last"
     """The model is the `last` iterate, or the average over a `suffix`: all iterates since the
@@ -168,10 +168,7 @@ class Pegasos(Hyperparameters):
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples updates."""
-        if self.sampling == "permuted":
-            order = problem.permutation(state.epoch)
-        else:
-            order = problem.random(state.epoch).integers(problem.n_samples, size=problem.n_samples)
+        order = problem.order(state.epoch, self.sampling)
         return advance(problem, state, order, self.project)
 
     def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:

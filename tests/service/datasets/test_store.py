@@ -27,19 +27,6 @@ IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
-
-
-@pytest.fixture
 def store(database: Database, blobs: Blobs) -> DatasetStore:
     return DatasetStore(database, blobs)
 

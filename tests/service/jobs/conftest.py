@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from service.jobs.leases import Leases
@@ -12,19 +9,6 @@ from service.jobs.store import JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from tests.service.jobs.rows import add_dataset
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
 
 
 @pytest.fixture

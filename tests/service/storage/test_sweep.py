@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.sweep import sweep
 from service.storage.tables import datasets, jobs, model_versions, models
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
 
 
 def _insert(database: Database, table: sa.Table, **given: object) -> None:
