@@ -97,6 +97,11 @@ class DatasetSummary(BaseModel):
     warnings: list[DatasetWarning]
     labels: dict[str, str]
     """Your own remarks."""
+    parent: str | None
+    """The dataset that this one was made from by append or split. It may be deleted by now: this
+    one is complete by itself."""
+    inherited_rows: int | None
+    """Made by append: the first so many rows are the parent's, in its order."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -134,6 +139,8 @@ class DatasetRead(DatasetSummary):
             matrix_digest=parsed.matrix_digest,
             warnings=[DatasetWarning(**warning) for warning in parsed.warnings],
             labels={},
+            parent=None,
+            inherited_rows=None,
             columns=_columns(parsed.statistics["columns"], parsed.columns),
         )
 
@@ -178,6 +185,8 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
         "matrix_digest": dataset.matrix_digest,
         "warnings": [DatasetWarning(**warning) for warning in dataset.warnings],
         "labels": dict(dataset.labels),
+        "parent": dataset.parent,
+        "inherited_rows": dataset.inherited_rows,
     }
 
 

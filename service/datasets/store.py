@@ -65,6 +65,10 @@ class Dataset:
     matrix_digest: str
     arrays: Mapping[str, str]
     """Array name → sha-256 of its blob."""
+    parent: str | None = None
+    """Id of the dataset that this one was made from by append or split; it may be gone by now."""
+    inherited_rows: int | None = None
+    """Made by append: the first so many rows are those of `parent`, in its order."""
 
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
@@ -123,13 +127,21 @@ class DatasetStore:
             )
 
     def add(
-        self, parsed: Parsed, folder: Path, *, name: str | None, media_type: str
+        self,
+        parsed: Parsed,
+        folder: Path,
+        *,
+        name: str | None,
+        media_type: str,
+        parent: str | None = None,
+        inherited_rows: int | None = None,
     ) -> tuple[Dataset, bool]:
         """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
 
-        The same values, labels and names again are the dataset that is there already.
+        The same values, labels and names again, made from the same parent in the same way, are
+        the dataset that is there already.
         """
-        upload_key = _upload_key(parsed)
+        upload_key = _upload_key(parsed, parent, inherited_rows)
         existing = self._find_upload(upload_key)
         if existing is not None:
             return existing, False
@@ -157,6 +169,8 @@ class DatasetStore:
             "matrix_digest": parsed.matrix_digest,
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
+            "parent": parent,
+            "inherited_rows": inherited_rows,
         }
         try:
             with self._database.write() as connection:
@@ -249,7 +263,9 @@ def _find(connection: sa.Connection, dataset_id: str) -> Dataset:
     return Dataset.from_row(row)
 
 
-def _upload_key(parsed: Parsed) -> str:
-    """Equal for uploads of the same values, labels and names, whatever their format."""
-    content = [parsed.matrix_digest, parsed.columns, parsed.target]
+def _upload_key(parsed: Parsed, parent: str | None, inherited_rows: int | None) -> str:
+    """Equal for the same values, labels and names of the same origin, whatever their format."""
+    content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
+    if parent is not None:
+        content += [parent, inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -49,6 +49,8 @@ datasets = Table(
     Column("matrix_digest", String, nullable=False),  # values and labels, whatever the format
     Column("upload_key", String, nullable=False, unique=True),  # "the same upload again"
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
+    Column("parent", String),  # the dataset it was made from, which may be gone by now
+    Column("inherited_rows", BigInteger),  # as many first rows are those of an appended parent
 )
 
 jobs = Table(

@@ -103,6 +103,28 @@ def test_same_upload_again_is_the_same_dataset(store: DatasetStore, blobs: Blobs
     assert renamed.matrix_digest == first.matrix_digest
 
 
+def test_data_of_another_origin_are_another_dataset(store: DatasetStore, blobs: Blobs) -> None:
+    """Uploaded, appended to one parent or another: equal data, and a lineage of their own."""
+    uploaded, _ = add(store, blobs)
+    ids = {uploaded.id}
+    for parent, inherited in ((uploaded.id, 2), (uploaded.id, None), ("ds_" + "0" * 32, 2)):
+        for expected in (True, False):
+            with parsed(blobs, IRIS, CSV) as (result, folder):
+                child, created = store.add(
+                    result,
+                    folder,
+                    name=None,
+                    media_type=CSV,
+                    parent=parent,
+                    inherited_rows=inherited,
+                )
+            assert created is expected
+            assert (child.parent, child.inherited_rows) == (parent, inherited)
+            assert child.matrix_digest == uploaded.matrix_digest
+        ids.add(child.id)
+    assert len(ids) == 4
+
+
 def test_same_upload_twice_at_once(store: DatasetStore, blobs: Blobs) -> None:
     """One row wins, all callers get it, and no file of the others stays."""
     with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
