@@ -1,0 +1,64 @@
+"""The two problems that solvers are timed on: dense like images, sparse like texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix, random_array
+
+from svm.matrices import Vector
+
+
+@dataclass(frozen=True)
+class TimedProblem:
+    """A binary problem in the form each side takes it in."""
+
+    name: str
+    X: Any
+    """(n_samples, n_features) as `svm` is given it."""
+    X_peer: Any
+    """The same values as scikit-learn wants them."""
+    y: Vector
+    """(n_samples,) ±1."""
+    C: float
+
+
+def image_like(n_samples: int, n_features: int) -> tuple[Vector, Vector]:
+    """Non-negative, correlated features, a noisy linear concept; labels ±1."""
+    random = np.random.default_rng(0)
+    latent = random.normal(size=(n_samples, 40))
+    X = np.maximum(latent @ random.normal(size=(40, n_features)), 0.0) / 10.0
+    y = np.where(latent[:, 0] + 0.5 * random.normal(size=n_samples) > 0, 1.0, -1.0)
+    return X, y
+
+
+def text_like(
+    n_samples: int, n_features: int, density: float
+) -> tuple[csr_array[Any, tuple[int, int]], Vector]:
+    """Few positive values in random places, a noisy linear concept; labels ±1."""
+    random = np.random.default_rng(0)
+    X: Any = random_array(
+        (n_samples, n_features),
+        density=density,
+        format="csr",
+        rng=random,
+        data_sampler=lambda size: np.abs(random.normal(size=size)),
+    )
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    scores = X @ random.normal(size=n_features)
+    return X, np.where(scores + 0.3 * random.normal(size=n_samples) > 0, 1.0, -1.0)
+
+
+def dense(n_samples: int = 12_000, n_features: int = 784, C: float = 0.1) -> TimedProblem:
+    X, y = image_like(n_samples, n_features)
+    return TimedProblem(f"dense {n_samples} × {n_features}, C = {C:g}", X, X, y, C)
+
+
+def sparse(
+    n_samples: int = 50_000, n_features: int = 50_000, density: float = 0.001, C: float = 1.0
+) -> TimedProblem:
+    X, y = text_like(n_samples, n_features, density)
+    name = f"CSR {n_samples} × {n_features}, {density:.1%}, C = {C:g}"
+    return TimedProblem(name, X, csr_matrix(X), y, C)
