@@ -14,6 +14,7 @@ from svm.hyperparameters import Checked, Positive, PositiveInt
 from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
 from svm.matrices import Floats, Matrix, Vector, is_sparse
 from svm.randomness import generator
+from svm.rows import kernel_values, row_products
 
 MAX_OUTPUTS = 20_000
 """Most features that a map may make."""
@@ -173,36 +174,6 @@ def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
                 fixed, d, landmarks, np.ascontiguousarray((vectors * roots) @ vectors.T)
             )
     return FeatureMap(spec, d)
-
-
-def row_products(X: Matrix, W: Matrix) -> Vector:
-    """X Wᵀ, (n_samples, len(W)), float64: one matrix-vector product of the same shape a row.
-
-    One matrix product for all rows would be faster, but gives a row other bits in other company.
-    """
-    if is_sparse(X):
-        products = X.astype(np.float64) @ W.T
-        return products.toarray() if is_sparse(products) else np.asarray(products)
-    out = np.empty((len(X), W.shape[0]))
-    for x, y in zip(X.astype(np.float64, copy=False), out, strict=True):
-        if is_sparse(W):
-            y[:] = W @ x
-        else:
-            np.dot(W, x, out=y)
-    return out
-
-
-def kernel_values(kernel: AnyKernel, X: Matrix, Z: Matrix) -> Vector:
-    """k(xᵢ, zⱼ), (n_samples, len(Z)): every row by itself, as `row_products`."""
-    return kernel.of_products(row_products(X, Z), _row_norms(X), _row_norms(Z))
-
-
-def _row_norms(X: Matrix) -> Vector:
-    if is_sparse(X):
-        squares = X.multiply(X) if X.dtype == np.float64 else X.astype(np.float64).power(2)
-        return np.asarray(squares.sum(axis=1), dtype=np.float64)
-    norms: Vector = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return norms
 
 
 def _n_outputs(spec: AnyFeatures, d: int) -> int:

@@ -63,6 +63,13 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
     return dense
 
 
+def as_sparse(X: Floats) -> csr_array[Any, tuple[int, int]]:
+    """The non-zeros of a dense matrix."""
+    from scipy.sparse import csr_array
+
+    return csr_array(X)
+
+
 def require_moderate(X: Matrix) -> None:
     """Raises InvalidData (`non-finite-value`) where sums of squares may leave float64."""
     values = X.data if is_sparse(X) else X

@@ -15,17 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity, kernel_values
+from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity
 from svm.hyperparameters import Checked, Positive
 from svm.kernels import KERNELS, AnyKernel
-from svm.matrices import Matrix, Vector, as_matrix, is_sparse
+from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse
 from svm.multiclass import MulticlassName, codes_from_decision, decision, splits_of
+from svm.rows import kernel_values, row_norms, row_products
 from svm.scaling import Scaling, ScalingName
 from svm.solvers import AnySolver
 from svm.stopping import Stopping
 
 FORMAT = 1
 """Number of the plain form that `to_arrays` gives; old numbers stay readable."""
+
+WIDE = 4096
+"""Above so many features rows are scored by their non-zeros, where scaling keeps zeros."""
+BLOCK_VALUES = 1 << 17
+MIN_WIDTH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,7 @@ class FittedPipeline:
     """A trained model: a plain value.
 
     Every row is scored by operations in an order of its own: its result is the same to the bit
-    alone and in any batch, dense batches and sparse batches each.
+    alone and in any batch, given dense or sparse.
     """
 
     classes: npt.NDArray[Any]
@@ -75,9 +81,15 @@ class FittedPipeline:
         content = self.to_arrays().values()
         return sum(array.nbytes for array in content if isinstance(array, np.ndarray))
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether rows are scored as sparse ones, however they are given."""
+        return self.n_features > WIDE and self.scaling.offset is None
+
     def problem_scores(self, X: Any) -> Vector:
         """The score of every binary classifier: (n_samples, n_problems).
 
+        X is (n_samples, n_features), dense or sparse.
         Raises InvalidData (`feature-mismatch`, `non-finite-value`, …).
         """
         X = as_matrix(X, np.float64)
@@ -86,18 +98,56 @@ class FittedPipeline:
                 "feature-mismatch",
                 f"the model has {self.n_features} features, the rows have {X.shape[1]}",
             )
+        return self.scores_of_checked(X)
+
+    def scores_of_checked(self, X: Matrix) -> Vector:
+        """As `problem_scores`, for a float64 matrix in C order, finite and of the right width."""
+        n, block = X.shape[0], self._block_rows
+        if n <= block:
+            return self._scores(X)
+        parts = [self._scores(X[start : start + block]) for start in range(0, n, block)]
+        return np.concatenate(parts)
+
+    @cached_property
+    def _block_rows(self) -> int:
+        """Rows scored at a time: what they turn into stays near the processor."""
+        widths = [MIN_WIDTH]
+        if self.kernel is not None:
+            widths.append(self.coefficients.shape[1])
+        if self.features.directions is not None or not self.takes_sparse:
+            widths.append(self.features.n_outputs)
+        if not self.takes_sparse:
+            widths.append(self.n_features)
+        return max(1, BLOCK_VALUES // max(widths))
+
+    @cached_property
+    def _vector_norms(self) -> Vector:
+        assert self.support_vectors is not None
+        return row_norms(self.support_vectors)
+
+    def _scores(self, X: Matrix) -> Vector:
+        if is_sparse(X) and not self.takes_sparse:
+            X = X.toarray()
+        elif self.takes_sparse and not is_sparse(X):
+            X = as_sparse(X)
         X = self.features.transform(self.scaling.transform(X))
         if self.kernel is not None:
             assert self.support_vectors is not None
-            X = kernel_values(self.kernel, X, self.support_vectors)
-        return _row_products(X, self.coefficients) + self.intercepts
+            X = kernel_values(self.kernel, X, self.support_vectors, self._vector_norms)
+        scores = row_products(X, self.coefficients)
+        scores += self.intercepts
+        return scores
 
     def decision_function(self, X: Any) -> Vector:
         """Two classes: (n_samples,), positive for `classes[1]`. More: (n_samples, n_classes).
 
-        X is (n_samples, n_features), dense or sparse; see `problem_scores` for errors.
+        See `problem_scores` for X and errors.
         """
-        return decision(self.multiclass, self.problem_scores(X), len(self.classes))
+        return self.decision_from_scores(self.problem_scores(X))
+
+    def decision_from_scores(self, scores: Vector) -> Vector:
+        """Decision values that belong to `problem_scores`."""
+        return decision(self.multiclass, scores, len(self.classes))
 
     def labels_from_decision(self, decision: Vector) -> npt.NDArray[Any]:
         """Labels (n_samples,) that belong to decision values."""
@@ -216,14 +266,3 @@ def _consistent(model: FittedPipeline) -> bool:
         and (directions is None or directions.shape == (model.features.n_outputs, d))
         and (weights is None or len(weights) == model.features.n_outputs)
     )
-
-
-def _row_products(X: Matrix, W: Vector) -> Vector:
-    """X Wᵀ, (n_samples, len(W)), each sum in an order that depends on the row alone.
-
-    A BLAS product would be faster for large batches, but gives a row other bits there.
-    """
-    if is_sparse(X):
-        return np.asarray(X @ W.T)
-    products: Vector = np.einsum("ij,kj->ik", X, W, dtype=np.float64)
-    return products

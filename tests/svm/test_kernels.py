@@ -22,7 +22,6 @@ from svm.features import (
     RandomFourier,
     Square,
     fit_features,
-    kernel_values,
 )
 from svm.kernels import (
     AnyKernel,
@@ -32,6 +31,7 @@ from svm.kernels import (
     mostly_underflows,
 )
 from svm.matrices import Vector
+from svm.rows import kernel_values
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from svm.classifiers import KernelClassifier
-from svm.features import kernel_values
 from svm.hyperparameters import Intercept
 from svm.kernels import GaussianKernel
 from svm.matrices import Vector
 from svm.objectives import evaluate
+from svm.rows import kernel_values
 from svm.solvers import KernelPegasos, Pegasos, SubGradient
 from tests.svm.problems import CASES, FORMS, INTERCEPTS, Form, in_form, problem_of
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.pipeline import FittedPipeline, Pipeline
+from svm.features import AnyFeatures, FeatureMap, Identity, Nystroem, RandomFourier, Square
+from svm.kernels import GaussianKernel, PolynomialKernel
+from svm.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
 from svm.scaling import Scaling
-from svm.solvers import Newton
+from svm.solvers import AnySolver, KernelPegasos, Newton
 from tests.svm.models import fitted, random_model
 from tests.svm.problems import blobs
 from tests.svm.strategies import PROPERTY
@@ -57,17 +59,84 @@ def test_row_has_the_same_bits_in_any_batch(
 
 
 @PROPERTY
-@given(n=st.integers(1, 70), d=st.integers(1, 300), n_classes=st.sampled_from([2, 3, 6]))
-def test_sparse_row_has_the_same_bits_in_any_sparse_batch(n: int, d: int, n_classes: int) -> None:
-    """Sparse rows have bits of their own, the same in every sparse batch, close to the dense."""
-    model, rows = random_model(d, n_classes)
-    model = replace(model, scaling=Scaling("max-abs", None, np.linspace(0.5, 2.0, d)))
+@given(
+    n=st.integers(1, 70),
+    d=st.integers(1, 300),
+    n_classes=st.sampled_from([2, 3, 6]),
+    scaled=st.booleans(),
+)
+def test_sparse_row_has_the_bits_of_the_dense_one(
+    n: int, d: int, n_classes: int, scaled: bool
+) -> None:
+    """Whatever the model's scaling: how a row is given is no part of the row."""
+    model, rows = random_model(d, n_classes, scaled=scaled)
+    expected = model.decision_function(rows[:n]).tobytes()
     batch = csr_array(rows[:n])
-    together = model.decision_function(batch)
+    assert model.decision_function(batch).tobytes() == expected
     alone = np.concatenate([model.decision_function(batch[[i]]) for i in range(n)])
+    assert alone.tobytes() == expected
+
+
+@pytest.mark.parametrize("kind", ["linear", "square", "gaussian", "random-fourier"])
+def test_wide_rows_are_scored_by_their_non_zeros(kind: str) -> None:
+    """With the same bits given dense or sparse, alone or together; close to the dense product."""
+    d = WIDE + 1
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(20, d)) * (random.uniform(size=(20, d)) < 0.01)
+    spec: AnyFeatures = Identity()
+    directions, weights, kernel, vectors = None, None, None, None
+    coefficients = random.normal(size=(3, d))
+    if kind == "square":
+        spec = Square()
+    elif kind == "random-fourier":
+        spec, coefficients = RandomFourier(n_components=7), coefficients[:, :7]
+        directions, weights = random.normal(size=(7, d)), random.normal(size=7)
+    elif kind == "gaussian":
+        kernel, coefficients = GaussianKernel(gamma=0.01), coefficients[:, :6]
+        vectors = csr_array(random.normal(size=(6, d)) * (random.uniform(size=(6, d)) < 0.01))
+    model = FittedPipeline(
+        classes=np.arange(3),
+        scaling=Scaling("max-abs", None, np.linspace(0.5, 2.0, d)),
+        features=FeatureMap(spec, d, directions, weights),
+        coefficients=coefficients,
+        intercepts=np.ones(3),
+        kernel=kernel,
+        support_vectors=vectors,
+    )
+    assert model.takes_sparse
+    together = model.problem_scores(rows)
+    assert together.tobytes() == model.problem_scores(csr_array(rows)).tobytes()
+    alone = np.concatenate([model.problem_scores(row[None]) for row in rows])
     assert together.tobytes() == alone.tobytes()
-    np.testing.assert_allclose(together, model.decision_function(rows[:n]), rtol=1e-9, atol=1e-12)
-    assert (model.predict(batch) == model.predict(rows[:n])).all()
+    if kind == "linear":
+        expected = (rows / np.linspace(0.5, 2.0, d)) @ coefficients.T + 1.0
+        np.testing.assert_allclose(together, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "polynomial", "nystroem", "random-fourier"])
+def test_rows_of_models_with_vectors_have_the_same_bits_in_any_batch(kind: str) -> None:
+    """More rows than one block holds: what a block ends with is scored as if it stood alone."""
+    X, labels = blobs(3)
+    solver: AnySolver = (
+        Newton()
+        if kind in ("nystroem", "random-fourier")
+        else KernelPegasos(
+            kernel=GaussianKernel() if kind == "gaussian" else PolynomialKernel(degree=3)
+        )
+    )
+    spec: AnyFeatures = Identity()
+    if kind == "nystroem":
+        spec = Nystroem(n_components=50)
+    elif kind == "random-fourier":
+        spec = RandomFourier(n_components=300)
+    pipeline = Pipeline(solver=solver, features=spec, scaling="standardize")
+    model = train(pipeline, X, labels).result().fitted
+    rows = np.tile(X, (BLOCK_VALUES // X.size + 2, 1)) * np.linspace(0.5, 1.5, X.shape[1])
+    scores = model.problem_scores(rows)
+    for size in (1, 7, 64):
+        parts = [model.problem_scores(rows[i : i + size]) for i in range(0, 200, size)]
+        assert np.concatenate(parts)[:200].tobytes() == scores[:200].tobytes()
+    assert model.problem_scores(rows[-3:]).tobytes() == scores[-3:].tobytes()
 
 
 def test_long_rows_in_odd_memory_have_the_same_bits() -> None:
@@ -142,16 +211,6 @@ def test_rows_that_do_not_fit_are_refused(code: str, rows: Any) -> None:
         with pytest.raises(InvalidData) as caught:
             method(rows)
         assert caught.value.code == code
-
-
-@pytest.mark.parametrize("name", ["standardize", "min-max"])
-def test_sparse_rows_are_refused_where_zeros_do_not_stay_zeros(name: Any) -> None:
-    """An offset cannot be left out: the scores would be others than those of the dense rows."""
-    X, labels = blobs(2)
-    model = train(Pipeline(solver=Newton(), scaling=name), X, labels).result().fitted
-    with pytest.raises(InvalidData, match="dense rows") as caught:
-        model.predict(csr_array(X))
-    assert caught.value.code == "scaling-unsupported"
 
 
 CLASSES = {

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from svm.binary_training import BinaryTraining
-from svm.features import kernel_values
 from svm.hyperparameters import Intercept
 from svm.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.matrices import Vector
 from svm.problem import Problem
+from svm.rows import kernel_values
 from svm.solvers import SOLVERS, AnySolver
 from svm.stopping import Stopping
 from tests.svm.problems import SOLVER_INTERCEPTS, in_form
