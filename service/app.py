@@ -25,7 +25,7 @@ from service.predictions import routes as predictions
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 from service.storage.sweep import MIN_AGE_S, sweep
 from service.web import docs, health, problems
@@ -50,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine."""
     limits = settings.limits
     database = Database(settings.database_url)
-    blobs = Blobs(settings.blob_dir)
+    blobs = open_blobs(settings)
     parser = Parser()
     dataset_store = DatasetStore(database, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -42,6 +42,14 @@ class Limits(BaseModel):
     worker_memory_bytes: PositiveInt = 2 * GIB
 
 
+def _own_database(given: dict[str, Any]) -> str:
+    return f"sqlite:///{(given['data_dir'] / 'service.db').resolve()}"
+
+
+def _own_files(given: dict[str, Any]) -> str:
+    return str((given["data_dir"] / "blobs").resolve())
+
+
 class Settings(BaseSettings):
     """How this instance runs; the defaults are the embedded service on one machine."""
 
@@ -54,7 +62,12 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Path("var")
-    """Where database, files and compiled loops live."""
+    """Where database, files and compiled loops live, unless the next two say otherwise."""
+    database_url: str = Field(default_factory=_own_database)
+    """`postgresql://user:password@host/name` for several machines or replicas; else SQLite."""
+    blob_url: str = Field(default_factory=_own_files)
+    """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
+    or another directory."""
     workers: NonNegativeInt = 2
     """Training processes; 0 for a replica that only serves."""
     lease_s: PositiveFloat = 10
@@ -65,11 +78,3 @@ class Settings(BaseSettings):
     """Memory for models kept ready to predict."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
-
-    @property
-    def database_url(self) -> str:
-        return f"sqlite:///{(self.data_dir / 'service.db').resolve()}"
-
-    @property
-    def blob_dir(self) -> Path:
-        return self.data_dir / "blobs"

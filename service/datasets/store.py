@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.parsing.spec import HEADER_BYTES, Label, Parsed
+from service.datasets.parsing.spec import Label, Parsed
 from service.errors import Conflict, Corrupt, NotFound
-from service.storage.blobs import CHUNK_BYTES, Blobs
+from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, jobs
@@ -230,30 +227,13 @@ class DatasetStore:
         return None if found is None else Dataset.from_row(found)
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
-        """Read straight into the array, and digest what was read."""
-        digest = hashlib.sha256()
         try:
-            with self._blobs.open(f"datasets/{dataset.id}/{name}") as file:
-                header = file.read(HEADER_BYTES)
-                digest.update(header)
-                start = io.BytesIO(header)
-                np.lib.format.read_magic(start)
-                shape, _, dtype = np.lib.format.read_array_header_1_0(start)
-                n_bytes = dtype.itemsize * prod(shape)
-                if os.fstat(file.fileno()).st_size != HEADER_BYTES + n_bytes:
-                    raise ValueError("the header says another size")
-                array = np.empty(shape, dtype)
-                view = array.reshape(-1).view(np.uint8).data
-                for at in range(0, n_bytes, CHUNK_BYTES):
-                    chunk = view[at : at + CHUNK_BYTES]
-                    file.readinto(chunk)
-                    digest.update(chunk)
-            intact = digest.hexdigest() == dataset.arrays[name]
-        except (OSError, ValueError, TypeError, SyntaxError):
-            intact = False
-        if not intact:
-            raise Corrupt("dataset-corrupt", f"a file of {dataset.id} is not what was stored")
-        return array
+            with self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name]) as file:
+                array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+                return array
+        except BlobDamaged:
+            detail = f"a file of {dataset.id} is not what was stored"
+            raise Corrupt("dataset-corrupt", detail) from None
 
 
 def _find(connection: sa.Connection, dataset_id: str) -> Dataset:

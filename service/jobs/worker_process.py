@@ -22,7 +22,7 @@ from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import State
 from service.models.registry import ModelRegistry
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.lock import DataDirInUse, exclusive
 from service.web.logs import configure_logging
@@ -90,7 +90,7 @@ class Worker:
 
     def __init__(self, settings: Settings, stopping: threading.Event) -> None:
         database = Database(settings.database_url)
-        blobs = Blobs(settings.blob_dir)
+        blobs = open_blobs(settings)
         self._settings = settings
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"

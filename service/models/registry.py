@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -25,7 +24,7 @@ from service.models.versions import (
     no_version,
     with_aliases,
 )
-from service.storage.blobs import Blob, Blobs
+from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import model_versions, models
@@ -240,22 +239,18 @@ class ModelRegistry:
         """The fitted model. Raises Corrupt, and sets the version aside, if its file is damaged."""
         _check_sound(version)
         try:
-            return artifacts.load(self._blobs.read(version.artifact_key), version.artifact_sha256)
-        except (Corrupt, FileNotFoundError):
+            content = self._blobs.read(version.artifact_key, version.artifact_sha256)
+            return artifacts.load(content, version.artifact_sha256)
+        except (Corrupt, BlobDamaged):
             raise self._quarantine(version) from None
 
     def open_artifact(self, version: ModelVersion) -> BinaryIO:
         """The model's file, known to be undamaged. Raises Corrupt as `load`."""
         _check_sound(version)
         try:
-            file = self._blobs.open(version.artifact_key)
-        except FileNotFoundError:
+            return self._blobs.open(version.artifact_key, version.artifact_sha256)
+        except BlobDamaged:
             raise self._quarantine(version) from None
-        if hashlib.file_digest(file, "sha256").hexdigest() != version.artifact_sha256:
-            file.close()
-            raise self._quarantine(version)
-        file.seek(0)
-        return file
 
     def _quarantine(self, version: ModelVersion) -> Corrupt | NotFound:
         with self._database.write() as connection:

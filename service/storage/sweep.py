@@ -13,7 +13,7 @@ MIN_AGE_S = 3600
 
 
 def sweep(database: Database, blobs: Blobs, min_age_s: float = MIN_AGE_S) -> list[str]:
-    """Delete the orphans and give their keys."""
+    """Delete the orphans and what is left of files never finished; gives their names."""
     # Files first, rows second: a row that appears meanwhile is seen.
     old = list(blobs.keys(min_age_s))
     with database.read() as connection:
@@ -23,4 +23,4 @@ def sweep(database: Database, blobs: Blobs, min_age_s: float = MIN_AGE_S) -> lis
     orphans = [key for key in old if key not in named and key.rpartition("/")[0] not in owners]
     for key in orphans:
         blobs.delete(key)
-    return orphans
+    return orphans + blobs.sweep_scratch(min_age_s)

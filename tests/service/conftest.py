@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.blobs import Blobs
+from service.storage.blobs import LocalBlobs
 from service.storage.database import Database
 
 
@@ -20,5 +20,5 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
+def blobs(tmp_path: Path) -> LocalBlobs:
+    return LocalBlobs(tmp_path / "blobs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -21,7 +20,7 @@ from service.jobs.lifecycle import State
 from service.jobs.schemas import JobCreate
 from service.models.registry import ModelRegistry
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import BlobDamaged, Blobs
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.metrics import classification_metrics
 from svm.pipeline import FittedPipeline, Pipeline
@@ -117,11 +116,10 @@ class Trainer:
 
     def _read_checkpoint(self, attempt: Attempt) -> Arrays | None:
         assert attempt.job.checkpoint_key is not None
+        assert attempt.job.checkpoint_sha256 is not None
         try:
-            content = self._blobs.read(attempt.job.checkpoint_key)
-        except FileNotFoundError:
-            return None
-        if hashlib.sha256(content).hexdigest() != attempt.job.checkpoint_sha256:
+            content = self._blobs.read(attempt.job.checkpoint_key, attempt.job.checkpoint_sha256)
+        except BlobDamaged:
             return None
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

@@ -47,7 +47,7 @@ def problem(reply: httpx2.Response, status: int, code: str) -> dict[str, Any]:
 @pytest.fixture
 def incoming(settings: Settings) -> Path:
     """Where uploads lie until they are read."""
-    return settings.blob_dir / "incoming"
+    return Path(settings.blob_url) / "incoming"
 
 
 def test_upload_is_described(client: TestClient) -> None:
@@ -396,7 +396,7 @@ def test_deleted_dataset_is_gone(client: TestClient, settings: Settings) -> None
     dataset = made(post(client))
     path = f"/v1/datasets/{dataset['id']}"
     assert client.delete(path).status_code == 204
-    assert not (settings.blob_dir / "datasets" / dataset["id"]).exists()
+    assert not (Path(settings.blob_url) / "datasets" / dataset["id"]).exists()
     problem(client.get(path), 404, "not-found")
     problem(client.delete(path), 404, "not-found")
     assert made(post(client))["id"] != dataset["id"]

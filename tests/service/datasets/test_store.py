@@ -16,7 +16,7 @@ from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLi
 from service.datasets.store import Dataset, DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.store import JobStore
-from service.storage.blobs import Blobs
+from service.storage.blobs import Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.pages import PageRequest
 from service.storage.tables import jobs
@@ -66,7 +66,7 @@ def test_what_was_added_is_read_back(store: DatasetStore, blobs: Blobs) -> None:
     assert data.codes is not None
     assert data.codes.tolist() == [0, 1, 0]
     assert data.codes.dtype == np.int32
-    assert not list(blobs.path("incoming").iterdir())
+    assert blobs.sweep_scratch(0) == []
 
 
 def test_sparse_arrays_come_back_as_csr(store: DatasetStore, blobs: Blobs) -> None:
@@ -209,7 +209,7 @@ def _object(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_flip, _cut, _lie, _object, Path.unlink])
-def test_damaged_file_is_noticed(store: DatasetStore, blobs: Blobs, damage: object) -> None:
+def test_damaged_file_is_noticed(store: DatasetStore, blobs: LocalBlobs, damage: object) -> None:
     """What is read must have the digest of what was stored."""
     dataset, _ = add(store, blobs)
     assert callable(damage)

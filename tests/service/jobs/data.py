@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.worker_process import Worker
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import open_blobs
 
 
 def csv_of(n_samples: int = 60, n_classes: int = 2, n_features: int = 3, seed: int = 0) -> str:
@@ -57,7 +57,7 @@ def read(client: TestClient, job_id: str, **query: Any) -> dict[str, Any]:
 
 def files(settings: Settings, folder: str) -> list[str]:
     """Keys of the blobs in a folder."""
-    keys = Blobs(settings.blob_dir).keys(0)
+    keys = open_blobs(settings).keys()
     return [key for key in keys if key.startswith(f"{folder}/")]
 
 

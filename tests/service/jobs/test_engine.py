@@ -18,7 +18,7 @@ from service.app import create_app
 from service.jobs.store import JobStore
 from service.jobs.workers import Engine
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, files, read, upload
 
@@ -64,7 +64,7 @@ def processes(engine_pid: int) -> list[psutil.Process]:
 def worker_pid(client: TestClient, settings: Settings, job_id: str) -> int:
     """The process that holds the job's lease."""
     database = Database(settings.database_url)
-    job = JobStore(database, Blobs(settings.blob_dir), 1).get(job_id)
+    job = JobStore(database, open_blobs(settings), 1).get(job_id)
     database.close()
     assert job.worker is not None
     return int(job.worker.rpartition(":")[2])

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from service.jobs.leases import Ending, Lease, LeaseLost, Leases
 from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
 from service.jobs.store import JobStore
-from service.storage.blobs import Blobs
+from service.storage.blobs import Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.tables import jobs as jobs_table
 from tests.service.jobs.rows import queue, report, take, trace_row
@@ -76,7 +76,7 @@ def test_many_threads_never_take_a_job_twice(
 
 def take_all(url: str, blob_dir: Path) -> list[str]:
     database = Database(url)
-    leases = Leases(database, Blobs(blob_dir))
+    leases = Leases(database, LocalBlobs(blob_dir))
     taken = []
     while (lease := leases.take("test", 30)) is not None:
         taken.append(lease.job.id)
@@ -178,7 +178,8 @@ def test_new_checkpoint_forgives_the_lost_workers_before_it(
     assert job.state is State.QUEUED
     assert list(blobs.keys()) == [job.checkpoint_key]
     assert job.checkpoint_key is not None
-    assert blobs.read(job.checkpoint_key) == b"state 4"
+    assert job.checkpoint_sha256 is not None
+    assert blobs.read(job.checkpoint_key, job.checkpoint_sha256) == b"state 4"
 
 
 def test_given_back_job_counts_as_no_lost_worker(

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from service.jobs.kinds.train import CHECKPOINT_LOST
 from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import open_blobs
 from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
 
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
@@ -182,9 +182,8 @@ def test_damaged_checkpoint_is_told_and_costs_only_time(
     fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}}
     job = carry_out(client, Worker(settings, StopAfter()), create(client, **fields))
     assert job["state"] == "queued"
-    blobs = Blobs(settings.blob_dir)
     (key,) = files(settings, "checkpoints")
-    blobs.path(key).write_bytes(blobs.read(key)[:-1] + b"x")
+    open_blobs(settings).write(key, b"damaged")
     job = carry_out(client, worker, job["id"])
     assert job["state"] == "succeeded"
     assert CHECKPOINT_LOST in job["warnings"]
@@ -255,9 +254,8 @@ def test_damaged_dataset_fails_the_job(
 ) -> None:
     """Its files are compared with their digests before anything is trained."""
     job_id = create(client)
-    blobs = Blobs(settings.blob_dir)
     for key in files(settings, "datasets"):
-        blobs.path(key).write_bytes(b"")
+        open_blobs(settings).write(key, b"")
     job = carry_out(client, worker, job_id)
     assert (job["state"], job["error"]["code"]) == ("failed", "dataset-corrupt")
 

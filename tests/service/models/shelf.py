@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings
-from service.storage.blobs import Blobs
+from service.storage.blobs import LocalBlobs
 from service.storage.database import Database
 from svm.features import FeatureMap, Identity
 from svm.multiclass import splits_of
@@ -67,7 +67,7 @@ class Shelf:
 
     def __init__(self, settings: Settings) -> None:
         self.database = Database(settings.database_url)
-        self.blobs = Blobs(settings.blob_dir)
+        self.blobs = LocalBlobs(Path(settings.blob_url))
         self.registry = ModelRegistry(self.database, self.blobs)
 
     def add(

@@ -7,55 +7,88 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.blobs import Blobs
+from service.storage.blobs import BlobDamaged, Blobs
 
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
+SHA256 = hashlib.sha256(b"content").hexdigest()
 
 
 def test_written_content_comes_back_with_its_digest(blobs: Blobs) -> None:
     """What is written under a key is read under it; digest and size are those of the bytes."""
-    blob = blobs.write("datasets/ds_1/X.npy", b"content")
-    assert blobs.read("datasets/ds_1/X.npy") == b"content"
-    assert (blob.sha256, blob.size_bytes) == (hashlib.sha256(b"content").hexdigest(), 7)
-    with blobs.open("datasets/ds_1/X.npy") as file:
-        assert file.read() == b"content"
+    blob = blobs.write("datasets/ds_1/X", b"content")
+    assert (blob.key, blob.sha256, blob.size_bytes) == ("datasets/ds_1/X", SHA256, 7)
+    assert blobs.read("datasets/ds_1/X", SHA256) == b"content"
+    with blobs.open("datasets/ds_1/X", SHA256) as file:
+        assert file.read(3) == b"con"
+        file.seek(5)
+        assert file.read() == b"nt"
+
+
+def test_finished_file_is_taken_over(blobs: Blobs) -> None:
+    """A temporary file becomes a blob, and is no temporary file any more."""
+    with blobs.temporary() as path:
+        path.write_bytes(b"content")
+        blob = blobs.adopt("models/m1", path)
+    assert (blob.sha256, blob.size_bytes) == (SHA256, 7)
+    assert not path.exists()
+    assert blobs.read("models/m1", SHA256) == b"content"
 
 
 def test_failed_writing_leaves_nothing(blobs: Blobs) -> None:
     """A temporary file disappears with the error that interrupted its writer."""
+    paths: list[Path] = []
 
     def write_half() -> None:
-        with blobs.temporary() as path:
+        with blobs.temporary() as path, blobs.temporary_folder() as folder:
+            paths.extend((path, folder))
             path.write_bytes(b"half")
+            (folder / "X").write_bytes(b"half")
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
         write_half()
+    assert not any(path.exists() for path in paths)
     assert list(blobs.keys()) == []
 
 
-def test_missing_key_is_an_error(blobs: Blobs) -> None:
-    """Reading what is not there raises FileNotFoundError."""
-    with pytest.raises(FileNotFoundError):
-        blobs.read("models/none")
+def test_missing_file_is_told(blobs: Blobs) -> None:
+    """As one that is not what was stored."""
+    with pytest.raises(BlobDamaged):
+        blobs.read("models/none", SHA256)
+
+
+def test_other_bytes_are_refused(blobs: Blobs) -> None:
+    """What is read must have the digest of what was stored."""
+    blobs.write("models/m1", b"contents")
+    with pytest.raises(BlobDamaged):
+        blobs.open("models/m1", SHA256)
+    assert blobs.read("models/m1", hashlib.sha256(b"contents").hexdigest()) == b"contents"
 
 
 def test_deleting_a_prefix_removes_all_below_it(blobs: Blobs) -> None:
     """A dataset's files go together, and only they; deleting again changes nothing."""
-    for key in ("datasets/ds_1/X.npy", "datasets/ds_1/y.npy", "datasets/ds_11/X.npy"):
-        blobs.write(key, b"")
+    for key in ("datasets/ds_1/X", "datasets/ds_1/y", "datasets/ds_11/X"):
+        blobs.write(key, b"content")
     blobs.delete("datasets/ds_1")
     blobs.delete("datasets/ds_1")
-    assert list(blobs.keys()) == ["datasets/ds_11/X.npy"]
-    blobs.delete("datasets/ds_11/X.npy")
+    assert list(blobs.keys()) == ["datasets/ds_11/X"]
+    blobs.delete("datasets/ds_11/X")
     assert list(blobs.keys()) == []
 
 
 def test_keys_can_be_asked_by_age(blobs: Blobs) -> None:
     """A file younger than the age asked for is left out."""
-    blobs.write("models/m1", b"")
+    blobs.write("models/m1", b"content")
     assert list(blobs.keys(older_than_s=60)) == []
     assert list(blobs.keys()) == ["models/m1"]
+
+
+def test_files_never_finished_are_swept_when_old(blobs: Blobs) -> None:
+    """They are no blobs; a file being written stays."""
+    with blobs.temporary() as path, blobs.temporary_folder() as folder:
+        (folder / "X").write_bytes(b"half")
+        assert list(blobs.keys()) == []
+        assert blobs.sweep_scratch(older_than_s=60) == []
+        assert path.exists()
+        assert set(blobs.sweep_scratch(older_than_s=0)) == {path.name, folder.name, "X"}
+        assert not path.exists()
+        folder.mkdir()  # for its owner to remove

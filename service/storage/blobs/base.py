@@ -1,0 +1,122 @@
+"""What every store of blobs offers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+import structlog
+
+from service.errors import ServiceError
+from service.storage.space import full_disk_reported
+
+CHUNK_BYTES = 1024 * 1024
+
+log = structlog.stdlib.get_logger("service.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What was written; the sha-256 belongs into the row that names the key."""
+
+    key: str
+    sha256: str
+    size_bytes: int
+
+
+class BlobDamaged(Exception):
+    """The file is gone, or its bytes are not the ones that were stored."""
+
+
+class Blobs(ABC):
+    """Files by key. Safe to share between threads, and many processes may use the same store.
+
+    All methods raise StorageFull where there is no room, and Unavailable where the store does not
+    answer.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        """`scratch` is a local folder for files that are still being made."""
+        self._scratch = scratch
+        scratch.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def temporary(self) -> Iterator[Path]:
+        """A private local file, removed at the end unless `adopt` took it."""
+        with full_disk_reported():
+            handle, name = tempfile.mkstemp(dir=self._scratch)
+            os.close(handle)
+            path = Path(name)
+            try:
+                yield path
+            finally:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def temporary_folder(self) -> Iterator[Path]:
+        """A private local folder, removed at the end with all that is left in it."""
+        with full_disk_reported(), tempfile.TemporaryDirectory(dir=self._scratch) as name:
+            yield Path(name)
+
+    @abstractmethod
+    def write(self, key: str, content: bytes) -> Blob:
+        """Store `content` under `key`, durable when this returns."""
+
+    @abstractmethod
+    def adopt(self, key: str, source: Path) -> Blob:
+        """Move a finished temporary file under `key`, durable when this returns."""
+
+    @abstractmethod
+    def open(self, key: str, sha256: str) -> BufferedReader:
+        """A local file with the bytes that were stored, at its start. Raises BlobDamaged."""
+
+    def read(self, key: str, sha256: str) -> bytes:
+        """The whole content, as it was stored. Raises BlobDamaged."""
+        with self.open(key, sha256) as file:
+            return file.read()
+
+    def delete(self, prefix: str) -> None:
+        """Remove the file `prefix` and every file below it.
+
+        Called when no row names them any more: what cannot be removed now is left to the sweep.
+        """
+        try:
+            self._delete(prefix)
+        except (OSError, ServiceError):
+            log.exception("files could not be removed", prefix=prefix)
+
+    @abstractmethod
+    def keys(self, older_than_s: float = 0) -> Iterator[str]:
+        """All keys whose file is at least that old."""
+
+    def sweep_scratch(self, older_than_s: float) -> list[str]:
+        """Remove what dead processes left of files that they were making; gives their names."""
+        newest = time.time() - older_than_s
+        removed = []
+        for path in sorted(self._scratch.rglob("*"), reverse=True):  # files before their folders
+            try:
+                if path.stat().st_mtime <= newest:
+                    path.rmdir() if path.is_dir() else path.unlink()
+                    removed.append(path.name)
+            except OSError:  # removed meanwhile, or a folder that is not empty
+                continue
+        return removed
+
+    @abstractmethod
+    def _delete(self, prefix: str) -> None: ...
+
+
+def digest_of(file: BufferedReader) -> str:
+    """The sha-256 of what follows; the file is then back where it was."""
+    start = file.tell()
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(start)
+    return digest

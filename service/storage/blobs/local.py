@@ -1,0 +1,87 @@
+"""Blobs in a directory: a temporary file, then a rename, each made durable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+
+from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of
+from service.storage.space import full_disk_reported
+
+
+class LocalBlobs(Blobs):
+    """Files below one directory, which several processes of one machine may share."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.resolve()
+        super().__init__(self._directory / "incoming")  # on the same file system: `adopt` renames
+
+    def path(self, key: str) -> Path:
+        """Where the file is."""
+        return self._directory / key
+
+    def write(self, key: str, content: bytes) -> Blob:
+        with self.temporary() as path:
+            path.write_bytes(content)
+            return self.adopt(key, path)
+
+    def adopt(self, key: str, source: Path) -> Blob:
+        target = self.path(key)
+        with full_disk_reported():
+            with source.open("rb") as file:
+                digest = digest_of(file)
+                size = os.fstat(file.fileno()).st_size
+                os.fsync(file.fileno())
+            self._make_folder(target.parent)
+            source.rename(target)
+            _sync_folder(target.parent)
+        return Blob(key, digest, size)
+
+    def open(self, key: str, sha256: str) -> BufferedReader:
+        try:
+            file = self.path(key).open("rb")
+        except FileNotFoundError:
+            raise BlobDamaged(key) from None
+        if digest_of(file) != sha256:
+            file.close()
+            raise BlobDamaged(key)
+        return file
+
+    def keys(self, older_than_s: float = 0) -> Iterator[str]:
+        newest = time.time() - older_than_s
+        for folder, folders, names in os.walk(self._directory):
+            if self._scratch.name in folders and Path(folder) == self._directory:
+                folders.remove(self._scratch.name)
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    if path.stat().st_mtime <= newest:
+                        yield path.relative_to(self._directory).as_posix()
+
+    def _delete(self, prefix: str) -> None:
+        target = self.path(prefix)
+        if target.is_dir():
+            # Another process may be removing the same files.
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
