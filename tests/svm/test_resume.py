@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,16 +12,26 @@ import pytest
 
 from svm.binary_training import BinaryTraining
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.kernels import GaussianKernel
 from svm.pipeline import Pipeline
 from svm.problem import BLOCK, Problem
-from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
+from svm.schedules import InverseTime
+from svm.solvers import (
+    AnySolver,
+    DualCoordinateDescent,
+    GradientDescent,
+    KernelPegasos,
+    Newton,
+    Pegasos,
+    SubGradient,
+)
+from svm.solvers.gradient_descent import RandomStart
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from tests.svm.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.trainings import bits, interrupting_at, run, train, written_and_read
 
 X, LABELS = blobs(3)
-TWO, TWO_LABELS = blobs(2)
 CUTS = (0, 1, 2, 4, 9, 20)
 
 
@@ -36,51 +47,6 @@ def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) 
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
-def test_resumed_equals_undisturbed(solver: str, intercept: str, form: Form) -> None:
-    """Cut between any two items of the iteration: model and certificate are the same bits, and a
-    result asked for at the cut is the same on both sides."""
-    chosen = solver_of(solver, intercept=intercept, dtype=form.split("-")[1], C=5.0)
-    pipeline = Pipeline(
-        solver=chosen, scaling="max-abs", stopping=Stopping(max_epochs=12, duality_gap=1e-3)
-    )
-    rows, labels = in_form(TWO, form), TWO_LABELS
-    expected = bits(train(pipeline, rows, labels, seed=4).result())
-    for cut in CUTS:
-        training = Training(pipeline, rows, labels, seed=4)
-        for _, _ in zip(range(cut), training, strict=False):
-            pass
-        again = resumed(training, rows, labels)
-        assert bits(again.result()) == bits(training.result())
-        run(again)
-        assert bits(again.result()) == expected
-
-
-@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
-def test_interrupted_anywhere_and_resumed(solver: str, intercept: str) -> None:
-    """Interrupted at every k-th look, resumed, interrupted again: the bits stay the same."""
-    pipeline = Pipeline(
-        solver=solver_of(solver, intercept=intercept), stopping=Stopping(max_epochs=5)
-    )
-    looks = 0
-
-    def counting() -> None:
-        nonlocal looks
-        looks += 1
-
-    expected = bits(train(pipeline, X, LABELS, interrupted=counting).result())
-    assert looks > 60
-    for call in sorted({1, 2, 3, 5, 8, looks // 3, looks // 2, looks}):
-        training = Training(pipeline, X, LABELS, seed=0, interrupted=interrupting_at(call))
-        attempts = 1
-        while not ends(training):
-            training = resumed(training, X, interrupted=interrupting_at(80))
-            attempts += 1
-        assert attempts >= 2
-        assert bits(training.result()) == expected
-
-
 def ends(training: Training) -> bool:
     """Whether it trains to its end without being interrupted."""
     try:
@@ -88,6 +54,63 @@ def ends(training: Training) -> bool:
     except Interrupted:
         return False
     return True
+
+
+OPTIONS: list[AnySolver] = [
+    Pegasos(averaging="suffix", project=True, sampling="uniform"),
+    KernelPegasos(kernel=GaussianKernel(), sampling="uniform"),
+    SubGradient(averaging="suffix", step="restarted"),
+    GradientDescent(batch_size=4, learning_rate=InverseTime(initial=0.01, decay=0.1)),
+    GradientDescent(batch_size=1, initial=RandomStart(random_scale=0.01)),
+]
+CHOSEN = [*(solver_of(name, intercept=each, C=5.0) for name, each in SOLVER_INTERCEPTS), *OPTIONS]
+MATRIX = [
+    pytest.param(solver, form, id=f"{solver.name}-{solver.intercept}-{form}")
+    for solver in CHOSEN
+    for form in FORMS
+]
+
+
+def pipeline_of(solver: AnySolver, form: Form) -> Pipeline:
+    """Ends by the gap for some pairs and by the number of epochs for others."""
+    dtype: Any = form.split("-")[1]
+    stopping = Stopping(max_epochs=6, duality_gap=1e-3)
+    return Pipeline(solver=replace(solver, dtype=dtype), scaling="max-abs", stopping=stopping)
+
+
+@pytest.mark.parametrize(("solver", "form"), MATRIX)
+def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None:
+    """Three pairs, interrupted at random looks again and again, each time taken up from a file by
+    one thread or by three: model and certificate are the bits of an undisturbed training, and a
+    result asked for at a cut is the same on both sides."""
+    pipeline, rows, looks = pipeline_of(solver, form), in_form(X, form), itertools.count()
+    undisturbed = train(pipeline, rows, LABELS, interrupted=lambda: next(looks))
+    expected, whole = bits(undisturbed.result()), next(looks)
+    random = np.random.default_rng(whole)
+    training, cuts = Training(pipeline, rows, LABELS, seed=0, interrupted=interrupting_at(1)), 0
+    while not ends(training):
+        cuts += 1
+        again = resumed(
+            training,
+            rows,
+            interrupted=interrupting_at(int(random.integers(1, whole // 2))),
+            threads=int(random.choice([1, 3])),
+        )
+        assert bits(again.result()) == bits(training.result())
+        training = again
+    assert cuts >= 3
+    assert bits(training.result()) == expected
+    assert bits(resumed(training, rows).result()) == expected
+
+
+@pytest.mark.parametrize(("solver", "form"), MATRIX)
+def test_same_seed_same_bits_with_any_threads(solver: AnySolver, form: Form) -> None:
+    """Also where the threads take the pairs up in another order every time."""
+    pipeline, rows = pipeline_of(solver, form), in_form(X, form)
+    alone = train(pipeline, rows, LABELS, seed=4)
+    for _ in range(2):
+        together = train(pipeline, rows, LABELS, seed=4, threads=3)
+        assert bits(together.result()) == bits(alone.result())
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,13 +53,12 @@ def written_and_read(
 
 
 def interrupting_at(call: int) -> Callable[[], None]:
-    """A callback that raises Interrupted when it is called for the `call`-th time, from 1."""
-    calls = 0
+    """A callback that raises Interrupted when it is called for the `call`-th time, from 1, by any
+    thread."""
+    calls = itertools.count(1)
 
     def interrupted() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == call:
+        if next(calls) == call:
             raise Interrupted
 
     return interrupted
