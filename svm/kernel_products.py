@@ -19,7 +19,7 @@ BLOCK_VALUES = 1 << 22
 def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
     """k(x_left, x_right), (len(left), len(right))."""
     assert problem.kernel is not None
-    X, a, b = problem.X, problem.rows[left], problem.rows[right]
+    X, a, b = problem.matrix, problem.rows[left], problem.rows[right]
     if is_sparse(X):
         wide = X.astype(np.float64, copy=False)
         products = (wide[a] @ wide[b].T).toarray()

@@ -29,9 +29,17 @@ def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     return not isinstance(X, np.ndarray)
 
 
-def stored_values(X: Matrix) -> int:
-    """Entries of a dense matrix, non-zeros of a sparse one."""
-    return int(X.nnz) if is_sparse(X) else int(X.size)
+def cuts(sizes: int | Indices, n: int, limit: int) -> Indices:
+    """Where to cut n rows of `sizes` values each: 0 … n, so that each part has about `limit`.
+
+    A part has at least one row, and at most `limit` values but for its last row.
+    """
+    if isinstance(sizes, int):
+        inner = np.arange(0, n, max(1, limit // max(1, sizes)))
+    else:
+        ends = np.cumsum(sizes)
+        inner = np.flatnonzero(np.diff((ends - sizes) // limit, prepend=-1))
+    return np.append(inner, n) if n else np.zeros(1, dtype=np.int64)
 
 
 def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:

@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from svm.hyperparameters import Intercept
 from svm.kernels import AnyKernel
-from svm.matrices import Floats, Indices, Matrix, Vector, is_sparse, stored_values
+from svm.matrices import Floats, Indices, Matrix, Vector, cuts, is_sparse
 from svm.randomness import generator
 from svm.stopping import CostChange
+from svm.stored_rows import (
+    PIECE_VALUES,
+    Reader,
+    Rows,
+    StoredRows,
+    is_csr,
+    row_sizes,
+    stored_values,
+)
 
 BLOCK = 1 << 25
 """Multiplications between two looks at `interrupted`: some 20 ms of work."""
 
 Sampling = Literal["permuted", "uniform"]
 """Every row once an epoch, in a new order; or independent draws."""
+Order = Literal["permuted", "uniform", "blocks", "given"]
+"""And every row once, some blocks of neighbors at a time; or as they are in the data."""
+
+BLOCK_VALUES = 1 << 16
+"""Values of a block of neighbors: 512 KiB, which a disk reads as fast as longer stretches."""
+BLOCKS_TOGETHER = 16
+"""Blocks whose rows are shuffled together: 8 MiB, which the processor's cache holds."""
 
 GROUP = 4
 GROUPED_FROM = 4096
@@ -37,7 +54,8 @@ class Problem:
     that K (K - 1) / 2 pairs side by side need no copy of the data.
     """
 
-    X: Matrix
+    X: Rows
+    """In memory, or in files: methods of this class read them, solvers need not know."""
     rows: Indices
     """(n_samples,) row numbers in X, ascending."""
     y: Vector
@@ -65,10 +83,26 @@ class Problem:
     def n_features(self) -> int:
         return int(self.X.shape[1])
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of X."""
+        return self.X.dtype
+
+    @property
+    def sparse(self) -> bool:
+        return is_csr(self.X)
+
+    @property
+    def matrix(self) -> Matrix:
+        """X where it is in memory, as it is for every solver that does not stream."""
+        assert not isinstance(self.X, StoredRows)
+        return self.X
+
     @cached_property
     def operand(self) -> Any:
         """X as the compiled loops take it: the array, or (data, indices, indptr)."""
-        return (self.X.data, self.X.indices, self.X.indptr) if is_sparse(self.X) else self.X
+        X = self.matrix
+        return (X.data, X.indices, X.indptr) if is_sparse(X) else X
 
     @cached_property
     def block_rows(self) -> int:
@@ -82,6 +116,29 @@ class Problem:
             self.interrupted()
             yield slice(start, min(n, start + self.block_rows))
 
+    def parts(self, chosen: Indices | None = None) -> Iterator[tuple[slice, Any, Indices]]:
+        """The rows in order, or those `chosen` (ascending), a block of work at a time.
+
+        Gives (which of them, an operand of compiled loops, their row numbers in that).
+        """
+        rows = self.rows if chosen is None else self.rows[chosen]
+        if not isinstance(self.X, StoredRows):
+            for part in self.blocks(len(rows)):
+                yield part, self.operand, rows[part]
+            return
+        reader = Reader(self.X)
+        for start, stop in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
+            self.interrupted()
+            yield slice(start, stop), reader.read(rows[start:stop]), np.arange(stop - start)
+
+    def dense_rows(self, chosen: Indices) -> Floats:
+        """Some rows of a dense X, `chosen` ascending: (len(chosen), n_features)."""
+        X = self.X
+        rows = self.rows[chosen]
+        dense = X.read(rows) if isinstance(X, StoredRows) else X[rows]
+        assert isinstance(dense, np.ndarray)
+        return dense
+
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""
         from svm.loops.products import scores
@@ -90,8 +147,8 @@ class Problem:
         w = np.ascontiguousarray(w, dtype=np.float64)
         if len(w) != self.n_features:  # compiled code would read what lies behind
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
-        for part in self.blocks(self.n_samples):
-            scores(self.operand, self.rows[part], w, float(intercept), out[part])
+        for part, operand, rows in self.parts():
+            scores(operand, rows, w, float(intercept), out[part])
         return out
 
     def combination(self, coefficients: Vector) -> Vector:
@@ -99,8 +156,8 @@ class Problem:
         from svm.loops.products import add_rows
 
         out = np.zeros(self.n_features)
-        for part in self.blocks(self.n_samples):
-            add_rows(self.operand, self.rows[part], coefficients[part], out)
+        for part, operand, rows in self.parts():
+            add_rows(operand, rows, coefficients[part], out)
         return out
 
     @cached_property
@@ -109,8 +166,8 @@ class Problem:
         from svm.loops.products import squared_norms
 
         out = np.empty(self.n_samples)
-        for part in self.blocks(self.n_samples):
-            squared_norms(self.operand, self.rows[part], out[part])
+        for part, operand, rows in self.parts():
+            squared_norms(operand, rows, out[part])
         return out
 
     def random(
@@ -124,6 +181,59 @@ class Problem:
         if sampling == "permuted":
             return self.permutation(epoch)
         return self.random(epoch).integers(self.n_samples, size=self.n_samples)
+
+    def visits(
+        self, epoch: int, order: Order, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[Any, Indices, Indices]]:
+        """The rows that updates `first` … `last` - 1 of an epoch draw, a block of work at a time.
+
+        Gives (an operand of compiled loops, the row numbers in it, rows drawn): row i of the
+        problem, for every i drawn, is row `numbers[i]` of the operand.
+        """
+        last = self.n_samples if last is None else last
+        stored = isinstance(self.X, StoredRows)
+        if order != "blocks" and not (order == "given" and stored):
+            drawn = np.arange(self.n_samples) if order == "given" else self.order(epoch, order)
+            drawn = drawn[first:last]
+            for part in self.blocks(len(drawn)):
+                yield self.operand, self.rows, drawn[part]
+            return
+        stop = 0
+        reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
+        numbers = np.empty(self.n_samples if reader else 0, dtype=np.int64)
+        for runs, drawn in self._neighborhoods(epoch, order):
+            start, stop = stop, stop + len(drawn)
+            if stop <= first or start >= last:
+                continue
+            self.interrupted()
+            some = drawn[max(0, first - start) : last - start]
+            if reader is None:
+                yield self.operand, self.rows, some
+                continue
+            operand = reader.read(*(self.rows[run] for run in runs))
+            numbers[np.concatenate(runs)] = np.arange(len(drawn))
+            yield operand, numbers, some
+
+    def _neighborhoods(
+        self, epoch: int, order: Literal["blocks", "given"]
+    ) -> Iterator[tuple[list[Indices], Indices]]:
+        """(rows to be read, each run ascending; the same rows in the order of their updates).
+
+        A function of the problem's rows and their sizes, wherever X is kept.
+        """
+        everything = np.arange(self.n_samples)
+        sizes = row_sizes(self.X, self.rows)
+        if order == "given":
+            for start, stop in pairwise(cuts(sizes, len(everything), PIECE_VALUES)):
+                yield [everything[start:stop]], everything[start:stop]
+            return
+        random = self.random(epoch)
+        edges = cuts(sizes, len(everything), BLOCK_VALUES)
+        blocks = random.permutation(len(edges) - 1)
+        for first in range(0, len(blocks), BLOCKS_TOGETHER):
+            together = blocks[first : first + BLOCKS_TOGETHER]
+            runs = [everything[edges[k] : edges[k + 1]] for k in together]
+            yield runs, random.permutation(np.concatenate(runs))
 
     def permutation(self, epoch: int, n: int | None = None) -> Indices:
         """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).

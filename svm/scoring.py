@@ -22,7 +22,6 @@ def stacked(
     Linear: (n_problems, n_features), None. Kernel: (n_problems, n_vectors), and the vectors that
     any of the problems needs, each once.
     """
-    X = problems[0].X
     supports = [
         problem.rows[classifier.support]
         for classifier, problem in zip(classifiers, problems, strict=True)
@@ -34,6 +33,7 @@ def stacked(
     coefficients = np.zeros((len(classifiers), len(union)))
     for row, rows, classifier in zip(coefficients, supports, classifiers, strict=True):
         row[np.searchsorted(union, rows)] = classifier.coefficients
+    X = problems[0].matrix
     vectors = X[union].astype(np.float64) if is_sparse(X) else dense_rows(X, union)
     return coefficients, vectors
 
@@ -44,7 +44,8 @@ def scores_elsewhere(problem: Problem, classifier: Classifier, watched: Problem)
         return watched.scores(classifier.coefficients, classifier.intercept)
     assert problem.kernel is not None
     rows = problem.rows[classifier.support]
-    vectors = problem.X[rows] if is_sparse(problem.X) else dense_rows(problem.X, rows)
+    X, others = problem.matrix, watched.matrix
+    vectors = X[rows] if is_sparse(X) else dense_rows(X, rows)
     norms = problem.squared_norms[classifier.support]
     out = np.empty(watched.n_samples)
     for start in range(0, watched.n_samples, BLOCK_ROWS):
@@ -52,10 +53,10 @@ def scores_elsewhere(problem: Problem, classifier: Classifier, watched: Problem)
         part = slice(start, start + BLOCK_ROWS)
         if is_sparse(vectors):
             products = np.asarray(
-                (watched.X[watched.rows[part]] @ vectors.T).toarray(), dtype=np.float64
+                (others[watched.rows[part]] @ vectors.T).toarray(), dtype=np.float64
             )
         else:
-            products = dense_rows(watched.X, watched.rows[part]) @ vectors.T
+            products = dense_rows(others, watched.rows[part]) @ vectors.T
         values = problem.kernel.of_products(products, watched.squared_norms[part], norms)
         out[part] = values @ classifier.coefficients + classifier.intercept
     return out

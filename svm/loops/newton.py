@@ -28,10 +28,15 @@ def slope_and_curvature(
 
 @compiled
 def curvature_product(
-    operand: Any, rows: Indices, curvature: Vector, v: Vector, v_intercept: float, out: Vector
+    operand: Any,
+    rows: Indices,
+    curvature: Vector,
+    v: Vector,
+    v_intercept: float,
+    out: Vector,
+    total: float,
 ) -> float:
-    """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; returns its constant-feature part."""
-    total = 0.0
+    """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; `total` and its constant-feature part."""
     for i in range(len(rows)):
         pull = curvature[i] * (dot(operand, rows[i], v) + v_intercept)
         add(operand, rows[i], pull, out)

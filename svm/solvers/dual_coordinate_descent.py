@@ -69,7 +69,7 @@ class DualCoordinateDescent(Hyperparameters):
         """α = 0, w = 0, every row active."""
         return DualCoordinateDescentState(
             alpha=np.zeros(problem.n_samples),
-            w=np.zeros(problem.n_features, dtype=problem.X.dtype),
+            w=np.zeros(problem.n_features, dtype=problem.dtype),
             intercept=0.0,
             active=np.arange(problem.n_samples),
             upper=np.inf,
@@ -138,12 +138,12 @@ class DualCoordinateDescent(Hyperparameters):
         )
 
     def classifier(self, problem: Problem, state: DualCoordinateDescentState) -> LinearClassifier:
-        if problem.X.dtype == np.float32:  # rounding adds up in w, not in α
+        if problem.dtype == np.float32:  # rounding adds up in w, not in α
             return LinearClassifier(*primal_point(problem, state.alpha))
         return LinearClassifier(state.w, state.intercept)
 
     def bound(self, problem: Problem, state: DualCoordinateDescentState) -> float:
-        if problem.X.dtype == np.float32:
+        if problem.dtype == np.float32:
             return dual(problem, state.alpha)
         # w(α) is at hand, and α in its box: no pass over the data is needed.
         penalized = squared_norm(problem, state.w, state.intercept)

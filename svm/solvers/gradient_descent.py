@@ -11,9 +11,10 @@ from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Checked, Hyperparameters, Intercept, Positive, PositiveInt
 from svm.matrices import Vector
 from svm.objectives import primal
-from svm.problem import Problem
+from svm.problem import Order, Problem
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
 from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.stopping import smoothed_change
 
 BLOCKS_AT_ONCE = 4
 """Blocks of work in one `advance` where the cost is computed after every update."""
@@ -65,6 +66,10 @@ class GradientDescent(Hyperparameters):
     `none`: the hyperplane passes through the origin."""
     batch_size: PositiveInt | Literal["all"] = "all"
     """b: `all` for batch descent, 1 for stochastic descent, else mini-batches."""
+    sampling: Literal["permuted", "blocks"] = "permuted"
+    """Where batches are less than all rows. `permuted`: each epoch takes the rows in a new order.
+    `blocks`: it takes blocks of neighbors in a new order, and shuffles the rows of 16 blocks
+    together: the one for data larger than memory."""
     learning_rate: Positive | Schedule | None = None
     """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
     1 / (b/n + C b R²) with R² the mean ‖x‖²."""
@@ -94,54 +99,44 @@ class GradientDescent(Hyperparameters):
         n = problem.n_samples
         size = n if self.batch_size == "all" else min(self.batch_size, n)
         C = 1.0 / (n * problem.regularization)
-        epsilon = smoothing = 0.0
+        rule = problem.cost_change
+        smoothing = 0.5 if size < n else 0.0
         per_advance = per_epoch = -(-n // size)
-        if (rule := problem.cost_change) is not None:
-            epsilon = float(rule.epsilon)
-            smoothing = 0.5 if size < n else 0.0
+        if rule is not None:
             if rule.smoothing is not None:
                 smoothing = float(rule.smoothing)
             # One cost takes n_samples / block_rows blocks of work.
             per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
-        order = np.arange(n) if size == n else problem.permutation(state.epoch)
-        last = min(per_epoch, done + per_advance)
-        order = order[done * size : last * size]
-        w, intercept = state.w.copy(), state.intercept
-        made, cost, change = 0, state.cost, state.change
-        # Blocks of whole batches, so that a long epoch can be interrupted between them.
-        block = max(1, problem.block_rows // size) * size
-        for first in range(0, len(order), block):
-            problem.interrupted()
-            intercept, count, cost, change = descend(
-                problem.operand,
-                problem.rows,
-                order[first : first + block],
-                size,
-                problem.y,
-                problem.weights,
-                C,
-                1.0 / n,
-                self.regularizer == "whole",
-                *self._rate(problem, size, C),
-                state.updates + made,
-                problem.intercept != "none",
-                problem.intercept == "augmented",
-                w,
-                intercept,
-                epsilon,
-                smoothing,
-                cost,
-                change,
-            )
-            made += count
-            if epsilon > 0.0 and change < epsilon:
+        at, last = done * size, min(n, (done + per_advance) * size)
+        settings = (
+            *(problem.y, problem.weights, C, 1.0 / n, self.regularizer == "whole"),
+            *self._rate(problem, size, C),
+            *(problem.intercept != "none", problem.intercept == "augmented", size),
+        )
+        w, intercept, cost, change = state.w.copy(), state.intercept, state.cost, state.change
+        updates, stopped = state.updates, NOT_STOPPED
+        gradient, intercept_gradient, seen = np.zeros_like(w), 0.0, 0
+        order: Order = "given" if size == n else self.sampling
+        for operand, rows, drawn in problem.visits(state.epoch, order, at, last):
+            while len(drawn) and not stopped:
+                before = updates
+                intercept, intercept_gradient, seen, updates, taken = descend(
+                    *(operand, rows, drawn, *settings, n - at, rule is not None, updates),
+                    *(w, intercept, gradient, intercept_gradient, seen),
+                )
+                drawn, at = drawn[taken:], at + taken
+                if rule is not None and updates > before:
+                    with np.errstate(over="ignore", invalid="ignore"):  # told as a divergence
+                        previous, cost = cost, self.stated(problem, primal(problem, w, intercept))
+                        change = smoothed_change(previous, cost, change, smoothing)
+                    stopped = "converged" if change < rule.epsilon else NOT_STOPPED
+            if stopped:
                 break
-        updates = state.updates + made
         return GradientDescentState(
             epoch=updates // per_epoch,
             updates=updates,
-            stopped="converged" if epsilon > 0.0 and change < epsilon else NOT_STOPPED,
+            stopped=stopped,
             w=w,
             intercept=float(intercept),
             cost=float(cost),

@@ -20,7 +20,7 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Indices, Vector, is_sparse
+from svm.matrices import Indices, Vector
 from svm.objectives import dual, hinge_losses, primal_at_scores, squared_norm
 from svm.problem import Problem
 from svm.solvers.protocol import NOT_STOPPED, SolverState
@@ -187,7 +187,7 @@ def _hessian(problem: Problem, scores: Vector, mu: float) -> Solve:
     elif problem.intercept == "free":
         # No row near the margin, no curvature in b: as much as one row would give.
         penalty[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
-    if is_sparse(problem.X) or problem.n_features > DENSE_HESSIAN:
+    if problem.sparse or problem.n_features > DENSE_HESSIAN:
         return _conjugate_gradients(problem, active, curvature, penalty)
     return _cholesky(problem, active, curvature, penalty)
 
@@ -197,13 +197,12 @@ def _cholesky(problem: Problem, active: Indices, curvature: Vector, penalty: Vec
 
     d = problem.n_features
     hessian = np.zeros((d + 1, d + 1))
-    X, rows, root = problem.X, problem.rows[active], np.sqrt(curvature)
-    assert isinstance(X, np.ndarray)
-    for start in range(0, len(rows), GATHER_ROWS):
+    root = np.sqrt(curvature)
+    for start in range(0, len(active), GATHER_ROWS):
         problem.interrupted()
         part = slice(start, start + GATHER_ROWS)
-        block = np.empty((len(rows[part]), d + 1))
-        np.multiply(X[rows[part]], root[part, None], out=block[:, :-1])
+        block = np.empty((len(active[part]), d + 1))
+        np.multiply(problem.dense_rows(active[part]), root[part, None], out=block[:, :-1])
         block[:, -1] = root[part] if problem.intercept != "none" else 0.0
         hessian += block.T @ block
     diagonal = np.einsum("ii->i", hessian)
@@ -229,9 +228,9 @@ def _conjugate_gradients(
     from svm.loops.newton import curvature_product
     from svm.loops.products import weighted_squares
 
-    rows = problem.rows[active]
     diagonal = penalty.copy()
-    weighted_squares(problem.operand, rows, curvature, diagonal[:-1])
+    for part, operand, rows in problem.parts(active):
+        weighted_squares(operand, rows, curvature[part], diagonal[:-1])
     if problem.intercept != "none":
         diagonal[-1] += curvature.sum()
 
@@ -239,8 +238,8 @@ def _conjugate_gradients(
         out = np.zeros(problem.n_features)
         total = 0.0
         b = float(v[-1]) if problem.intercept != "none" else 0.0
-        for part in problem.blocks(len(rows)):
-            total += curvature_product(problem.operand, rows[part], curvature[part], v[:-1], b, out)
+        for part, operand, rows in problem.parts(active):
+            total = curvature_product(operand, rows, curvature[part], v[:-1], b, out, total)
         result: Vector = penalty * v
         result[:-1] += out
         result[-1] += total if problem.intercept != "none" else 0.0

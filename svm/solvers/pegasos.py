@@ -9,9 +9,9 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Floats, Indices, Vector
+from svm.matrices import Floats, Vector
 from svm.objectives import dual
-from svm.problem import Problem, Sampling
+from svm.problem import Order, Problem
 from svm.solvers.protocol import SolverState
 
 Averaging = Literal["last", "suffix"]
@@ -40,7 +40,7 @@ class PegasosState(SolverState):
 
 def start(problem: Problem, averaging: Averaging) -> PegasosState:
     """w = 0, b = 0, no update made."""
-    d, dtype = problem.n_features, problem.X.dtype
+    d, dtype = problem.n_features, problem.dtype
     return PegasosState(
         v=np.zeros(d, dtype=dtype),
         intercept=0.0,
@@ -49,8 +49,8 @@ def start(problem: Problem, averaging: Averaging) -> PegasosState:
     )
 
 
-def advance(problem: Problem, state: PegasosState, order: Indices, project: bool) -> PegasosState:
-    """One update for every row in `order`."""
+def advance(problem: Problem, state: PegasosState, order: Order, project: bool) -> PegasosState:
+    """One epoch: n_samples updates, the rows in the given order."""
     from svm.loops import pegasos as loop
 
     treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
@@ -66,18 +66,19 @@ def advance(problem: Problem, state: PegasosState, order: Indices, project: bool
         )
     v, violations, v_lag = state.v.copy(), state.violations.copy(), state.v_lag.copy()
     numbers = state.intercept, state.harmonic, state.intercept_sum, state.intercept_lag
-    for part in problem.blocks(len(order)):
+    step = state.step
+    for operand, rows, drawn in problem.visits(state.epoch, order):
         intercept, harmonic, intercept_sum, intercept_lag = numbers
         *numbers, factor = loop.updates(  # type: ignore[assignment]
-            problem.operand,
-            problem.rows,
-            order[part],
+            operand,
+            rows,
+            drawn,
             problem.y,
             problem.weights,
             problem.regularization,
             treatment[problem.intercept],
             project,
-            state.step + part.start,
+            step,
             v,
             intercept,
             violations,
@@ -88,12 +89,13 @@ def advance(problem: Problem, state: PegasosState, order: Indices, project: bool
         )
         if factor != 1.0:
             violations *= factor
+        step += len(drawn)
     intercept, harmonic, intercept_sum, intercept_lag = numbers
     return replace(
         state,
         epoch=state.epoch + 1,
-        updates=state.updates + len(order),
-        step=state.step + len(order),
+        updates=state.updates + problem.n_samples,
+        step=step,
         v=v,
         intercept=float(intercept),
         violations=violations,
@@ -150,8 +152,10 @@ class Pegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
-    sampling: Sampling = "permuted"
-    """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws."""
+    sampling: Literal["permuted", "uniform", "blocks"] = "permuted"
+    """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws. `blocks`:
+    every row once, blocks of neighbors in a new order and the rows of 16 blocks shuffled together:
+    the one for data larger than memory."""
     averaging: Averaging = "last"
     """The model is the `last` iterate, or the average over a `suffix`: all iterates since the
     latest of epochs 1, 2, 4, 8 …, which is between none and half of them ago."""
@@ -168,8 +172,7 @@ class Pegasos(Hyperparameters):
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples updates."""
-        order = problem.order(state.epoch, self.sampling)
-        return advance(problem, state, order, self.project)
+        return advance(problem, state, self.sampling, self.project)
 
     def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
         return classifier(problem, state)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters
 from svm.problem import Problem
@@ -57,12 +55,10 @@ class SubGradient(Hyperparameters):
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One pass: n_samples updates."""
-        n = problem.n_samples
-        order = problem.permutation(state.epoch) if self.order == "permuted" else np.arange(n)
         if self.step == "restarted":
             anew = pegasos.start(problem, self.averaging)
             state = replace(anew, epoch=state.epoch, updates=state.updates)
-        return pegasos.advance(problem, state, order, project=False)
+        return pegasos.advance(problem, state, self.order, project=False)
 
     def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
         return pegasos.classifier(problem, state)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from svm.problem import BLOCK, GROUP, GROUPED_FROM, Problem
+from svm.problem import BLOCK, BLOCK_VALUES, BLOCKS_TOGETHER, GROUP, GROUPED_FROM, Problem
 from tests.svm.strategies import PROPERTY
 
 
@@ -123,3 +123,26 @@ def test_blocks_cover_the_rows_and_look_around() -> None:
     assert list(wide.blocks(25)) == [slice(0, 10), slice(10, 20), slice(20, 25)]
     assert looks == 3
     assert list(wide.blocks(0)) == []
+
+
+@PROPERTY
+@given(
+    n=st.integers(1, 300),
+    n_features=st.sampled_from([1, 1000, BLOCK_VALUES // 3, 2 * BLOCK_VALUES]),
+    epoch=st.integers(0, 10**6),
+)
+def test_blocks_are_an_order_of_their_own(n: int, n_features: int, epoch: int) -> None:
+    """Every row once; rows that stand together in the order come from at most 16 blocks of
+    neighbors, and the parts of an epoch are its slices."""
+    one = problem(n, n_features)
+    parts = [drawn for _, _, drawn in one.visits(epoch, "blocks")]
+    order = np.concatenate(parts)
+    assert sorted(order.tolist()) == list(range(n))
+    block = max(1, BLOCK_VALUES // n_features)
+    assert all(len(np.unique(part // block)) <= BLOCKS_TOGETHER for part in parts)
+    assert all(len(part) <= BLOCKS_TOGETHER * block for part in parts)
+    first, last = n // 3, n - n // 4
+    some = [drawn for _, _, drawn in one.visits(epoch, "blocks", first, last)]
+    np.testing.assert_array_equal(np.concatenate([*some, []]), order[first:last])
+    if n > 20:
+        assert (np.concatenate([d for _, _, d in one.visits(epoch + 1, "blocks")]) != order).any()
