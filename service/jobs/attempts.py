@@ -35,7 +35,7 @@ class Wish(Enum):
     KEEP_AND_END = auto()
     """Canceled, but what was learnt so far is wanted."""
     SAVE_AND_LEAVE = auto()
-    """This process stops: save a checkpoint and give the job back."""
+    """The job is to pause, or this process stops: save a checkpoint and give the job back."""
     GO_ON = auto()
 
 
@@ -52,7 +52,9 @@ class Attempt:
         self._leases = leases
         self._checkpoint_s = settings.checkpoint_s
         self._stopping = stopping
-        self._orders = Orders(cancel=lease.job.cancel_requested, keep_model=lease.job.keep_model)
+        self._orders = Orders(
+            cancel=lease.job.cancel_requested, keep_model=lease.job.keep_model, pause=False
+        )
         self._lost = False
         self._started = time.monotonic()
         self.progress = lease.job.progress
@@ -61,6 +63,7 @@ class Attempt:
         self._next_report = self._started
         self._next_checkpoint = self._started + self._checkpoint_s
         self._checkpoints = 0
+        self.has_checkpoint = lease.job.checkpoint_key is not None
         self._moved = False
 
     @property
@@ -69,7 +72,8 @@ class Attempt:
             return Wish.LET_GO
         if self._orders.cancel:
             return Wish.KEEP_AND_END if self._orders.keep_model else Wish.CANCEL
-        return Wish.SAVE_AND_LEAVE if self._stopping.is_set() else Wish.GO_ON
+        leave = self._stopping.is_set() or self._orders.pause
+        return Wish.SAVE_AND_LEAVE if leave else Wish.GO_ON
 
     def check(self) -> None:
         """Raises Interrupted where the work should stop. Costs nothing, callable in any thread."""
@@ -109,13 +113,14 @@ class Attempt:
         try:
             self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
             self._moved = False
+            self.has_checkpoint = True
         except OSError:
             logger.exception("checkpoint failed", extra={"job_id": self.job.id})
         pause = max(self._checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
         self._next_checkpoint = time.monotonic() + pause
 
     def give_back(self) -> None:
-        """Queue the job again, for another worker to go on from the last checkpoint."""
+        """End the attempt: the job is paused, or another worker goes on from the checkpoint."""
         self._leases.release(self._lease, self._report())
 
     def finish(self, ending: Ending, register: Register | None = None) -> None:

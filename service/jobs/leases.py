@@ -13,10 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
-from service.jobs.store import Job, checkpoint_folder, move
+from service.jobs import events
+from service.jobs.changes import change, move
+from service.jobs.job import Job
+from service.jobs.lifecycle import FINAL, MAX_FRUITLESS_ATTEMPTS, State
+from service.jobs.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
-from service.storage.database import Database, now
+from service.storage.database import Database, in_turn, now
 from service.storage.tables import job_trace, jobs
 
 WORKER_LOST = {
@@ -52,6 +55,7 @@ class Orders:
 
     cancel: bool
     keep_model: bool
+    pause: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,58 +99,37 @@ class Leases:
             return connection.execute(waiting.limit(1)).first() is not None
 
     def take(self, worker: str, lease_s: float) -> Lease | None:
-        """Lease the next job for `lease_s` seconds: highest priority, then oldest, first."""
+        """Lease the next job for `lease_s` seconds.
+
+        The highest priority goes first; among equals the caller with the fewest running jobs, and
+        of its jobs the oldest.
+        """
         self.reclaim()
-        next_job = (
-            sa.select(jobs.c.id)
-            .where(jobs.c.state == State.QUEUED)
-            .order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)
-            .limit(1)
-            .with_for_update(skip_locked=True)  # SQLite has one writer at a time anyway
-            .scalar_subquery()
-        )
         lease = (
             move(State.RUNNING)
-            .where(jobs.c.id == next_job)
+            .where(jobs.c.id == _next_job())
             .values(
                 attempt=jobs.c.attempt + 1,
                 worker=worker,
                 lease_expires_at=now() + lease_s,
                 started_at=sa.func.coalesce(jobs.c.started_at, now()),
             )
-            .returning(*jobs.c)
         )
         with self._database.write() as connection:
-            row = connection.execute(lease).first()
-        return None if row is None else Lease(Job.from_row(row))
+            # Two workers at the same time would not count each other's job as running.
+            in_turn(connection, "take")
+            job = change(connection, lease, events.state)
+        return None if job is None else Lease(job)
 
     def reclaim(self) -> None:
-        """Queue the jobs of lost workers again, unless canceled meanwhile or lost too often."""
-        nothing_to_keep = sa.or_(~jobs.c.keep_model, jobs.c.checkpoint_key.is_(None))
-        cancel = (
-            move(State.CANCELED)
-            .where(_expired(), jobs.c.cancel_requested, nothing_to_keep)
-            .values(stop_reason="canceled")
-            .returning(jobs.c.id)
-        )
-        too_often = jobs.c.fruitless_attempts + 1 >= MAX_FRUITLESS_ATTEMPTS
-        fail = (
-            move(State.FAILED)
-            .where(_expired(), too_often)
-            .values(stop_reason="error", error=WORKER_LOST)
-            .returning(jobs.c.id)
-        )
-        requeue = (
-            move(State.QUEUED)
-            .where(_expired())
-            .values(fruitless_attempts=jobs.c.fruitless_attempts + 1)
-        )
+        """Take the jobs of lost workers out of their hands: most are queued again."""
+        lost = sa.select(jobs).where(_expired()).with_for_update(skip_locked=True)
         with self._database.write() as connection:
-            ended = connection.execute(cancel).scalars().all()
-            ended = [*ended, *connection.execute(fail).scalars().all()]
-            connection.execute(requeue)
-        for job_id in ended:
-            self._blobs.delete(checkpoint_folder(job_id))
+            found = [Job.from_row(row) for row in connection.execute(lost)]
+            left = [_let_go(connection, job) for job in found]
+        for job in left:
+            if job.is_final:
+                self._blobs.delete(checkpoint_folder(job.id))
 
     def heartbeat(self, lease: Lease, lease_s: float) -> Orders:
         """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
@@ -154,18 +137,20 @@ class Leases:
             sa.update(jobs)
             .where(lease.owned)
             .values(lease_expires_at=now() + lease_s)
-            .returning(jobs.c.cancel_requested, jobs.c.keep_model)
+            .returning(jobs.c.cancel_requested, jobs.c.keep_model, jobs.c.pause_requested)
         )
         with self._database.write() as connection:
             row = connection.execute(extend).first()
         if row is None:
             raise LeaseLost(lease.job.id)
-        return Orders(cancel=row.cancel_requested, keep_model=row.keep_model)
+        return Orders(
+            cancel=row.cancel_requested, keep_model=row.keep_model, pause=row.pause_requested
+        )
 
     def report(self, lease: Lease, report: Report) -> None:
         """Show how far the attempt has come. Raises LeaseLost."""
         with self._database.write() as connection:
-            _write(connection, lease, report, sa.update(jobs))
+            _write(connection, lease, report, sa.update(jobs), events.progress)
 
     def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
         """Make `content` what the next attempt begins with. Raises LeaseLost.
@@ -184,47 +169,63 @@ class Leases:
             self._blobs.delete(previous)
 
     def release(self, lease: Lease, report: Report) -> None:
-        """Give an unfinished job back, to be taken by the next free worker. Raises LeaseLost."""
+        """Give an unfinished job back: to be taken by the next free worker, or to be paused.
+
+        Raises LeaseLost.
+        """
         with self._database.write() as connection:
-            _write(connection, lease, report, move(State.QUEUED))
+            pause = _held(connection, lease).pause_requested
+            target = State.PAUSED if pause else State.QUEUED
+            _write(connection, lease, report, move(target), events.state)
 
     def finish(
         self, lease: Lease, ending: Ending, report: Report, register: Register | None = None
     ) -> None:
         """End the job and register its model, both or neither. Raises LeaseLost."""
         with self._database.write() as connection:
-            # First of all, and locking the row: nothing is registered for a lost lease.
-            _write(connection, lease, report, move(ending.state))
-            values = {
-                "stop_reason": ending.stop_reason,
-                "converged": ending.converged,
-                "result": ending.result,
-                "warnings": list(ending.warnings),
-                "error": ending.error,
-                "model_version": None if register is None else register(connection),
-            }
-            connection.execute(sa.update(jobs).where(jobs.c.id == lease.job.id).values(values))
+            _held(connection, lease)  # first of all: nothing is registered for a lost lease
+            ended = move(ending.state).values(
+                stop_reason=ending.stop_reason,
+                converged=ending.converged,
+                result=ending.result,
+                warnings=list(ending.warnings),
+                error=ending.error,
+                model_version=None if register is None else register(connection),
+            )
+            warnings = (events.warning(message) for message in ending.warnings)
+            _write(connection, lease, report, ended, *warnings, events.state, events.end)
         self._blobs.delete(checkpoint_folder(lease.job.id))
 
     def _name_checkpoint(
         self, connection: sa.Connection, lease: Lease, blob: Blob, report: Report
     ) -> str | None:
         """Returns the key of the checkpoint before."""
-        key = sa.select(jobs.c.checkpoint_key).where(jobs.c.id == lease.job.id)
-        previous: str | None = connection.execute(key).scalar_one_or_none()
+        previous = _held(connection, lease).checkpoint_key
         named = sa.update(jobs).values(
             checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, fruitless_attempts=0
         )
-        _write(connection, lease, report, named)
+        _write(connection, lease, report, named, events.checkpoint)
         return previous
 
 
-def _write(connection: sa.Connection, lease: Lease, report: Report, update: sa.Update) -> None:
+def _held(connection: sa.Connection, lease: Lease) -> Job:
+    """The leased job as it is now, locked. Raises LeaseLost."""
+    row = connection.execute(sa.select(jobs).where(lease.owned).with_for_update()).first()
+    if row is None:
+        raise LeaseLost(lease.job.id)
+    return Job.from_row(row)
+
+
+def _write(
+    connection: sa.Connection,
+    lease: Lease,
+    report: Report,
+    update: sa.Update,
+    *tellings: events.Telling,
+) -> None:
     """Carry out `update` on the leased job, and the report. Raises LeaseLost, nothing written."""
-    update = update.where(lease.owned).values(
-        progress=report.progress, elapsed_s=report.elapsed_s, revision=jobs.c.revision + 1
-    )
-    if connection.execute(update.returning(jobs.c.id)).first() is None:
+    update = update.where(lease.owned).values(progress=report.progress, elapsed_s=report.elapsed_s)
+    if change(connection, update, *tellings) is None:
         raise LeaseLost(lease.job.id)
     if report.trace:
         newest = {(row["pair"], row["updates"]): row for row in report.trace}
@@ -234,6 +235,51 @@ def _write(connection: sa.Connection, lease: Lease, report: Report, update: sa.U
         old = [{f"old_{key}": row[key] for key in keys} for row in rows]
         connection.execute(sa.delete(job_trace).where(same), old)
         connection.execute(sa.insert(job_trace), rows)
+
+
+def _next_job() -> sa.ScalarSelect[str]:
+    waiting = jobs.alias("waiting")
+    running = (
+        sa.select(jobs.c.caller, sa.func.count().label("jobs"))
+        .where(jobs.c.state == State.RUNNING)
+        .group_by(jobs.c.caller)
+        .subquery("running")
+    )
+    return (
+        sa.select(waiting.c.id)
+        .outerjoin(running, running.c.caller == waiting.c.caller)
+        .where(waiting.c.state == State.QUEUED)
+        .order_by(
+            waiting.c.priority.desc(),
+            sa.func.coalesce(running.c.jobs, 0),
+            waiting.c.created_at,
+            waiting.c.id,
+        )
+        .limit(1)
+        .with_for_update(of=waiting, skip_locked=True)
+        .scalar_subquery()
+    )
+
+
+def _let_go(connection: sa.Connection, job: Job) -> Job:
+    """Move a job whose worker was lost to where it belongs now."""
+    fruitless = job.fruitless_attempts + 1
+    values: dict[str, Any] = {"fruitless_attempts": fruitless}
+    if job.cancel_requested and not (job.keep_model and job.checkpoint_key):
+        target, values = State.CANCELED, {"stop_reason": "canceled"}
+    elif job.pause_requested:
+        target = State.PAUSED
+    elif fruitless >= MAX_FRUITLESS_ATTEMPTS:
+        target, values = State.FAILED, {"stop_reason": "error", "error": WORKER_LOST}
+    else:
+        target = State.QUEUED
+    tellings = [events.warning(f"the worker of attempt {job.attempt} was lost"), events.state]
+    if target in FINAL:
+        tellings.append(events.end)
+    update = move(target).where(jobs.c.id == job.id).values(values)
+    let_go = change(connection, update, *tellings)
+    assert let_go is not None, "the row is locked"
+    return let_go
 
 
 def _expired() -> sa.ColumnElement[bool]:

@@ -1,9 +1,12 @@
 """The states of a job and what may follow what.
 
 queued ── leased by a worker ──▶ running ──▶ succeeded | failed | canceled
-  ▲  │                              │
-  │  └── canceled while waiting     │
-  └── lease lost or handed back ────┘
+  ▲  │                            │   │
+  ├──│── lease lost or given back ┘   │ given back, or its lease lost, after a request to pause
+  │  ▼                                │
+ paused ◀─────────────────────────────┘
+
+From queued and paused a job can be canceled; resumed, a paused one is queued again.
 """
 
 from __future__ import annotations
@@ -19,16 +22,21 @@ class State(StrEnum):
     """Accepted and durable; waits for a free worker, at the start or after a lost one."""
     RUNNING = "running"
     """A worker holds the lease of the present attempt."""
+    PAUSED = "paused"
+    """Waits to be resumed; goes on from its checkpoint then."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELED = "canceled"
 
 
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELED})
+WAITING = frozenset({State.QUEUED, State.PAUSED})
+"""Accepted, and in no worker's hands."""
 
 TRANSITIONS = {
-    State.QUEUED: frozenset({State.RUNNING, State.CANCELED}),
-    State.RUNNING: frozenset({State.QUEUED, *FINAL}),
+    State.QUEUED: frozenset({State.RUNNING, State.PAUSED, State.CANCELED}),
+    State.RUNNING: frozenset({State.QUEUED, State.PAUSED, *FINAL}),
+    State.PAUSED: frozenset({State.QUEUED, State.CANCELED}),
     State.SUCCEEDED: frozenset[State](),
     State.FAILED: frozenset[State](),
     State.CANCELED: frozenset[State](),
@@ -40,25 +48,42 @@ def sources(target: State) -> frozenset[State]:
     return frozenset(state for state, targets in TRANSITIONS.items() if target in targets)
 
 
-class Cancellation(StrEnum):
-    """What a request to cancel does."""
+class Effect(StrEnum):
+    """What a request to cancel, pause or resume a job does."""
 
     ALREADY = "already"
-    """The job is canceled."""
+    """The job is there already."""
     AT_ONCE = "at-once"
-    """Nothing runs and nothing is to be kept."""
     REQUESTED = "requested"
-    """A worker must stop, or must turn the last checkpoint into a model."""
+    """A worker is to do it."""
     IMPOSSIBLE = "impossible"
-    """The job has ended otherwise."""
 
 
-def cancellation(state: State, *, keep_model: bool, has_checkpoint: bool) -> Cancellation:
-    """What canceling a job in this state means; a job that never ran has no model to keep."""
+def cancellation(state: State, *, keep_model: bool, has_checkpoint: bool) -> Effect:
+    """What canceling a job in this state does.
+
+    Only a worker can turn a checkpoint into a model; a job that never ran has none to keep.
+    """
     if state is State.CANCELED:
-        return Cancellation.ALREADY
+        return Effect.ALREADY
     if state in FINAL:
-        return Cancellation.IMPOSSIBLE
-    if state is State.QUEUED and not (keep_model and has_checkpoint):
-        return Cancellation.AT_ONCE
-    return Cancellation.REQUESTED
+        return Effect.IMPOSSIBLE
+    if state in WAITING and not (keep_model and has_checkpoint):
+        return Effect.AT_ONCE
+    return Effect.REQUESTED
+
+
+def pausing(state: State, *, cancel_requested: bool) -> Effect:
+    """What pausing a job in this state does; one that is being canceled goes on to its end."""
+    if state is State.PAUSED:
+        return Effect.ALREADY
+    if state in FINAL or cancel_requested:
+        return Effect.IMPOSSIBLE
+    return Effect.AT_ONCE if state is State.QUEUED else Effect.REQUESTED
+
+
+def resumption(state: State, *, pause_requested: bool) -> Effect:
+    """What resuming a job in this state does; a request to pause is withdrawn."""
+    if state in FINAL:
+        return Effect.IMPOSSIBLE
+    return Effect.AT_ONCE if state is State.PAUSED or pause_requested else Effect.ALREADY

@@ -1,4 +1,4 @@
-"""`/v1/jobs`: create, watch, cancel and delete jobs."""
+"""`/v1/jobs`: create, read, steer and delete jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.jobs.admission import check_trainable
-from service.jobs.lifecycle import Cancellation, State
+from service.jobs.job import Job
+from service.jobs.lifecycle import Effect, State
 from service.jobs.schemas import (
     LATEST_DATASET,
     MAX_SEED,
@@ -26,11 +27,12 @@ from service.jobs.schemas import (
     JobSummary,
     TraceRead,
 )
-from service.jobs.store import Job, JobFilter, JobStore
+from service.jobs.store import JobFilter, JobStore
 from service.settings import Limits
 from service.storage.pages import PageRequest
 from service.web.accept import choose
 from service.web.bodies import json_body, json_request
+from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
 from service.web.health import Health
 from service.web.labels import LabelFilter
@@ -83,7 +85,7 @@ def router(jobs: JobStore, datasets: DatasetStore, limits: Limits, health: Healt
     waiting = _Waiting(jobs, health)
     _add_create(routes, jobs, datasets, limits, waiting)
     _add_read(routes, jobs, waiting)
-    _add_end(routes, jobs)
+    _add_steering(routes, jobs)
     return routes
 
 
@@ -101,8 +103,10 @@ def _add_create(
         responses=responses(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full"),
         openapi_extra=json_request(JobCreate, EXAMPLE),
     )
-    async def create_job(response: Response, body: JobCreateBody, wait_s: WaitS = 0) -> JobRead:
-        job = await run_sync(_create, jobs, datasets, limits, body)
+    async def create_job(
+        request: Request, response: Response, body: JobCreateBody, wait_s: WaitS = 0
+    ) -> JobRead:
+        job = await run_sync(_create, jobs, datasets, limits, body, request)
         job = await waiting.for_end(job, wait_s)
         return _accepted(response, job)
 
@@ -171,13 +175,13 @@ def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
         return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
 
 
-def _add_end(routes: APIRouter, jobs: JobStore) -> None:
+def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
     @routes.post(
         "/{id}/cancel",
         status_code=202,
         operation_id="cancel_job",
         summary="Cancel a job",
-        description="A queued job is canceled at once, a running one within about a second. With "
+        description="A waiting job is canceled at once, a running one within about a second. With "
         "`keep_model` what was learnt so far becomes a model version. Canceling again is no error.",
         response_model=JobRead,
         responses={
@@ -187,18 +191,46 @@ def _add_end(routes: APIRouter, jobs: JobStore) -> None:
         openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
     )
     def cancel_job(response: Response, id: JobId, body: JobCancelBody) -> JobRead:
-        job, what = jobs.cancel(id, keep_model=body.keep_model)
-        if what is Cancellation.ALREADY:
-            response.status_code = 200
-            return JobRead.of(job)
-        return _accepted(response, job)
+        return _steered(response, *jobs.cancel(id, keep_model=body.keep_model))
+
+    @routes.post(
+        "/{id}/pause",
+        status_code=202,
+        operation_id="pause_job",
+        summary="Pause a job",
+        description="A queued job is paused at once; a running one saves a checkpoint and frees "
+        "its worker within about a second. Pausing again is no error.",
+        response_model=JobRead,
+        responses={
+            200: {"model": JobRead, "description": "The job is paused already."},
+            **responses("invalid-parameter", "not-found", "invalid-state"),
+        },
+    )
+    def pause_job(response: Response, id: JobId) -> JobRead:
+        return _steered(response, *jobs.pause(id))
+
+    @routes.post(
+        "/{id}/resume",
+        status_code=202,
+        operation_id="resume_job",
+        summary="Resume a paused job",
+        description="The job is queued again and goes on from its checkpoint, to the same model "
+        "as without the pause. A pause that has not happened yet is withdrawn.",
+        response_model=JobRead,
+        responses={
+            200: {"model": JobRead, "description": "The job is queued or running already."},
+            **responses("invalid-parameter", "not-found", "invalid-state"),
+        },
+    )
+    def resume_job(response: Response, id: JobId) -> JobRead:
+        return _steered(response, *jobs.resume(id))
 
     @routes.delete(
         "/{id}",
         status_code=204,
         operation_id="delete_job",
         summary="Delete a job",
-        description="Removes a job that has ended, and its trace. Its model stays.",
+        description="Removes a job that has ended, its events and its trace. Its model stays.",
         responses=responses("invalid-parameter", "not-found", "invalid-state"),
     )
     def delete_job(id: JobId) -> None:
@@ -224,7 +256,9 @@ class _Waiting:
         return job
 
 
-def _create(jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCreate) -> Job:
+def _create(
+    jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCreate, request: Request
+) -> Job:
     dataset_id = body.dataset_id
     if dataset_id == LATEST_DATASET:
         newest = datasets.page(PageRequest(size=1)).items
@@ -242,6 +276,8 @@ def _create(jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCre
         model_name=body.model_name,
         priority=body.priority,
         labels=body.labels,
+        caller=caller_of(request),
+        request_id=request.state.request_id,
     )
 
 
@@ -251,6 +287,13 @@ def _accepted(response: Response, job: Job) -> JobRead:
     if not job.is_final:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return JobRead.of(job)
+
+
+def _steered(response: Response, job: Job, effect: Effect) -> JobRead:
+    if effect is Effect.ALREADY:
+        response.status_code = 200
+        return JobRead.of(job)
+    return _accepted(response, job)
 
 
 def _trace(jobs: JobStore, job_id: str) -> TraceRead:

@@ -8,8 +8,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from service.jobs.job import Job
 from service.jobs.lifecycle import State
-from service.jobs.store import Job
 from service.models.aliases import LATEST
 from service.web.labels import Labels
 from service.web.names import INVALID_NAME, AliasName, ModelName
@@ -139,6 +139,8 @@ class JobSummary(BaseModel):
     """`converged`, `gap-reached`, `max-epochs`, `time-budget`, `canceled` or `error`."""
     converged: bool | None
     cancel_requested: bool
+    pause_requested: bool
+    """The worker is about to save the job and to let it go."""
     progress: ProgressRead
     spec: dict[str, Any]
     """The request with all defaults written out; it can be sent again as it is."""
@@ -177,6 +179,7 @@ class JobSummary(BaseModel):
             "stop_reason": job.stop_reason,
             "converged": job.converged,
             "cancel_requested": job.cancel_requested,
+            "pause_requested": job.pause_requested,
             "progress": ProgressRead(**job.progress),
             "spec": job.spec,
             "dataset_id": job.dataset_id,

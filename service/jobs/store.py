@@ -9,58 +9,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.errors import Conflict, NotFound, Unavailable
-from service.jobs.lifecycle import FINAL, Cancellation, State, cancellation, sources
+from service.jobs import events
+from service.jobs.changes import change, locked, move
+from service.jobs.job import Job
+from service.jobs.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
 from service.storage.blobs import Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, job_trace, jobs
 
 QUEUE_RETRY_S = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A row of the table."""
-
-    id: str
-    kind: str
-    state: State
-    priority: int
-    spec: dict[str, Any]
-    """The request that made the job, with every default written out."""
-    labels: dict[str, str]
-    dataset_id: str
-    dataset_digest: str
-    model_name: str | None
-    model_version: int | None
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    attempt: int
-    fruitless_attempts: int
-    lease_expires_at: float | None
-    worker: str | None
-    cancel_requested: bool
-    keep_model: bool
-    progress: dict[str, Any]
-    elapsed_s: float
-    checkpoint_key: str | None
-    checkpoint_sha256: str | None
-    stop_reason: str | None
-    converged: bool | None
-    result: dict[str, Any] | None
-    warnings: list[str]
-    error: dict[str, Any] | None
-    revision: int
-
-    @classmethod
-    def from_row(cls, row: sa.Row[Any]) -> Job:
-        values = dict(row._mapping)
-        return cls(**{**values, "state": State(values["state"])})
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in FINAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +32,7 @@ class JobFilter:
 
 
 class JobStore:
-    """Creates, shows, cancels and deletes jobs. Safe to share between threads."""
+    """Creates, shows, steers and deletes jobs. Safe to share between threads."""
 
     def __init__(self, database: Database, blobs: Blobs, queue_limit: int) -> None:
         self._database = database
@@ -91,6 +49,8 @@ class JobStore:
         model_name: str | None,
         priority: int,
         labels: Mapping[str, str],
+        caller: str,
+        request_id: str | None = None,
     ) -> Job:
         """Queue a job; once this returns it is durable.
 
@@ -101,6 +61,8 @@ class JobStore:
             "kind": kind,
             "state": State.QUEUED,
             "priority": priority,
+            "caller": caller,
+            "request_id": request_id,
             "spec": dict(spec),
             "labels": dict(labels),
             "dataset_id": dataset_id,
@@ -111,26 +73,29 @@ class JobStore:
             "fruitless_attempts": 0,
             "cancel_requested": False,
             "keep_model": False,
+            "pause_requested": False,
             "progress": {},
             "elapsed_s": 0.0,
             "warnings": [],
-            "revision": 0,
+            "revision": 1,
         }
-        queued = sa.select(sa.func.count()).where(jobs.c.state == State.QUEUED)
+        # Paused jobs count too: each can be resumed at any time.
+        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
             # In the same transaction: from here on the dataset cannot be deleted.
             if connection.execute(dataset).first() is None:
                 raise NotFound("not-found", f"there is no dataset {dataset_id}")
-            if connection.execute(queued).scalar_one() >= self._queue_limit:
+            if connection.execute(waiting).scalar_one() >= self._queue_limit:
                 raise Unavailable(
                     "queue-full",
-                    f"{self._queue_limit} jobs are queued already",
+                    f"{self._queue_limit} jobs are queued or paused already",
                     retry_after_s=QUEUE_RETRY_S,
                 )
-            return Job.from_row(
-                connection.execute(sa.insert(jobs).values(values).returning(*jobs.c)).one()
-            )
+            insert = sa.insert(jobs).values(values).returning(*jobs.c)
+            job = Job.from_row(connection.execute(insert).one())
+            events.record(connection, job, events.state)
+            return job
 
     def get(self, job_id: str) -> Job:
         """Raises NotFound."""
@@ -165,33 +130,67 @@ class JobStore:
             _get(connection, job_id)
             return [dict(row) for row in connection.execute(statement).mappings()]
 
-    def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Cancellation]:
-        """Cancel now, or ask the worker to. Raises NotFound, Conflict `invalid-state`."""
+    def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
+        """Cancel now, or have a worker do it. Raises NotFound, Conflict `invalid-state`."""
         with self._database.write() as connection:
-            job = _get(connection, job_id)
-            what = cancellation(
+            job = locked(connection, job_id)
+            effect = cancellation(
                 job.state, keep_model=keep_model, has_checkpoint=job.checkpoint_key is not None
             )
-            if what is Cancellation.IMPOSSIBLE:
+            if effect is Effect.IMPOSSIBLE:
                 raise Conflict("invalid-state", f"the job has {job.state} already")
-            requested = sa.update(jobs).values(
-                cancel_requested=True, keep_model=keep_model, revision=jobs.c.revision + 1
-            )
-            if what is Cancellation.AT_ONCE:
-                requested = move(State.CANCELED).values(
+            if effect is Effect.AT_ONCE:
+                canceled = move(State.CANCELED).values(
                     cancel_requested=True, keep_model=False, stop_reason="canceled"
                 )
-            if what is not Cancellation.ALREADY:
-                connection.execute(requested.where(jobs.c.id == job_id))
-                job = _get(connection, job_id)
-        if what is Cancellation.AT_ONCE:
+                job = _changed(connection, job, canceled, events.state, events.end)
+            elif effect is Effect.REQUESTED and not (
+                job.cancel_requested and job.keep_model == keep_model
+            ):
+                asked = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
+                asked = asked.values(
+                    cancel_requested=True, keep_model=keep_model, pause_requested=False
+                )
+                job = _changed(connection, job, asked, events.state)
+        if effect is Effect.AT_ONCE:
             self._blobs.delete(checkpoint_folder(job_id))
-        return job, what
+        return job, effect
+
+    def pause(self, job_id: str) -> tuple[Job, Effect]:
+        """Pause now, or have the worker do it. Raises NotFound, Conflict `invalid-state`."""
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            effect = pausing(job.state, cancel_requested=job.cancel_requested)
+            if effect is Effect.IMPOSSIBLE:
+                what = "is being canceled" if job.cancel_requested else f"has {job.state} already"
+                raise Conflict("invalid-state", f"the job {what}")
+            if effect is Effect.AT_ONCE:
+                job = _changed(connection, job, move(State.PAUSED), events.state)
+            elif effect is Effect.REQUESTED and not job.pause_requested:
+                asked = sa.update(jobs).values(pause_requested=True)
+                job = _changed(connection, job, asked, events.state)
+            return job, effect
+
+    def resume(self, job_id: str) -> tuple[Job, Effect]:
+        """Queue a paused job again, or withdraw the request to pause it.
+
+        Raises NotFound, Conflict `invalid-state`.
+        """
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            effect = resumption(job.state, pause_requested=job.pause_requested)
+            if effect is Effect.IMPOSSIBLE:
+                raise Conflict("invalid-state", f"the job has {job.state} already")
+            if effect is Effect.AT_ONCE:
+                withdrawn = sa.update(jobs).values(pause_requested=False)
+                update = move(State.QUEUED) if job.state is State.PAUSED else withdrawn
+                job = _changed(connection, job, update, events.state)
+            return job, effect
 
     def delete(self, job_id: str) -> None:
-        """Remove a job that has ended, and its trace. Raises NotFound, Conflict."""
+        """Remove a job that has ended, its events and its trace. Raises NotFound, Conflict."""
         with self._database.write() as connection:
-            job = _get(connection, job_id)
+            job = locked(connection, job_id)
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
             connection.execute(sa.delete(jobs).where(jobs.c.id == job_id))
@@ -205,16 +204,6 @@ class JobStore:
         return {state: found.get(state, 0) for state in State}
 
 
-def move(target: State) -> sa.Update:
-    """An update to the state `target`, of jobs in a state that it may follow."""
-    values: dict[str, Any] = {"state": target, "revision": jobs.c.revision + 1}
-    if target is not State.RUNNING:
-        values |= {"worker": None, "lease_expires_at": None}
-    if target in FINAL:
-        values |= {"checkpoint_key": None, "checkpoint_sha256": None, "finished_at": now()}
-    return sa.update(jobs).where(jobs.c.state.in_(sources(target))).values(values)
-
-
 def checkpoint_folder(job_id: str) -> str:
     """The blobs of a job's checkpoints."""
     return f"checkpoints/{job_id}"
@@ -225,3 +214,12 @@ def _get(connection: sa.Connection, job_id: str) -> Job:
     if row is None:
         raise NotFound("not-found", f"there is no job {job_id}")
     return Job.from_row(row)
+
+
+def _changed(
+    connection: sa.Connection, job: Job, update: sa.Update, *tellings: events.Telling
+) -> Job:
+    """The job, which the transaction has locked, after an update that fits its state."""
+    changed = change(connection, update.where(jobs.c.id == job.id), *tellings)
+    assert changed is not None
+    return changed

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,8 @@ LOOK_S = 0.2
 """How often an idle worker looks for a job."""
 IDLE_S = 10.0
 """How long it looks before it returns to Dask, which then asks again."""
+
+CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ class Worker:
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs)
-        self._kinds = {
+        self._kinds: dict[str, Callable[[Attempt], None]] = {
             "train": Trainer(
                 DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
             )
@@ -126,10 +129,14 @@ class Worker:
             match attempt.wish:
                 case Wish.LET_GO:
                     raise LeaseLost(attempt.job.id) from None
-                case Wish.SAVE_AND_LEAVE:
-                    attempt.give_back()
+                case Wish.CANCEL:
+                    attempt.finish(CANCELED)
+                case Wish.KEEP_AND_END if not attempt.has_checkpoint:
+                    attempt.finish(CANCELED)
                 case _:
-                    attempt.finish(Ending(state=State.CANCELED, stop_reason="canceled"))
+                    # Also where the wish changed while the work was being saved: to none, or to
+                    # a model, which the next attempt makes from the checkpoint.
+                    attempt.give_back()
         except LeaseLost:
             raise
         except InvalidData as error:

@@ -100,6 +100,16 @@ class Database:
         self._engine.dispose()
 
 
+def in_turn(connection: sa.Connection, name: str) -> None:
+    """Wait until no other transaction that asked for this turn is open.
+
+    SQLite has one writing transaction at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        turn = sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))
+        connection.execute(sa.select(turn))
+
+
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     # The driver must not begin transactions by itself: `_begin_sqlite` does.
     connection.isolation_level = None

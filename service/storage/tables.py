@@ -60,6 +60,8 @@ jobs = Table(
     Column("kind", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
+    Column("caller", String, nullable=False),  # callers share the workers
+    Column("request_id", String),  # of the request that made the job, for the logs
     Column("spec", JSON, nullable=False),
     Column("labels", JSON, nullable=False),
     Column("dataset_id", String, nullable=False, index=True),
@@ -75,6 +77,7 @@ jobs = Table(
     Column("worker", String),
     Column("cancel_requested", Boolean, nullable=False),
     Column("keep_model", Boolean, nullable=False),
+    Column("pause_requested", Boolean, nullable=False),
     Column("progress", JSON, nullable=False),
     Column("elapsed_s", Float, nullable=False),  # training time, all attempts
     Column("checkpoint_key", String),
@@ -86,6 +89,17 @@ jobs = Table(
     Column("error", JSON),
     Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
     Index(None, "state", "priority", "created_at", "id"),
+    Index(None, "finished_at"),
+)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),  # the job's revision after the event
+    Column("kind", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("data", JSON, nullable=False),
 )
 
 job_trace = Table(

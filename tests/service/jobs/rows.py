@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from service.jobs.job import Job
 from service.jobs.leases import Lease, Leases, Report
-from service.jobs.store import Job, JobStore
+from service.jobs.store import JobStore
 from service.storage.database import Database, new_id, now
 from service.storage.tables import datasets
 
@@ -45,6 +46,7 @@ def queue(jobs: JobStore, dataset_id: str, **values: Any) -> Job:
         "model_name": "iris",
         "priority": 0,
         "labels": {},
+        "caller": "somebody",
     }
     return jobs.create(dataset_id=dataset_id, **(arguments | values))
 

@@ -205,6 +205,57 @@ def test_lost_job_that_was_canceled_is_not_taken_again(
     assert jobs.get(lease.job.id).state is State.CANCELED
 
 
+@pytest.mark.parametrize("losses", [1, MAX_FRUITLESS_ATTEMPTS])
+def test_lost_job_that_was_to_pause_is_paused(
+    database: Database, jobs: JobStore, leases: Leases, dataset_id: str, losses: int
+) -> None:
+    """Its worker died before it could obey; the job does not run on, however often that was."""
+    job_id = queue(jobs, dataset_id).id
+    for _ in range(losses - 1):
+        lose(database, leases)
+    lease = take(leases)
+    jobs.pause(job_id)
+    expire(database, lease)
+    assert leases.take("test", 30) is None
+    job = jobs.get(job_id)
+    assert (job.state, job.pause_requested, job.fruitless_attempts) == (State.PAUSED, False, losses)
+    jobs.resume(job_id)
+    assert take(leases).job.attempt == losses + 1
+
+
+def test_callers_share_the_workers(jobs: JobStore, leases: Leases, dataset_id: str) -> None:
+    """Among jobs of one priority the caller with the fewest running ones is served first."""
+    names = {
+        queue(jobs, dataset_id, caller=caller, priority=priority).id: name
+        for name, caller, priority in [
+            *(("a1", "a", 0), ("a2", "a", 0), ("a3", "a", 0), ("b1", "b", 0), ("c1", "c", 0)),
+            *(("b2", "b", 0), ("a4", "a", 7), ("c2", "c", -1)),
+        ]
+    }
+    taken = [take(leases) for _ in range(3)]
+    assert [names[lease.job.id] for lease in taken] == ["a4", "b1", "c1"]
+    leases.finish(taken[0], SUCCEEDED, report())
+    taken = [take(leases) for _ in range(5)]
+    # Nothing of a runs now; then all have one, and the oldest job decides.
+    assert [names[lease.job.id] for lease in taken] == ["a1", "a2", "b2", "a3", "c2"]
+
+
+def test_no_caller_gets_more_while_another_waits(
+    database: Database, jobs: JobStore, dataset_id: str, tmp_path: Path
+) -> None:
+    """Six workers at once, each with its own connections: the shares never differ by two jobs."""
+    for caller in ("greedy", "b", "c"):
+        for _ in range(8 if caller == "greedy" else 2):
+            queue(jobs, dataset_id, caller=caller)
+    workers = [Leases(Database(database.url), LocalBlobs(tmp_path / "blobs")) for _ in range(6)]
+    with ThreadPoolExecutor(len(workers)) as pool:
+        taken = list(pool.map(lambda worker: worker.take("test", 30), workers))
+    callers = sorted(lease.job.caller for lease in taken if lease is not None)
+    assert callers == ["b", "b", "c", "c", "greedy", "greedy"]
+    for worker in workers:
+        worker._database.close()
+
+
 def test_end_and_registration_are_one_transaction(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import Conflict, NotFound, Unavailable
 from service.jobs.leases import Ending, Leases
-from service.jobs.lifecycle import FINAL, Cancellation, State
+from service.jobs.lifecycle import Effect, State
 from service.jobs.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
@@ -91,10 +91,10 @@ def test_canceling_a_queued_job_ends_it_at_once_and_again_is_no_error(
     assert (canceled.state, canceled.stop_reason, what) == (
         State.CANCELED,
         "canceled",
-        Cancellation.AT_ONCE,
+        Effect.AT_ONCE,
     )
     assert canceled.finished_at is not None
-    assert jobs.cancel(job.id, keep_model=True) == (canceled, Cancellation.ALREADY)
+    assert jobs.cancel(job.id, keep_model=True) == (canceled, Effect.ALREADY)
     assert leases.take("test", 30) is None
 
 
@@ -108,7 +108,7 @@ def test_canceling_a_running_job_asks_its_worker(
     assert (job.state, job.cancel_requested, what) == (
         State.RUNNING,
         True,
-        Cancellation.REQUESTED,
+        Effect.REQUESTED,
     )
     orders = leases.heartbeat(lease, 30)
     assert (orders.cancel, orders.keep_model) == (True, True)
@@ -139,9 +139,9 @@ def test_canceled_job_with_a_checkpoint_to_keep_waits_for_a_worker(
     leases.checkpoint(lease, 1, b"state", report())
     leases.release(lease, report())
     job, what = jobs.cancel(lease.job.id, keep_model=True)
-    assert (job.state, what) == (State.QUEUED, Cancellation.REQUESTED)
+    assert (job.state, what) == (State.QUEUED, Effect.REQUESTED)
     job, what = jobs.cancel(lease.job.id, keep_model=False)
-    assert (job.state, what) == (State.CANCELED, Cancellation.AT_ONCE)
+    assert (job.state, what) == (State.CANCELED, Effect.AT_ONCE)
     assert list(blobs.keys()) == []
 
 
@@ -166,13 +166,12 @@ def test_only_ended_jobs_are_deleted_and_their_trace_with_them(
 
 
 def test_unknown_job_is_not_found(jobs: JobStore) -> None:
-    """Reading, canceling and deleting say so alike."""
-    with pytest.raises(NotFound):
-        jobs.get(UNKNOWN)
+    """Reading, steering and deleting say so alike."""
+    for missing in (jobs.get, jobs.pause, jobs.resume, jobs.delete):
+        with pytest.raises(NotFound):
+            missing(UNKNOWN)
     with pytest.raises(NotFound):
         jobs.cancel(UNKNOWN, keep_model=False)
-    with pytest.raises(NotFound):
-        jobs.delete(UNKNOWN)
 
 
 def test_counts_name_every_state(jobs: JobStore, leases: Leases, dataset_id: str) -> None:
@@ -180,7 +179,7 @@ def test_counts_name_every_state(jobs: JobStore, leases: Leases, dataset_id: str
     queue(jobs, dataset_id)
     queue(jobs, dataset_id)
     take(leases)
-    assert jobs.counts() == {State.QUEUED: 1, State.RUNNING: 1} | dict.fromkeys(FINAL, 0)
+    assert jobs.counts() == dict.fromkeys(State, 0) | {State.QUEUED: 1, State.RUNNING: 1}
 
 
 def test_every_visible_change_moves_the_revision(
@@ -202,3 +201,115 @@ def test_every_visible_change_moves_the_revision(
     leases.finish(lease, Ending(state=State.CANCELED, stop_reason="canceled"), report())
     revisions.append(jobs.get(job_id).revision)
     assert revisions == sorted(set(revisions))
+
+
+def test_paused_job_is_not_taken_until_it_is_resumed(
+    jobs: JobStore, leases: Leases, dataset_id: str
+) -> None:
+    """Waiting, it pauses at once, and keeps its place in the queue."""
+    first = queue(jobs, dataset_id)
+    second = queue(jobs, dataset_id)
+    paused, effect = jobs.pause(first.id)
+    assert (paused.state, effect) == (State.PAUSED, Effect.AT_ONCE)
+    assert jobs.pause(first.id) == (paused, Effect.ALREADY)
+    assert not paused.is_final
+    assert take(leases).job.id == second.id
+    assert not leases.work_waits()
+    resumed, effect = jobs.resume(first.id)
+    assert (resumed.state, effect) == (State.QUEUED, Effect.AT_ONCE)
+    assert jobs.resume(first.id) == (resumed, Effect.ALREADY)
+    assert take(leases).job.id == first.id
+
+
+def test_pausing_a_running_job_asks_its_worker(
+    jobs: JobStore, leases: Leases, dataset_id: str
+) -> None:
+    """The heartbeat brings the wish; given back, the job is paused with its checkpoint."""
+    job_id = queue(jobs, dataset_id).id
+    lease = take(leases)
+    asked, effect = jobs.pause(job_id)
+    assert (asked.state, asked.pause_requested, effect) == (State.RUNNING, True, Effect.REQUESTED)
+    assert jobs.pause(job_id) == (asked, Effect.REQUESTED)
+    assert leases.heartbeat(lease, 30).pause
+    leases.checkpoint(lease, 1, b"state", report())
+    leases.release(lease, report())
+    paused = jobs.get(job_id)
+    assert (paused.state, paused.pause_requested, paused.worker) == (State.PAUSED, False, None)
+    assert paused.checkpoint_key is not None
+    jobs.resume(job_id)
+    assert take(leases).job.checkpoint_key == paused.checkpoint_key
+
+
+def test_pause_can_be_withdrawn_before_the_worker_obeys(
+    jobs: JobStore, leases: Leases, dataset_id: str
+) -> None:
+    """If it has begun to save, the job is queued again instead of paused."""
+    job_id = queue(jobs, dataset_id).id
+    lease = take(leases)
+    jobs.pause(job_id)
+    job, effect = jobs.resume(job_id)
+    assert (job.state, job.pause_requested, effect) == (State.RUNNING, False, Effect.AT_ONCE)
+    assert not leases.heartbeat(lease, 30).pause
+    leases.release(lease, report())
+    assert jobs.get(job_id).state is State.QUEUED
+
+
+def test_job_that_ends_before_its_worker_hears_of_the_pause_has_ended(
+    jobs: JobStore, leases: Leases, dataset_id: str
+) -> None:
+    """From then on it can be neither paused nor resumed."""
+    job_id = queue(jobs, dataset_id).id
+    lease = take(leases)
+    jobs.pause(job_id)
+    leases.finish(lease, Ending(state=State.SUCCEEDED, stop_reason="converged"), report())
+    ended = jobs.get(job_id)
+    assert (ended.state, ended.pause_requested) == (State.SUCCEEDED, False)
+    for steer in (jobs.pause, jobs.resume):
+        with pytest.raises(Conflict) as refusal:
+            steer(job_id)
+        assert refusal.value.code == "invalid-state"
+    assert jobs.get(job_id) == ended
+
+
+def test_canceling_overrules_a_pause(jobs: JobStore, leases: Leases, dataset_id: str) -> None:
+    """The other way round it does not: what is being canceled ends."""
+    job_id = queue(jobs, dataset_id).id
+    lease = take(leases)
+    jobs.pause(job_id)
+    jobs.cancel(job_id, keep_model=False)
+    orders = leases.heartbeat(lease, 30)
+    assert (orders.cancel, orders.pause) == (True, False)
+    with pytest.raises(Conflict):
+        jobs.pause(job_id)
+
+
+def test_canceled_while_paused_a_job_is_queued_only_for_a_model_to_keep(
+    jobs: JobStore, leases: Leases, dataset_id: str, blobs: Blobs
+) -> None:
+    """Else it ends at once, and nothing of it stays."""
+    for keep_model, state in ((True, State.QUEUED), (False, State.CANCELED)):
+        job_id = queue(jobs, dataset_id).id
+        lease = take(leases)
+        leases.checkpoint(lease, 1, b"state", report())
+        jobs.pause(job_id)
+        leases.release(lease, report())
+        job, _ = jobs.cancel(job_id, keep_model=keep_model)
+        assert (job.state, job.cancel_requested) == (state, True)
+        if job.state is State.QUEUED:
+            lease = take(leases)
+            assert (lease.job.id, lease.job.keep_model) == (job_id, True)
+            canceled = Ending(state=State.CANCELED, stop_reason="canceled")
+            leases.finish(lease, canceled, report(), lambda _: 1)
+    assert list(blobs.keys()) == []
+
+
+def test_paused_jobs_count_as_waiting(database: Database, blobs: Blobs, dataset_id: str) -> None:
+    """Otherwise resuming them could fill the queue beyond its limit."""
+    jobs = JobStore(database, blobs, queue_limit=1)
+    job_id = queue(jobs, dataset_id).id
+    jobs.pause(job_id)
+    with pytest.raises(Unavailable):
+        queue(jobs, dataset_id)
+    with pytest.raises(Conflict):
+        jobs.delete(job_id)
+    jobs.resume(job_id)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from service.jobs.attempts import Attempt, Wish
 from service.jobs.kinds.train import CHECKPOINT_LOST
 from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
+from svm.errors import Interrupted
 from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
 
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
@@ -226,6 +229,72 @@ def test_checkpoint_of_a_waiting_job_becomes_the_model_it_is_canceled_with(
     ended = carry_out(client, worker, job["id"])
     assert ended["state"] == "canceled"
     assert ended["model"] == {"name": "clouds", "version": 1}
+    assert ended["epochs"] >= job["progress"]["epoch"] > 0
+
+
+def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker) -> None:
+    """Its worker saves and leaves; resumed, it ends with the bits of an undisturbed training."""
+    fields: dict[str, Any] = {"stopping": {"max_epochs": 20_000}}
+    job_id = create(client, **fields)
+
+    def steer(what: str) -> int:
+        return client.post(f"/v1/jobs/{job_id}/{what}").status_code
+
+    job = carry_out_until(client, worker, job_id, lambda: steer("pause"))
+    assert (job["state"], job["pause_requested"], job["attempt"]) == ("paused", False, 1)
+    assert not worker.take_next_job()
+    assert steer("pause") == 200
+    assert (steer("resume"), steer("resume")) == (202, 200)
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    assert (steer("pause"), steer("resume")) == (409, 409)
+    carry_out(client, worker, create(client, **fields))
+    versions = client.get("/v1/models/clouds/versions").json()["versions"]
+    assert versions[0]["digest"] == versions[1]["digest"]
+
+
+@pytest.mark.parametrize(
+    ("second_thought", "wish", "state"),
+    [("resume", Wish.GO_ON, "queued"), ("cancel", Wish.CANCEL, "canceled")],
+)
+def test_second_thought_while_the_worker_obeys_the_first_counts(
+    client: TestClient,
+    worker: Worker,
+    settings: Settings,
+    second_thought: str,
+    wish: Wish,
+    state: str,
+) -> None:
+    """A pause withdrawn after the work was interrupted ends no job; one overruled holds up none."""
+    job_id = create(client)
+
+    def until(attempt: Attempt, wanted: Wish) -> None:
+        while attempt.wish is not wanted:
+            time.sleep(0.01)
+
+    def work(attempt: Attempt) -> None:
+        client.post(f"/v1/jobs/{job_id}/pause")
+        until(attempt, Wish.SAVE_AND_LEAVE)
+        client.post(f"/v1/jobs/{job_id}/{second_thought}")
+        until(attempt, wish)
+        raise Interrupted
+
+    worker = Worker(settings.model_copy(update={"lease_s": 1.0}), threading.Event())
+    worker._kinds["train"] = work
+    assert carry_out(client, worker, job_id)["state"] == state
+
+
+def test_checkpoint_of_a_paused_job_becomes_the_model_it_is_canceled_with(
+    client: TestClient, worker: Worker
+) -> None:
+    """A worker makes it, and the job ends as canceled."""
+    job_id = create(client, stopping=ENDLESS)
+    pause = f"/v1/jobs/{job_id}/pause"
+    job = carry_out_until(client, worker, job_id, lambda: client.post(pause))
+    assert job["state"] == "paused"
+    reply = client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True})
+    assert (reply.status_code, reply.json()["state"]) == (202, "queued")
+    ended = carry_out(client, worker, job_id)
+    assert (ended["state"], ended["model"]) == ("canceled", {"name": "clouds", "version": 1})
     assert ended["epochs"] >= job["progress"]["epoch"] > 0
 
 

@@ -1,0 +1,67 @@
+"""A job: one row of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.jobs.lifecycle import FINAL, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A row of `jobs`, as it was when it was read."""
+
+    id: str
+    kind: str
+    state: State
+    priority: int
+    caller: str
+    """Who asked for it; callers share the workers fairly."""
+    request_id: str | None
+    """The request that made it, for the logs."""
+    spec: dict[str, Any]
+    """The request that made the job, with every default written out."""
+    labels: dict[str, str]
+    dataset_id: str
+    dataset_digest: str
+    model_name: str | None
+    model_version: int | None
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    attempt: int
+    fruitless_attempts: int
+    lease_expires_at: float | None
+    worker: str | None
+    cancel_requested: bool
+    keep_model: bool
+    pause_requested: bool
+    """A worker is to save the job and let it go; false again once it has."""
+    progress: dict[str, Any]
+    elapsed_s: float
+    checkpoint_key: str | None
+    checkpoint_sha256: str | None
+    stop_reason: str | None
+    converged: bool | None
+    result: dict[str, Any] | None
+    warnings: list[str]
+    error: dict[str, Any] | None
+    revision: int
+    """Grows with every visible change; also the number of the job's last event."""
+
+    @classmethod
+    def from_row(cls, row: sa.Row[Any]) -> Job:
+        values = dict(row._mapping)
+        return cls(**{**values, "state": State(values["state"])})
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def log_context(self) -> dict[str, Any]:
+        """What every log line about the present attempt says."""
+        return {"job_id": self.id, "attempt": self.attempt, "request_id": self.request_id}
