@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,20 +15,19 @@ from starlette.responses import Response
 
 from service.datasets.examples import request_body
 from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import Parsed
 from service.datasets.schemas import (
+    AppendOptions,
     DatasetPage,
     DatasetRead,
     DatasetSummary,
     DatasetUpdate,
     UploadOptions,
 )
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.store import Dataset, DatasetStore, Origin
 from service.datasets.uploads import Upload, receive
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.storage.space import full_disk_reported
 from service.web.bodies import json_body, json_request
 from service.web.etags import check_if_match, etag, not_modified
 from service.web.labels import MAX_LABELS, LabelFilter
@@ -82,19 +82,69 @@ def _add_create(
     async def create_dataset(
         request: Request, response: Response, query: Annotated[UploadOptions, Query()]
     ) -> DatasetRead:
-        with full_disk_reported(), blobs.temporary_folder() as folder:
+        with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
-            parsed = await parser.parse(upload.spec)
-            options = upload.options
-            if options.validate_only:
-                response.status_code = 200
-                size = sum((folder / f"{name}.npy").stat().st_size for name in parsed.arrays)
-                return DatasetRead.of_parsed(parsed, options.name, upload.spec.media_type, size)
-            dataset, created = await run_sync(_keep, store, parsed, folder, upload)
-        response.status_code = 201 if created else 200
-        response.headers["Location"] = f"/v1/datasets/{dataset.id}"
-        response.headers["ETag"] = _tag(dataset)
-        return DatasetRead.of(dataset)
+            return await _keep(response, store, parser, folder, upload)
+
+    @routes.post(
+        "/{id}/append",
+        status_code=201,
+        operation_id="append_to_dataset",
+        summary="Append rows to a dataset",
+        description="Makes a new dataset of all rows, the present ones first, as if they had been "
+        "uploaded in one piece: same `matrix_digest`, classes merged. The dataset itself stays as "
+        "it is, and is the `parent` of the new one. The body is as in an upload. Its columns are "
+        "matched by name where both sides have names, else by position; its labels are of the "
+        "same kind, or there are none on either side. The same rows again give the dataset that is "
+        "there already.",
+        response_model=DatasetRead,
+        responses={
+            200: {"model": DatasetRead, "description": "There already, or only validated."},
+            **responses(*_UPLOAD, "not-found", "label-mismatch", "dataset-corrupt"),
+        },
+        openapi_extra=request_body(),
+    )
+    async def append_to_dataset(
+        request: Request,
+        response: Response,
+        id: DatasetId,
+        query: Annotated[AppendOptions, Query()],
+    ) -> DatasetRead:
+        parent = await run_sync(store.get, id)
+        with blobs.temporary_folder() as folder:
+            upload = await receive(IncomingBody(request), query, folder, limits)
+            stored = await run_sync(store.copy, parent, folder / "parent")
+            upload = replace(upload, spec=replace(upload.spec, onto=stored))
+            return await _keep(response, store, parser, folder, upload, parent)
+
+
+async def _keep(
+    response: Response,
+    store: DatasetStore,
+    parser: Parser,
+    folder: Path,
+    upload: Upload,
+    parent: Dataset | None = None,
+) -> DatasetRead:
+    """Read what lies in `folder`, keep it unless it shall only be validated, and describe it."""
+    parsed = await parser.parse(upload.spec)
+    name, media_type = upload.options.name, upload.spec.media_type
+    origin = None
+    if parent is not None:
+        name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
+    if upload.options.validate_only:
+        response.status_code = 200
+        size = sum((folder / f"{array}.npy").stat().st_size for array in parsed.arrays)
+        return DatasetRead.of_parsed(parsed, name, media_type, size, origin)
+
+    def add() -> tuple[Dataset, bool]:
+        return store.add(parsed, folder, name=name, media_type=media_type, origin=origin)
+
+    dataset, created = await run_sync(add)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/v1/datasets/{dataset.id}"
+    response.headers["ETag"] = _tag(dataset)
+    return DatasetRead.of(dataset)
 
 
 def _add_read(routes: APIRouter, store: DatasetStore) -> None:
@@ -160,12 +210,6 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
     )
     def delete_dataset(request: Request, id: DatasetId) -> None:
         store.delete(id, lambda dataset: check_if_match(request, _tag(dataset)))
-
-
-def _keep(
-    store: DatasetStore, parsed: Parsed, folder: Path, upload: Upload
-) -> tuple[Dataset, bool]:
-    return store.add(parsed, folder, name=upload.options.name, media_type=upload.spec.media_type)
 
 
 def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.datasets.parsing.spec import Label, Parsed
-from service.datasets.store import Dataset
+from service.datasets.store import Dataset, Origin
 from service.web.labels import LabelKey, LabelValue
 from service.web.times import rfc3339
 
@@ -41,6 +41,21 @@ class UploadOptions(BaseModel):
     zero, how many there shall be."""
     validate_only: bool = False
     """Read and check everything, keep nothing."""
+
+
+class AppendOptions(UploadOptions):
+    """How to read rows that a dataset shall get."""
+
+    name: DatasetName | None = None
+    """A name for people. Default: that of the dataset."""
+    target: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
+    """The column that holds the labels, as in an upload. Default: the column that the dataset's
+    labels came from, if the rows have names; none, if the dataset has no labels."""
+    n_features: Annotated[int, Field(ge=1)] | None = None
+    """How many feature columns there are: a check, and for LIBSVM how many there shall be from now
+    on. Default: as many as the dataset has."""
+    validate_only: bool = False
+    """Read and check everything, keep nothing: the reply shows what the dataset would be."""
 
 
 class ColumnRead(BaseModel):
@@ -120,7 +135,14 @@ class DatasetRead(DatasetSummary):
         return cls(**_summary(dataset), columns=columns)
 
     @classmethod
-    def of_parsed(cls, parsed: Parsed, name: str | None, media_type: str, size_bytes: int) -> Self:
+    def of_parsed(
+        cls,
+        parsed: Parsed,
+        name: str | None,
+        media_type: str,
+        size_bytes: int,
+        origin: Origin | None,
+    ) -> Self:
         """What the dataset would be like."""
         target = parsed.statistics.get("target") or {"distinct": 0}
         return cls(
@@ -139,8 +161,8 @@ class DatasetRead(DatasetSummary):
             matrix_digest=parsed.matrix_digest,
             warnings=[DatasetWarning(**warning) for warning in parsed.warnings],
             labels={},
-            parent=None,
-            inherited_rows=None,
+            parent=None if origin is None else origin.parent,
+            inherited_rows=None if origin is None else origin.inherited_rows,
             columns=_columns(parsed.statistics["columns"], parsed.columns),
         )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.parsing.spec import Label, Parsed
+from service.datasets.parsing.spec import Label, Parsed, Stored
 from service.errors import Conflict, Corrupt, NotFound
-from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, jobs
@@ -86,6 +88,16 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a dataset was made from."""
+
+    parent: str
+    """The other dataset's id."""
+    inherited_rows: int | None = None
+    """Of append: how many first rows are the parent's."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedData:
     """A dataset's arrays."""
 
@@ -130,15 +142,14 @@ class DatasetStore:
         *,
         name: str | None,
         media_type: str,
-        parent: str | None = None,
-        inherited_rows: int | None = None,
+        origin: Origin | None = None,
     ) -> tuple[Dataset, bool]:
         """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
 
         The same values, labels and names again, made from the same parent in the same way, are
         the dataset that is there already.
         """
-        upload_key = _upload_key(parsed, parent, inherited_rows)
+        upload_key = _upload_key(parsed, origin)
         existing = self._find_upload(upload_key)
         if existing is not None:
             return existing, False
@@ -166,8 +177,8 @@ class DatasetStore:
             "matrix_digest": parsed.matrix_digest,
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
-            "parent": parent,
-            "inherited_rows": inherited_rows,
+            "parent": None if origin is None else origin.parent,
+            "inherited_rows": None if origin is None else origin.inherited_rows,
         }
         try:
             with self._database.write() as connection:
@@ -219,6 +230,30 @@ class DatasetStore:
         parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
         return LoadedData(csr_array(parts, shape=(dataset.n_samples, dataset.n_features)), codes)
 
+    def copy(self, dataset: Dataset, folder: Path) -> Stored:
+        """The arrays as files in `folder`, for processes that know no blobs.
+
+        Raises Corrupt where a file is not what was stored, NotFound if the dataset was deleted.
+        """
+        folder.mkdir()
+        for name in dataset.arrays:
+            try:
+                with self._open(dataset, name) as file, (folder / f"{name}.npy").open("wb") as copy:
+                    shutil.copyfileobj(file, copy, CHUNK_BYTES)
+            except Corrupt:
+                self.get(dataset.id)
+                raise
+        return Stored(
+            folder=str(folder),
+            arrays=list(dataset.arrays),
+            n_samples=dataset.n_samples,
+            n_features=dataset.n_features,
+            sparse=dataset.sparse,
+            columns=None if dataset.columns is None else list(dataset.columns),
+            target=dataset.target,
+            classes=None if dataset.classes is None else list(dataset.classes),
+        )
+
     def _find_upload(self, upload_key: str) -> Dataset | None:
         with self._database.read() as connection:
             found = connection.execute(
@@ -227,10 +262,13 @@ class DatasetStore:
         return None if found is None else Dataset.from_row(found)
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
+        with self._open(dataset, name) as file:
+            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+            return array
+
+    def _open(self, dataset: Dataset, name: str) -> BufferedReader:
         try:
-            with self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name]) as file:
-                array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-                return array
+            return self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name])
         except BlobDamaged:
             detail = f"a file of {dataset.id} is not what was stored"
             raise Corrupt("dataset-corrupt", detail) from None
@@ -243,9 +281,9 @@ def _find(connection: sa.Connection, dataset_id: str) -> Dataset:
     return Dataset.from_row(row)
 
 
-def _upload_key(parsed: Parsed, parent: str | None, inherited_rows: int | None) -> str:
+def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
     """Equal for the same values, labels and names of the same origin, whatever their format."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
-    if parent is not None:
-        content += [parent, inherited_rows]
+    if origin is not None:
+        content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -80,7 +80,7 @@ def _options(parts: dict[str, Part], query: UploadOptions) -> UploadOptions:
             message = f"{name[:64]!r} is given in the query and in the form"
             raise InvalidRequest("invalid-parameter", message)
     try:
-        return UploadOptions.model_validate(given | fields)
+        return type(query).model_validate(given | fields)
     except ValidationError as error:
         found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
         raise parameter_error(found) from None

@@ -109,6 +109,12 @@ PROBLEMS: dict[str, Problem] = {
     "label-count": Problem(
         422, "Labels and rows differ in number", "Every row has one label, in the same order."
     ),
+    "label-mismatch": Problem(
+        422,
+        "The labels are not like those of the dataset",
+        "Rows are appended with labels of the same kind (texts, numbers, booleans), or without "
+        "labels to a dataset that has none.",
+    ),
     "parsing-failed": Problem(
         422,
         "The data could not be read",
@@ -142,7 +148,7 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "feature-mismatch": Problem(
         422,
-        "The features are not those of the model",
+        "The features are not those of the model or dataset",
         "`expected` and `got` give the features, `first_difference` where they part.",
     ),
     # The service

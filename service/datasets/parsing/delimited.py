@@ -24,7 +24,9 @@ def read(spec: ParseSpec) -> Table:
     parts = slices(Path(spec.data))
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
-    labels = None if layout.target is None else Labels(faults, layout.column(layout.target))
+    labels = None
+    if layout.target is not None:
+        labels = Labels(faults, layout.column(layout.target), keep_text=spec.text_labels)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         n_samples = 0
         for part in _chain(first, parts):

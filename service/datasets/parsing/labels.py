@@ -44,10 +44,14 @@ class Target:
 class Labels:
     """Takes labels block by block, and keeps one number for each."""
 
-    def __init__(self, faults: Faults, column: str | int | None = None) -> None:
+    def __init__(
+        self, faults: Faults, column: str | int | None = None, *, keep_text: bool = False
+    ) -> None:
+        """With `keep_text` the texts of a file are texts even if all of them are numbers."""
         self.count = 0
         self._faults = faults
         self._column = column
+        self._keep_text = keep_text
         self._text = False  # all labels came as text, whatever they mean
         self._lookup: dict[Any, int] = {}
         self._codes: list[npt.NDArray[np.int32]] = []
@@ -96,7 +100,7 @@ class Labels:
             return _target_of_values(np.concatenate(self._values) + 0.0)
         labels: list[Any] = list(self._lookup)
         codes = np.concatenate([np.zeros(0, dtype=np.int32), *self._codes])
-        if self._text:
+        if self._text and not self._keep_text:
             numbers = [number_of(text) for text in labels]
             if None in numbers:
                 self._refuse_gaps(labels, codes)
@@ -125,7 +129,8 @@ class Labels:
 
     def _become_values(self) -> None:
         distinct = list(self._lookup)
-        numbers = [number_of(text) for text in distinct] if self._text else distinct
+        as_numbers = self._text and not self._keep_text
+        numbers = [number_of(text) for text in distinct] if as_numbers else distinct
         if not all(isinstance(number, (int, float)) for number in numbers):
             message = f"the labels are more than {MAX_CLASSES:,} different texts"
             hint = "name the column of the labels as target, or say target=none"
@@ -170,6 +175,39 @@ class Labels:
     def _not_finite(self, row: int, value: str) -> None:
         message = "is not a finite label"
         self._faults.add("non-finite-value", message, row=row, column=self._column, value=value)
+
+
+def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:
+    """The labels of parts one after another, as if they had come at once.
+
+    A part is its classes, all of one kind in all parts, and a code for each row; or None and the
+    numbers themselves. Classes without a row must not be among them. Raises InvalidContent
+    `too-many-classes`.
+    """
+    known = [list(classes) for classes, _ in parts if classes is not None]
+    labels = _uniform([label for classes in known for label in classes])
+    classes = sorted(set(labels))
+    if len(known) == len(parts) and len(classes) <= MAX_CLASSES:
+        place = {label: code for code, label in enumerate(classes)}
+        ends = np.cumsum([0, *map(len, known)])
+        new = np.array([place[label] for label in labels], dtype=np.int32)
+        codes = np.concatenate(
+            [new[start:][array] for start, (_, array) in zip(ends, parts, strict=False)]
+        )
+        counts = np.bincount(codes, minlength=len(classes)).tolist()
+        return Target(classes, counts, codes, len(classes), continuous=False)
+    if labels and not isinstance(labels[0], (int, float)):
+        raise refuse(
+            "too-many-classes", f"more than {MAX_CLASSES:,} different texts are no classes"
+        )
+    return _target_of_values(
+        np.concatenate(
+            [
+                array if own is None else np.array(own, dtype=np.float64)[array]
+                for own, array in parts
+            ]
+        )
+    )
 
 
 def number_of(text: str) -> int | float | None:

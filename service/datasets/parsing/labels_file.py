@@ -21,7 +21,7 @@ def read(spec: ParseSpec, n_samples: int) -> Target:
     `header=absent`. Raises InvalidContent, `label-count` where the number of labels does not fit.
     """
     assert spec.labels is not None
-    labels = Labels(Faults())
+    labels = Labels(Faults(), keep_text=spec.text_labels)
     if spec.labels_media_type == NPY:
         for block in npy.read_labels(Path(spec.labels)):
             labels.add_numbers(block)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from service.datasets.parsing.faults import refuse, too_many
 from service.datasets.parsing.labels import NOT_FINITE, NUMBER
-from service.datasets.parsing.spec import ParseSpec
+from service.datasets.parsing.spec import ParseSpec, Stored
 from service.errors import Fault, InvalidContent, InvalidRequest
 
 NO_TARGET = "none"
@@ -61,7 +62,44 @@ def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layou
     if layout.n_features > spec.limits.columns:
         raise too_many("columns", spec.limits.columns)
     check_n_features(spec, layout.n_features)
+    if spec.onto is not None:
+        feature_order(spec.onto, layout.feature_names, layout.n_features)
     return layout
+
+
+def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> list[int] | None:
+    """Where the features of a dataset stand in a table; None where each stands in its own place.
+
+    They are matched by name where both have names, else by position. Raises InvalidContent
+    `feature-mismatch`.
+    """
+    if names is None or stored.columns is None:
+        if n_features != stored.n_features:
+            message = f"the dataset has {stored.n_features} features, the rows {n_features}"
+            raise _mismatch(
+                message, stored.n_features, n_features, min(stored.n_features, n_features)
+            )
+        return None
+    if names == stored.columns:
+        return None
+    place = {name: position for position, name in enumerate(names)}
+    known = set(stored.columns)
+    missing = next((name for name in stored.columns if name not in place), None)
+    unknown = next((name for name in names if name not in known), None)
+    if missing is not None:
+        message = f"the dataset has a feature {missing[:64]!r}, the rows have none"
+        raise _mismatch(message, stored.columns, names, missing)
+    if unknown is not None:
+        message = f"the rows have a feature {unknown[:64]!r}, the dataset has none"
+        raise _mismatch(message, stored.columns, names, unknown)
+    return [place[name] for name in stored.columns]
+
+
+def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
+    column = first if isinstance(first, int) else first[:64]
+    fault = Fault(code="feature-mismatch", message=message, column=column)
+    extra = {"expected": expected, "got": got, "first_difference": column}
+    return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
 
 
 def check_n_features(spec: ParseSpec, n_features: int) -> None:
@@ -77,10 +115,11 @@ def check_n_features(spec: ParseSpec, n_features: int) -> None:
 def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     """Whether the `first` record of a file names the columns; `text` is how the file begins.
 
-    Left to us (`auto`), it does if the target is given by its name, or if no feature cell of it is
-    a number and not all of them are empty. A word among numbers is a mistake in the data, not a
-    header. Raises InvalidContent `bad-column-name` for the numbers 0, 1, 2, … or 1, 2, 3, … beside
-    a label that comes only once: that may be either.
+    Left to us (`auto`), it does if the target is given by its name, if it holds all names of the
+    dataset that the rows are appended to, or if no feature cell of it is a number and not all of
+    them are empty. A word among numbers is a mistake in the data, not a header. Raises
+    InvalidContent `bad-column-name` for the numbers 0, 1, 2, … or 1, 2, 3, … beside a label that
+    comes only once: that may be either.
     """
     if spec.header != "auto":
         return spec.header == "present"
@@ -88,6 +127,8 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     if target is not None and target != NO_TARGET and not target.isdecimal():
         return True
     cells = [cell.strip() for cell in first]
+    if spec.onto is not None and spec.onto.columns and set(cells).issuperset(spec.onto.columns):
+        return True
     label = None
     if spec.labels is None and target != NO_TARGET:
         position = len(cells) - 1 if target is None else int(target)
@@ -143,18 +184,23 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
                 "invalid-parameter", "the labels are in a file of their own: leave out `target`"
             )
         return None
-    if spec.target == NO_TARGET:
+    target = spec.target
+    if target == NO_TARGET:
         return None
-    if spec.target is None:
+    if target is None and spec.onto is not None:  # as in the dataset that the rows shall fit
+        if not spec.onto.labelled:
+            return None
+        target = spec.onto.target if names is not None else None
+    if target is None:
         return n_cells - 1
-    if names is not None and spec.target in names:
-        return names.index(spec.target)
-    if spec.target.isdecimal() and len(spec.target) < 10 and int(spec.target) < n_cells:
-        return int(spec.target)
+    if names is not None and target in names:
+        return names.index(target)
+    if target.isdecimal() and len(target) < 10 and int(target) < n_cells:
+        return int(target)
     if names is None:
         hint = f"the columns have no names; give a position from 0 to {n_cells - 1}, or none"
     else:
-        close = difflib.get_close_matches(spec.target, names, 3) or names[:5]
+        close = difflib.get_close_matches(target, names, 3) or names[:5]
         hint = f"the columns are called {', '.join(close)}, …"
-    message = f"there is no column {spec.target[:64]!r} to take the labels from"
-    raise refuse("target-missing", message, value=spec.target[:64], hint=hint)
+    message = f"there is no column {target[:64]!r} to take the labels from"
+    raise refuse("target-missing", message, value=target[:64], hint=hint)

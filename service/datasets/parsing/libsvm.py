@@ -189,6 +189,8 @@ class _Careful:
         else:
             message = f"has an index above the last column, {self.base + self.limit - 1}"
             hint = "raise n_features, or leave it out"
+            if self.spec.onto is not None:
+                hint = "the dataset gets more columns if n_features says so"
         self.faults.add("libsvm-index", message, row=row, value=pair, hint=hint)
         return None
 

@@ -1,4 +1,7 @@
-"""Reads one upload: the format's reader writes X, then come labels, digest and statistics."""
+"""Reads one upload: the format's reader writes X, then come labels, digest and statistics.
+
+Rows for a dataset that is there already are joined with its rows in between.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, npy
+from service.datasets.parsing.joining import append, expecting
 from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV, Parsed, ParseSpec
-from service.datasets.parsing.summary import digest_and_statistics
-from service.datasets.parsing.writers import Table, write_array
+from service.datasets.parsing.summary import finished
+from service.datasets.parsing.writers import Table
 from service.errors import InvalidRequest, UnsupportedFormat
 
 _READERS: dict[str, Callable[[ParseSpec], Table]] = {
@@ -37,30 +41,15 @@ def read(spec: ParseSpec) -> Parsed:
     _check_format(spec.media_type, Path(spec.data))
     if spec.labels is not None:
         _check_format(spec.labels_media_type, Path(spec.labels))
+    if spec.onto is not None:
+        spec = expecting(spec, spec.onto)
     folder = Path(spec.out)
     table = _READERS[spec.media_type](spec)
     if spec.labels is not None:
         table = replace(table, target=labels_file.read(spec, table.n_samples))
-    arrays = ["data", "indices", "indptr"] if table.sparse else ["X"]
-    target = table.target
-    if target is not None:
-        # Codes and values have names of their own: nobody takes one for the other.
-        arrays.append("y" if target.classes is not None else "values")
-        write_array(folder / f"{arrays[-1]}.npy", target.array)
-    digest, statistics, warnings = digest_and_statistics(folder, table, spec.limits.columns)
-    return Parsed(
-        n_samples=table.n_samples,
-        n_features=table.n_features,
-        sparse=table.sparse,
-        columns=table.columns,
-        target=table.target_name,
-        classes=None if target is None else target.classes,
-        class_counts=None if target is None else target.counts,
-        statistics=statistics,
-        warnings=warnings,
-        matrix_digest=digest,
-        arrays=arrays,
-    )
+    if spec.onto is not None:
+        table = append(spec.onto, table, folder, spec.limits)
+    return finished(folder, table, spec.limits.columns)
 
 
 def _check_options(spec: ParseSpec) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from service import errors
@@ -37,6 +38,27 @@ class ReadLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A dataset that was kept; its arrays lie in `folder` as `<name>.npy`, copies of their own."""
+
+    folder: str
+    arrays: list[str]
+    n_samples: int
+    n_features: int
+    sparse: bool
+    columns: list[str] | None
+    target: str | None
+    classes: list[Label] | None
+
+    @property
+    def labelled(self) -> bool:
+        return "y" in self.arrays or "values" in self.arrays
+
+    def path(self, array: str) -> Path:
+        return Path(self.folder) / f"{array}.npy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParseSpec:
     """One upload to read."""
 
@@ -55,6 +77,14 @@ class ParseSpec:
     delimiter: str | None = None
     index_base: int | None = None
     n_features: int | None = None
+    onto: Stored | None = None
+    """The dataset that the rows are appended to."""
+
+    @property
+    def text_labels(self) -> bool:
+        """Labels from a file are texts even if all of them are numbers: those before them are."""
+        classes = None if self.onto is None else self.onto.classes
+        return classes is not None and isinstance(classes[0], str)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -62,7 +92,10 @@ class ParseSpec:
     @classmethod
     def from_json(cls, text: str) -> ParseSpec:
         values: dict[str, Any] = json.loads(text)
-        return cls(**values | {"limits": ReadLimits(**values["limits"])})
+        values["limits"] = ReadLimits(**values["limits"])
+        if values["onto"] is not None:
+            values["onto"] = Stored(**values["onto"])
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,16 +14,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.datasets.parsing.arrays import blocks, write_array
 from service.datasets.parsing.labels import Target
 from service.datasets.parsing.moments import Moments, SparseMoments
+from service.datasets.parsing.spec import Parsed
 from service.datasets.parsing.writers import Table
-
-BLOCK_BYTES = 4 * 1024 * 1024
 
 Words = npt.NDArray[np.uint64]
 
 
-def digest_and_statistics(
+def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
+    """Write the labels beside X, and say all that is to be said.
+
+    Statistics per column are left out of sparse data with more than `max_columns` columns.
+    """
+    arrays = ["data", "indices", "indptr"] if table.sparse else ["X"]
+    target = table.target
+    if target is not None:
+        # Codes and values have names of their own: nobody takes one for the other.
+        arrays.append("y" if target.classes is not None else "values")
+        write_array(folder / f"{arrays[-1]}.npy", target.array)
+    digest, statistics, warnings = _digest_and_statistics(folder, table, max_columns)
+    return Parsed(
+        n_samples=table.n_samples,
+        n_features=table.n_features,
+        sparse=table.sparse,
+        columns=table.columns,
+        target=table.target_name,
+        classes=None if target is None else target.classes,
+        class_counts=None if target is None else target.counts,
+        statistics=statistics,
+        warnings=warnings,
+        matrix_digest=digest,
+        arrays=arrays,
+    )
+
+
+def _digest_and_statistics(
     folder: Path, table: Table, max_columns: int
 ) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     """The matrix digest, the statistics, and the warnings.
@@ -31,7 +58,6 @@ def digest_and_statistics(
     The digest is a sha-256 over shape, values and labels: of a dense matrix the values as
     little-endian float64 in C order, so that all formats give the same one; of a sparse matrix
     its CSR arrays without zeros. Equal matrices, one dense and one sparse, differ in it.
-    Statistics per column are left out of sparse data with more than `max_columns` columns.
     """
     shape = (table.n_samples, table.n_features)
     digest = hashlib.sha256()
@@ -41,7 +67,7 @@ def digest_and_statistics(
     columns: dict[str, list[float | None]] | None = None
     if table.sparse:
         for name in ("indptr", "indices", "data"):
-            for block in _blocks(folder / f"{name}.npy"):
+            for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
         _hash_sparse_rows(folder, row_hashes)
         if table.n_features <= max_columns:
@@ -50,7 +76,7 @@ def digest_and_statistics(
         moments = Moments(table.n_features)
         multipliers = _mixed(np.arange(table.n_features, dtype=np.uint64)) | np.uint64(1)
         done = 0
-        for block in _blocks(folder / "X.npy"):
+        for block in blocks(folder / "X.npy"):
             digest.update(np.ascontiguousarray(block).data)
             moments.add(block)
             hashes = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
@@ -78,8 +104,8 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
     indptr = np.load(folder / "indptr.npy")
     row_hashes[:] = 0
     start = 0
-    blocks = zip(_blocks(folder / "indices.npy"), _blocks(folder / "data.npy"), strict=True)
-    for indices, values in blocks:
+    entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
+    for indices, values in entries:
         hashes = _mixed(values.view(np.uint64)) * (_mixed(indices.astype(np.uint64)) | np.uint64(1))
         rows = np.searchsorted(indptr, np.arange(start, start + len(values)), side="right") - 1
         np.add.at(row_hashes, rows, hashes)
@@ -89,8 +115,8 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
 def _sparse_statistics(folder: Path, shape: tuple[int, int]) -> dict[str, list[float | None]]:
     moments = SparseMoments(*shape)
     for finish in (moments.add, moments.add_deviations):
-        blocks = zip(_blocks(folder / "indices.npy"), _blocks(folder / "data.npy"), strict=True)
-        for indices, values in blocks:
+        entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
+        for indices, values in entries:
             finish(indices, values)
     return moments.statistics()
 
@@ -100,19 +126,6 @@ def _mixed(words: Words) -> Words:
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
-
-
-def _blocks(path: Path) -> Iterator[npt.NDArray[Any]]:
-    """Rows of an array some MiB at a time; entries, the same number of them in each type."""
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        width = shape[1] if len(shape) == 2 else 1
-        rows = max(1, BLOCK_BYTES // (8 * width))
-        for start in range(0, shape[0], rows):
-            count = min(rows, shape[0] - start)
-            block = np.fromfile(file, dtype, count * width)
-            yield block.reshape(count, *shape[1:])
 
 
 def _warnings(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from service.datasets.parsing.arrays import ArrayWriter
 from service.datasets.parsing.faults import too_many
 from service.datasets.parsing.labels import Target
-from service.datasets.parsing.spec import HEADER_BYTES, ReadLimits
+from service.datasets.parsing.spec import ReadLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,35 +29,6 @@ class Table:
 
 
 Block = npt.NDArray[np.float64]
-
-
-class ArrayWriter:
-    """One `.npy` file in C order whose number of rows is known at the end only."""
-
-    def __init__(self, path: Path, dtype: str) -> None:
-        self._dtype = np.dtype(dtype)
-        self._file = path.open("wb")
-        self._file.write(bytes(HEADER_BYTES))
-
-    def write(self, block: npt.NDArray[Any]) -> None:
-        self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data)
-
-    def finish(self, shape: tuple[int, ...]) -> None:
-        self._file.seek(0)
-        header = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self._file, header)
-        assert self._file.tell() == HEADER_BYTES
-        self.close()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def write_array(path: Path, array: npt.NDArray[Any]) -> None:
-    """Write a whole array as `ArrayWriter` does."""
-    writer = ArrayWriter(path, array.dtype.str)
-    writer.write(array)
-    writer.finish(array.shape)
 
 
 class _Writer:

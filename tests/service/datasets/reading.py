@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from service.datasets.parsing.arrays import write_array
 from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits
+from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits, Stored
 from service.errors import ServiceError
 
 LIMITS: dict[str, int] = {
@@ -43,9 +44,10 @@ def upload(
     *,
     labels: str | bytes | None = None,
     limits: dict[str, int] | None = None,
+    onto: Result | None = None,
     **options: Any,
 ) -> Result:
-    """What becomes of an upload. Raises ServiceError."""
+    """What becomes of an upload, or of rows appended `onto` another one. Raises ServiceError."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "body").write_bytes(_bytes(content))
@@ -57,11 +59,30 @@ def upload(
             data=str(folder / "body"),
             out=name,
             limits=ReadLimits(**LIMITS | (limits or {})),
+            onto=None if onto is None else stored(onto, folder / "onto"),
             **options,
         )
         parsed = read(ParseSpec.from_json(spec.to_json()))
         arrays = {array: np.load(folder / f"{array}.npy") for array in parsed.arrays}
     return Result(parsed, arrays)
+
+
+def stored(result: Result, folder: Path) -> Stored:
+    """What was read, as the store hands it to the parsing process."""
+    folder.mkdir()
+    for name, array in result.arrays.items():
+        write_array(folder / f"{name}.npy", array)
+    parsed = result.parsed
+    return Stored(
+        folder=str(folder),
+        arrays=parsed.arrays,
+        n_samples=parsed.n_samples,
+        n_features=parsed.n_features,
+        sparse=parsed.sparse,
+        columns=parsed.columns,
+        target=parsed.target,
+        classes=parsed.classes,
+    )
 
 
 def refusal(content: str | bytes, media_type: str = CSV, **options: Any) -> ServiceError:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from service.datasets.parsing.reader import read
 from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.store import Dataset, DatasetStore, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.store import JobStore
 from service.storage.blobs import Blobs, LocalBlobs
@@ -107,19 +107,13 @@ def test_data_of_another_origin_are_another_dataset(store: DatasetStore, blobs: 
     """Uploaded, appended to one parent or another: equal data, and a lineage of their own."""
     uploaded, _ = add(store, blobs)
     ids = {uploaded.id}
-    for parent, inherited in ((uploaded.id, 2), (uploaded.id, None), ("ds_" + "0" * 32, 2)):
+    other = "ds_" + "0" * 32
+    for origin in (Origin(uploaded.id, 2), Origin(uploaded.id), Origin(other, 2)):
         for expected in (True, False):
             with parsed(blobs, IRIS, CSV) as (result, folder):
-                child, created = store.add(
-                    result,
-                    folder,
-                    name=None,
-                    media_type=CSV,
-                    parent=parent,
-                    inherited_rows=inherited,
-                )
+                child, created = store.add(result, folder, name=None, media_type=CSV, origin=origin)
             assert created is expected
-            assert (child.parent, child.inherited_rows) == (parent, inherited)
+            assert Origin(str(child.parent), child.inherited_rows) == origin
             assert child.matrix_digest == uploaded.matrix_digest
         ids.add(child.id)
     assert len(ids) == 4
