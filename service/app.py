@@ -16,9 +16,9 @@ from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
 from service.jobs import catalog as solvers
 from service.jobs import routes as jobs
+from service.jobs.child import Child
 from service.jobs.gauges import JobGauges
 from service.jobs.store import JobStore
-from service.jobs.workers import Engine
 from service.models import routes as models
 from service.models.registry import ModelRegistry
 from service.predictions import routes as predictions
@@ -54,7 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
     parser = Parser()
     dataset_store = DatasetStore(database, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs)
-    engine = Engine(settings)
+    engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits.predict_rows)
@@ -65,7 +65,8 @@ def create_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_sync(database.migrate)
-        engine.start()
+        if settings.workers > 0:
+            engine.start()
         sweeper = asyncio.create_task(_sweep_forever(database, blobs))
         try:
             yield

@@ -1,10 +1,11 @@
-"""The command line: `svm-service serve` and `svm-service migrate`."""
+"""The command line: `svm-service serve`, and what a service on several machines needs beside it."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 from service import __version__
 from service.app import create_app
+from service.jobs.child import Child
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.lock import DataDirInUse, exclusive
@@ -65,8 +67,35 @@ def serve(
 
 
 @cli.command()
+def worker() -> None:
+    """Train for a service on other machines, until SIGTERM or Ctrl+C.
+
+    SVM_DASK_ADDRESS tells the scheduler. Everything else a worker needs to know stands in its own
+    environment too, as for the service: the database, the files, and limits.
+    """
+    with _data_dir() as settings:
+        if settings.dask_address is None:
+            print("SVM_DASK_ADDRESS: set it to the address of the scheduler", file=sys.stderr)
+            raise typer.Exit(2)
+        _keep(Child("service.jobs.worker_host", settings), settings)
+
+
+@cli.command()
+def scheduler(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port.", min=1, max=65535)] = 8786,
+) -> None:
+    """Bring services and workers on several machines together, until SIGTERM or Ctrl+C.
+
+    Whoever reaches the port can run programs as its user: keep it on a private network.
+    """
+    settings = _settings()
+    _keep(Child("service.jobs.scheduler_process", settings, host, str(port)), settings)
+
+
+@cli.command()
 def migrate() -> None:
-    """Bring the database in the data directory to this version's schema."""
+    """Bring the database to this version's schema."""
     with _data_dir() as settings:
         database = Database(settings.database_url)
         database.migrate()
@@ -92,18 +121,34 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-@contextmanager
-def _data_dir() -> Iterator[Settings]:
-    """The settings, with their data directory held."""
+def _keep(child: Child, settings: Settings) -> None:
+    """Keep the child running until a signal tells this process to end."""
+    configure_logging(settings.log_level)
+    stop = threading.Event()
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, lambda *_: stop.set())
+    child.start()
+    stop.wait()
+    child.stop()
+
+
+def _settings() -> Settings:
     try:
-        settings = Settings()
-        with exclusive(settings.data_dir):
-            yield settings
+        return Settings()
     except ValidationError as error:
         for fault in error.errors():
             name = "__".join(str(part) for part in fault["loc"]).upper()
             print(f"SVM_{name}: {fault['msg']}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def _data_dir() -> Iterator[Settings]:
+    """The settings, with their data directory held."""
+    settings = _settings()
+    try:
+        with exclusive(settings.data_dir):
+            yield settings
     except DataDirInUse as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -69,7 +70,10 @@ class Settings(BaseSettings):
     """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
     or another directory."""
     workers: NonNegativeInt = 2
-    """Training processes; 0 for a replica that only serves."""
+    """Training processes of this machine; 0 for a replica that only serves."""
+    dask_address: Annotated[str, Field(pattern=r"^(tcp|tls)://[^/\s]+:\d+$")] | None = None
+    """Scheduler of a Dask cluster, such as tcp://10.0.0.2:8786: its workers train, instead of
+    processes that this service starts."""
     lease_s: PositiveFloat = 10
     """A worker silent for this long has lost its job to another attempt."""
     checkpoint_s: PositiveFloat = 5
@@ -78,3 +82,11 @@ class Settings(BaseSettings):
     """Memory for models kept ready to predict."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
+
+    def environment(self) -> dict[str, str]:
+        """The variables from which another process builds equal settings."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return {
+            f"SVM_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+            for name, value in values.items()
+        }

@@ -21,6 +21,7 @@ from service.jobs.attempts import Attempt, Wish, attempting
 from service.jobs.kinds.train import Trainer
 from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import State
+from service.jobs.versions import difference
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -33,6 +34,8 @@ LOOK_S = 0.2
 """How often an idle worker looks for a job."""
 IDLE_S = 10.0
 """How long it looks before it returns to Dask, which then asks again."""
+RETRY_S = 2.0
+"""Pause after a failure that is not the job's."""
 
 CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
 
@@ -46,19 +49,31 @@ _warm = threading.Event()
 """The compiled loops are loaded."""
 
 
-def take_next_job(settings_json: str) -> None:
-    """Wait a while for a job and carry it out: the task that every worker always has."""
-    worker = _worker(settings_json)
+def take_next_job(required: dict[str, str]) -> str | None:
+    """Wait a while for a job and carry it out: the task that every worker always has.
+
+    `required` are the versions where the task comes from; returns why it is refused where they
+    are others here. What the worker needs to know, secrets among it, stands in its environment
+    and never travels through Dask.
+    """
+    if unequal := difference(required):
+        logger.error("task refused: %s", unequal)
+        return unequal
+    worker = _worker()
     deadline = time.monotonic() + IDLE_S
     while time.monotonic() < deadline:
         _at_work.set()  # before looking at `_stopping`: see `save_and_stop`
         try:
             if _stopping.is_set() or worker.take_next_job():
-                return
+                break
+        except Exception:  # a database that is away, a disk that is full: both may come back
+            logger.exception("no job could be taken, or the work on one failed")
+            _stopping.wait(RETRY_S)
         finally:
             _at_work.clear()
         _warm_up()
         _stopping.wait(LOOK_S)
+    return None
 
 
 async def save_and_stop() -> None:
@@ -82,8 +97,8 @@ def _warm_up() -> None:
 
 
 @cache
-def _worker(settings_json: str) -> Worker:
-    settings = Settings.model_validate_json(settings_json)
+def _worker() -> Worker:
+    settings = Settings()
     configure_logging(settings.log_level)
     return Worker(settings, _stopping)
 

@@ -140,6 +140,33 @@ def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
     assert "Traceback" not in message
 
 
+def test_worker_without_a_scheduler_is_told_what_to_set(start: Start) -> None:
+    """Exit code 2 with the variable's name."""
+    worker = start("worker")
+    _, message = worker.communicate(timeout=30)
+    assert worker.returncode == 2
+    assert message.startswith("SVM_DASK_ADDRESS: ")
+
+
+@pytest.mark.parametrize("command", [("scheduler", "--port", "{port}"), ("worker",)])
+def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...]) -> None:
+    """Exit code 0 at SIGTERM, nothing left behind, also while a scheduler is not to be found."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    process = start(
+        *(word.format(port=port) for word in command), SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}"
+    )
+    deadline = time.monotonic() + 30
+    while not (children := psutil.Process(process.pid).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 0, log
+    assert "Traceback" not in log
+    assert psutil.wait_procs(children, timeout=5)[1] == []
+
+
 def test_migrate_prepares_the_database(start: Start, tmp_path: Path) -> None:
     """It makes the schema, and says so; again changes nothing."""
     for _ in range(2):

@@ -6,30 +6,30 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.jobs.store import JobStore
-from service.jobs.workers import Engine
+from service.jobs.child import Child
 from service.settings import Settings
-from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from tests.service.jobs.data import create, csv_of, files, read, upload
+from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.processes import (
+    ENDLESS,
+    SLOW,
+    digests,
+    has_checkpoint,
+    processes,
+    progress_beyond,
+    until,
+    worker_pid,
+)
 
-PATIENCE_S = 60.0
-# Some seconds of work in epochs of some milliseconds.
-SLOW: dict[str, Any] = {
-    "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 10_000},
-    "validation": {"fraction": 0.2},
-}
-ENDLESS: dict[str, Any] = {**SLOW, "stopping": {"max_epochs": 100_000_000}}
+ENGINE = "service.jobs.engine_process"
 
 
 @pytest.fixture
@@ -37,65 +37,14 @@ def settings(tmp_path: Path, compiled: None) -> Settings:
     return Settings(data_dir=tmp_path / "var", workers=1, lease_s=2.5, checkpoint_s=0.1)
 
 
-@pytest.fixture(scope="session")
-def compiled(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Loops are compiled once for all engines of the tests, and kept for the next run."""
-    assert pytestconfig.cache is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", str(pytestconfig.cache.mkdir("numba")))
-        yield
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """The first true value of `condition`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return value
-
-
-def processes(engine_pid: int) -> list[psutil.Process]:
-    """The engine process and all below it."""
-    engine = psutil.Process(engine_pid)
-    return [engine, *engine.children(recursive=True)]
-
-
-def worker_pid(client: TestClient, settings: Settings, job_id: str) -> int:
-    """The process that holds the job's lease."""
-    database = Database(settings.database_url)
-    job = JobStore(database, open_blobs(settings), 1).get(job_id)
-    database.close()
-    assert job.worker is not None
-    return int(job.worker.rpartition(":")[2])
-
-
-def progress_beyond(client: TestClient, job_id: str, epoch: int) -> Callable[[], bool]:
-    def reached() -> bool:
-        job = read(client, job_id)
-        assert job["state"] in ("queued", "running"), job
-        return bool(job["progress"]["epoch"] > epoch)
-
-    return reached
-
-
-def has_checkpoint(settings: Settings) -> bool:
-    return files(settings, "checkpoints") != []
-
-
-def digests(client: TestClient) -> list[str]:
-    versions = client.get("/v1/models/clouds/versions").json()["versions"]
-    return [version["digest"] for version in versions]
-
-
 @pytest.fixture
-def engine(settings: Settings) -> Engine:
+def engine(settings: Settings) -> Child:
     """Not started; the application's own one is off."""
-    return Engine(settings)
+    return Child(ENGINE, settings)
 
 
 @pytest.fixture
-def client(settings: Settings, engine: Engine) -> Iterator[TestClient]:
+def client(settings: Settings, engine: Child) -> Iterator[TestClient]:
     """The API without workers of its own, on the engine's data; the engine runs beside it."""
     with TestClient(create_app(settings.model_copy(update={"workers": 0}))) as client:
         upload(client, csv_of(4000, n_features=20))
@@ -112,7 +61,7 @@ def test_job_survives_its_killed_worker_with_the_same_model(
     until(progress_beyond(client, disturbed, 100))
     until(lambda: has_checkpoint(settings))
     before = read(client, disturbed)["elapsed_s"]
-    psutil.Process(worker_pid(client, settings, disturbed)).kill()
+    psutil.Process(worker_pid(settings, disturbed)).kill()
     undisturbed = create(client, **SLOW)
     job = read(client, disturbed, wait_s=60)
     assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
@@ -137,7 +86,7 @@ def test_running_job_is_canceled_within_a_second_or_so(
 
 
 def test_stopped_engine_saves_its_job_and_leaves_no_process(
-    client: TestClient, settings: Settings, engine: Engine
+    client: TestClient, settings: Settings, engine: Child
 ) -> None:
     """The job waits with a checkpoint; the next engine goes on from there."""
     job_id = create(client, **ENDLESS)
@@ -150,7 +99,7 @@ def test_stopped_engine_saves_its_job_and_leaves_no_process(
     assert (job["state"], job["attempt"]) == ("queued", 1)
     assert has_checkpoint(settings)
     reached = job["progress"]["epoch"]
-    following = Engine(settings)
+    following = Child(ENGINE, settings)
     following.start()
     until(progress_beyond(client, job_id, reached))
     assert read(client, job_id)["attempt"] == 2
@@ -158,7 +107,7 @@ def test_stopped_engine_saves_its_job_and_leaves_no_process(
 
 
 def test_killed_engine_process_is_started_again(
-    client: TestClient, settings: Settings, engine: Engine
+    client: TestClient, settings: Settings, engine: Child
 ) -> None:
     """Its workers die with it, and the job goes on in new ones."""
     job_id = create(client, **ENDLESS)
@@ -177,9 +126,9 @@ def test_killed_engine_process_is_started_again(
 
 PARENT = """
 import sys, time
-from service.jobs.workers import Engine
+from service.jobs.child import Child
 from service.settings import Settings
-engine = Engine(Settings.model_validate_json(sys.argv[1]))
+engine = Child("service.jobs.engine_process", Settings.model_validate_json(sys.argv[1]))
 engine.start()
 while engine.pid is None:
     time.sleep(0.01)

@@ -1,0 +1,157 @@
+"""A child process that is kept running, and that lives by its standard input.
+
+The child is `python -m <module>`, with the settings in its environment. When it dies it is started
+again. Once its standard input closes, because this process stops or dies, it saves what it does
+and ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import svm
+from service.settings import Settings
+
+STOP_S = 18
+"""How long a stop may take before the child is killed; jobs then go on from their checkpoints."""
+HEALTHY_S = 60
+"""A child that lived this long is started again at once."""
+MAX_PAUSE_S = 30.0
+
+DASK = {
+    # A worker is ended at its memory limit. Nothing spills to disk, and none is paused on the way.
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "0.95",
+    # A nanny starts its worker again however often it dies. Dask would end the nanny of a worker
+    # that is away now and was away this long ago.
+    "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "1000 days",
+    # No dashboard, no sampling of stacks, no way of logging of its own.
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
+    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
+    "DASK_LOGGING__VERSION": "1",
+    "DASK_LOGGING__DISABLE_EXISTING_LOGGERS": "False",
+}
+"""What Dask shall do otherwise than by default; variables that are set already go before."""
+
+logger = logging.getLogger(__name__)
+
+
+class Child:
+    """Keeps one child process alive between `start` and `stop`."""
+
+    def __init__(self, module: str, settings: Settings, *arguments: str) -> None:
+        self._module = module
+        self._settings = settings
+        self._arguments = arguments
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._supervisor = threading.Thread(target=self._supervise, name=module, daemon=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while it runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        """Let the child save what it does, and wait for all processes to end."""
+        self._stopping.set()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                logger.warning("%s did not stop in %s s and is killed", self._module, STOP_S)
+                process.kill()
+        if self._supervisor.ident is not None:
+            self._supervisor.join()
+
+    def _supervise(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            started = time.monotonic()
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                try:
+                    process = self._process = self._launch()
+                except OSError:  # no memory or no process left at the moment
+                    logger.exception("%s could not be started", self._module)
+                    pause = MAX_PAUSE_S
+                    continue
+            with process:  # closes its pipe
+                code = process.wait()
+            if not self._stopping.is_set():
+                logger.error("%s ended with code %s and is started again", self._module, code)
+            failed_early = time.monotonic() - started < HEALTHY_S
+            pause = min(MAX_PAUSE_S, max(0.5, 2 * pause)) if failed_early else 0.0
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        inherited = {name: value for name, value in os.environ.items() if name[:4] != "SVM_"}
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", self._module, *self._arguments],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which then stops the child
+            env={
+                "NUMBA_CACHE_DIR": str(_numba_cache(self._settings.data_dir)),
+                **DASK,
+                **inherited,
+                **self._settings.environment(),
+                # The child finds what this process finds, from whatever directory it was started.
+                "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+                # Before NumPy is imported there: results must not depend on the number of cores.
+                "OPENBLAS_NUM_THREADS": "1",
+                "OMP_NUM_THREADS": "1",
+                "MKL_NUM_THREADS": "1",
+            },
+        )
+
+
+def told_to_stop() -> threading.Event:
+    """In the child: set once standard input closes or SIGTERM comes."""
+    stop = threading.Event()
+
+    def await_end_of_input() -> None:
+        sys.stdin.read()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    threading.Thread(target=await_end_of_input, daemon=True).start()
+    return stop
+
+
+def end_within(seconds: float) -> None:
+    """In the child: end, and with it the processes below it, should one of them hang."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+
+
+def _numba_cache(data_dir: Path) -> Path:
+    """Named by the sources of the compiled loops. Numba looks only at the file that a loop stands
+    in, so after a change in another one it would run old machine code."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(svm.__file__).parent / "loops").glob("*.py")):
+        digest.update(path.read_bytes())
+    folder = data_dir.resolve() / "numba" / digest.hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
