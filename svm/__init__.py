@@ -44,6 +44,7 @@ from svm.solvers import (
 )
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
+from svm.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from svm.estimator import SVMClassifier
@@ -80,6 +81,7 @@ __all__ = [
     "SubGradient",
     "Training",
     "TrainingResult",
+    "WarmStart",
 ]
 
 

@@ -13,7 +13,7 @@ from svm.matrices import Vector
 from svm.objectives import dual, evaluate
 from svm.problem import Problem
 from svm.solvers.newton import Newton, NewtonState
-from svm.solvers.protocol import Solver
+from svm.solvers.protocol import Inheritance, Solver
 from svm.stopping import Stopping, StopReason, smoothed_change
 from svm.surrogate import linear_surrogate
 
@@ -33,6 +33,7 @@ class PairProgress:
 
     advances: int = 0
     next_evaluation: int = 1
+    """Count of advances at the next one: 0 while a warm start is judged as it is."""
     evaluated_at: int = 0
     """Count of advances at the latest evaluation."""
     primal: float = math.inf
@@ -71,14 +72,27 @@ class BinaryTraining:
     progress: PairProgress = PairProgress()
 
     @classmethod
-    def begin(cls, solver: Solver, problem: Problem, stopping: Stopping) -> BinaryTraining:
-        certifier = CERTIFIER.start(problem)
-        return cls(solver, problem, stopping, solver.start(problem), certifier)
+    def begin(
+        cls,
+        solver: Solver,
+        problem: Problem,
+        stopping: Stopping,
+        inherited: Inheritance | None = None,
+    ) -> BinaryTraining:
+        state = solver.start(problem, inherited)
+        if inherited is None:
+            return cls(solver, problem, stopping, state, CERTIFIER.start(problem))
+        linear = problem.kernel is None and not solver.certifies
+        certifier = CERTIFIER.start(problem, inherited if linear else None)
+        progress = PairProgress(next_evaluation=0, dual=certifier.best_dual)
+        return cls(solver, problem, stopping, state, certifier, progress)
 
     def step(self, out_of_time: bool) -> BinaryTraining:
         """One advance of the solver; after it has stopped, some steps of the certifier."""
         if self.progress.stop_reason:
             return self._certified(out_of_time)
+        if self.progress.next_evaluation == 0:
+            return self._judged(out_of_time)
         state = self.solver.advance(self.problem, self.state)
         self._require_finite(state)
         now = replace(self.progress, advances=self.progress.advances + 1)
@@ -96,6 +110,16 @@ class BinaryTraining:
         training = self._evaluated(False, True)
         now = replace(training.progress, stop_reason=reason, finished=True)
         return replace(training, progress=now)
+
+    def _judged(self, out_of_time: bool) -> BinaryTraining:
+        """A warm start, evaluated before anything of it is changed.
+
+        The bound comes first: until it is good, nobody knows whether the model is.
+        """
+        training = self._evaluated(False, out_of_time)
+        if training.progress.stop_reason or training.certifier is self.certifier:
+            return training
+        return replace(training, progress=replace(training.progress, next_evaluation=0))
 
     def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
         now, stopping = self.progress, self.stopping

@@ -75,6 +75,10 @@ class Hyperparameters(Checked):
     """The objective that the solver states, in its own constants."""
     cost_per_epoch: ClassVar[str]
     reference: ClassVar[str]
+    starts_from: ClassVar[tuple[str, ...]]
+    """Names of the solvers whose models a warm start can go on from."""
+    inherits: ClassVar[str]
+    """What it takes of such a model, in words."""
 
     lambda_: Annotated[
         Positive | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")

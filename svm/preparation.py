@@ -14,9 +14,10 @@ from svm.features import FeatureMap, Identity, fit_features
 from svm.kernels import AnyKernel, mostly_underflows
 from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
 from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
-from svm.pipeline import Pipeline
+from svm.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
 from svm.scaling import Scaling, fit_scaling
+from svm.warm_start import WarmStart, check_same_data, check_warm_start
 
 Codes = npt.NDArray[np.intp]
 
@@ -44,8 +45,13 @@ class Prepared:
     warnings: tuple[str, ...]
 
 
-def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
-    """Learn scaling, features and kernel from the training rows. Raises InvalidData."""
+def prepare(
+    pipeline: Pipeline, X: Any, labels: Any, seed: int, warm_start: WarmStart | None = None
+) -> Prepared:
+    """Learn scaling, features and kernel from the training rows, or take those of a warm start.
+
+    Raises InvalidData.
+    """
     labels = np.asarray(labels)
     X = as_matrix(X, _input_dtype(pipeline))
     if X.shape[0] == 0 or X.shape[1] == 0:
@@ -55,17 +61,23 @@ def prepare(pipeline: Pipeline, X: Any, labels: Any, seed: int) -> Prepared:
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InvalidData("single-class", "only one class: all rows have the same label")
-    scaling = fit_scaling(pipeline.scaling, X)
+    earlier: FittedPipeline | None = None
+    if warm_start is not None:
+        check_warm_start(pipeline, warm_start.pipeline)
+        check_same_data(warm_start, classes, *X.shape)
+        earlier = warm_start.fitted
+    scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X)
     X = scaling.transform(X)
     require_moderate(X)
-    features = fit_features(pipeline.features, X, seed)
+    features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = as_matrix(features.transform(X), pipeline.solver.dtype)
     require_moderate(X)
     everything = np.arange(X.shape[0])
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
     warnings: tuple[str, ...] = ()
     if kernel is not None:
-        kernel = kernel.fitted(X, everything)
+        kernel = earlier.kernel if earlier else kernel.fitted(X, everything)
+        assert kernel is not None
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X, everything) else ()
     return Prepared(
         classes=classes,

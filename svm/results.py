@@ -10,10 +10,12 @@ import numpy as np
 from svm.binary_training import BinaryTraining
 from svm.certificate import Certificate, PairCertificate
 from svm.objectives import evaluate
-from svm.pipeline import FittedPipeline
+from svm.pipeline import FittedPipeline, Pipeline
 from svm.preparation import Prepared
 from svm.scoring import stacked
+from svm.solvers.protocol import WorksOnRows
 from svm.stopping import StopReason
+from svm.warm_start import WarmStart
 
 REASONS: tuple[StopReason, ...] = (
     "canceled",
@@ -41,15 +43,21 @@ class TrainingResult:
     n_support_vectors: int
     """Training rows on or inside the margin of any pair."""
     warnings: tuple[str, ...]
+    warm_start: WarmStart
+    """What a later training needs to begin where this one ended."""
 
 
 def result_of(
-    prepared: Prepared, pairs: Sequence[BinaryTraining], warnings: tuple[str, ...]
+    pipeline: Pipeline,
+    prepared: Prepared,
+    pairs: Sequence[BinaryTraining],
+    warnings: tuple[str, ...],
 ) -> TrainingResult:
     """Of the binary trainings of all splits, ended or stopped."""
     reasons = {pair.progress.stop_reason for pair in pairs}
+    fitted = _fitted(prepared, pairs)
     return TrainingResult(
-        fitted=_fitted(prepared, pairs),
+        fitted=fitted,
         certificate=_certificate(prepared, pairs),
         stop_reason=next(reason for reason in REASONS if reason in reasons),
         converged=reasons <= {"converged", "gap-reached"},
@@ -57,6 +65,7 @@ def result_of(
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
         warnings=warnings,
+        warm_start=_warm_start(pipeline, fitted, pairs),
     )
 
 
@@ -72,6 +81,28 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
         support_vectors=support_vectors,
         coefficients=coefficients,
         intercepts=np.array([classifier.intercept for classifier in classifiers]),
+    )
+
+
+def _warm_start(
+    pipeline: Pipeline, fitted: FittedPipeline, pairs: Sequence[BinaryTraining]
+) -> WarmStart:
+    rows, coefficients = [], []
+    for pair in pairs:
+        left = np.empty(0)
+        if isinstance(pair.solver, WorksOnRows):
+            left = pair.solver.dual_coefficients(pair.problem, pair.state)
+        some = np.flatnonzero(left)
+        rows.append(pair.problem.rows[some])
+        coefficients.append(left[some])
+    return WarmStart(
+        pipeline=pipeline,
+        fitted=fitted,
+        steps=np.array([pair.state.step for pair in pairs], dtype=np.int64),
+        regularization=np.array([pair.problem.regularization for pair in pairs]),
+        rows=np.concatenate(rows),
+        dual_coefficients=np.concatenate(coefficients),
+        ends=np.cumsum([len(part) for part in rows]),
     )
 
 

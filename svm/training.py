@@ -33,6 +33,7 @@ from svm.preparation import held_out, prepare, problems
 from svm.problem import Problem
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
+from svm.warm_start import WarmStart
 
 SLICE_S = 0.02
 """Least work of a pair between two looks at the others, unless it is evaluated before."""
@@ -84,13 +85,15 @@ class Training:
         *,
         seed: int,
         validation: tuple[Any, Any] | None = None,
+        warm_start: WarmStart | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
     ) -> None:
         """Prepare the data; no training yet.
 
         X is (n_samples, n_features), dense or sparse; labels (n_samples,) of at least two classes;
-        `validation` a further (X, labels), only watched. `seed` is 0 … 2⁶³ - 1. `interrupted` is
+        `validation` a further (X, labels), only watched. With `warm_start` it begins where another
+        training ended (see `svm.warm_start`). `seed` is 0 … 2⁶³ - 1. `interrupted` is
         called about every 0.05 s of work, from any thread, and stops the iteration by raising
         `Interrupted`. `threads` is how many pairs run at once.
 
@@ -105,11 +108,17 @@ class Training:
         self._started: float | None = None
         self._interrupted = interrupted
         self._stopping = pipeline.stopping.resolved()
-        self.prepared = prepare(pipeline, X, labels, seed)
+        self._warm_start = warm_start
+        self.prepared = prepare(pipeline, X, labels, seed, warm_start)
         self.warnings = list(self.prepared.warnings)
         self._pairs = [
-            BinaryTraining.begin(pipeline.solver, problem, self._stopping)
-            for problem in problems(self.prepared, pipeline, seed, self._poll)
+            BinaryTraining.begin(
+                pipeline.solver,
+                problem,
+                self._stopping,
+                None if warm_start is None else warm_start.of_problem(k, problem),
+            )
+            for k, problem in enumerate(problems(self.prepared, pipeline, seed, self._poll))
         ]
         self._validation: list[Problem] | None = None
         if validation is not None:
@@ -126,6 +135,7 @@ class Training:
         seed: int,
         checkpoint: Mapping[str, npt.NDArray[Any]],
         validation: tuple[Any, Any] | None = None,
+        warm_start: WarmStart | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
     ) -> Training:
@@ -140,6 +150,7 @@ class Training:
             labels,
             seed=seed,
             validation=validation,
+            warm_start=warm_start,
             interrupted=interrupted,
             threads=threads,
         )
@@ -221,7 +232,7 @@ class Training:
         interrupted, self._interrupted = self._interrupted, None
         try:
             pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
-            return result_of(self.prepared, pairs, tuple(self.warnings))
+            return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
         finally:
             self._interrupted = interrupted
 
@@ -338,6 +349,10 @@ class Training:
         parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
         content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist()))
         digest = hashlib.sha256(content.encode())
-        for array in (*parts, self.prepared.codes):
-            digest.update(array.data)
+        begun: Arrays = {} if self._warm_start is None else self._warm_start.to_arrays()
+        if self._warm_start is not None:
+            fitted = self._warm_start.fitted
+            begun |= {"coefficients": fitted.coefficients, "intercepts": fitted.intercepts}
+        for array in (*parts, self.prepared.codes, *begun.values()):
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from svm.hyperparameters import Hyperparameters
 from svm.matrices import Floats, Indices, Vector
 from svm.objectives import best_multiple, dual, primal_point, squared_norm
 from svm.problem import Problem
-from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 FIRST_TOLERANCE = 0.1
 SMALLEST_TOLERANCE = 1e-10
@@ -52,6 +52,8 @@ class DualCoordinateDescent(Hyperparameters):
         "large-scale linear SVM. ICML 2008"
     )
     suggestion: ClassVar = "give a smaller C or scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = ("dual-coordinate-descent",)
+    inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.25
     tests_every_update: ClassVar = False
     certifies: ClassVar = True
@@ -65,9 +67,11 @@ class DualCoordinateDescent(Hyperparameters):
         """½‖w‖² + C Σ hinge is P/λ."""
         return primal / problem.regularization
 
-    def start(self, problem: Problem) -> DualCoordinateDescentState:
-        """α = 0, w = 0, every row active."""
-        return DualCoordinateDescentState(
+    def start(
+        self, problem: Problem, inherited: Inheritance | None = None
+    ) -> DualCoordinateDescentState:
+        """α = 0, w = 0, every row active; or the inherited α, as far as its box allows."""
+        state = DualCoordinateDescentState(
             alpha=np.zeros(problem.n_samples),
             w=np.zeros(problem.n_features, dtype=problem.dtype),
             intercept=0.0,
@@ -76,6 +80,12 @@ class DualCoordinateDescent(Hyperparameters):
             lower=-np.inf,
             tolerance=FIRST_TOLERANCE,
         )
+        if inherited is None:
+            return state
+        scale = problem.regularization * problem.n_samples
+        alpha = np.minimum(scale * inherited.dual_coefficients, problem.weights)
+        w, intercept = primal_point(problem, alpha)
+        return replace(state, alpha=alpha, w=w.astype(problem.dtype), intercept=intercept)
 
     def advance(
         self, problem: Problem, state: DualCoordinateDescentState
@@ -148,3 +158,8 @@ class DualCoordinateDescent(Hyperparameters):
         # w(α) is at hand, and α in its box: no pass over the data is needed.
         penalized = squared_norm(problem, state.w, state.intercept)
         return best_multiple(problem, float(state.alpha.mean()), penalized)
+
+    def dual_coefficients(self, problem: Problem, state: DualCoordinateDescentState) -> Vector:
+        """αᵢ/(λn), (n_samples,)."""
+        coefficients: Vector = state.alpha / (problem.regularization * problem.n_samples)
+        return coefficients

@@ -13,7 +13,7 @@ from svm.matrices import Vector
 from svm.objectives import primal
 from svm.problem import Order, Problem
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
-from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change
 
 BLOCKS_AT_ONCE = 4
@@ -56,6 +56,8 @@ class GradientDescent(Hyperparameters):
     )
     reference: ClassVar = "Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 12.3"
     suggestion: ClassVar = "give a smaller learning_rate: a tenth of the present one"
+    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    inherits: ClassVar = "the weights, and the count of updates by which a learning rate falls"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = True
     certifies: ClassVar = False
@@ -74,7 +76,7 @@ class GradientDescent(Hyperparameters):
     """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
     1 / (b/n + C b R²) with R² the mean ‖x‖²."""
     initial: Literal["zero"] | RandomStart = "zero"
-    """Weights to start from: zero, or small random ones."""
+    """Weights to start from: zero, or small random ones; a warm start has its own."""
     regularizer: Literal["share", "whole"] = "share"
     """What part of ½‖w‖² one batch sees: its share b/n, which solves the stated problem, or all of
     it, as the tutorial prints it, which solves the problem with C b/n instead of C."""
@@ -83,14 +85,17 @@ class GradientDescent(Hyperparameters):
         """½‖w‖² + C Σ hinge is P/λ."""
         return primal / problem.regularization
 
-    def start(self, problem: Problem) -> GradientDescentState:
-        w = np.zeros(problem.n_features)
-        if isinstance(self.initial, RandomStart):
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> GradientDescentState:
+        w, intercept, step = np.zeros(problem.n_features), 0.0, 0
+        if inherited is not None:
+            w, step = inherited.w, inherited.step
+            intercept = inherited.intercept_under(problem.intercept)
+        elif isinstance(self.initial, RandomStart):
             w = self.initial.random_scale * problem.random(0, "start").normal(size=len(w))
         cost = 0.0
         if problem.cost_change is not None:
-            cost = primal(problem, w, 0.0) / problem.regularization
-        return GradientDescentState(w=w, intercept=0.0, cost=cost, change=0.0)
+            cost = primal(problem, w, intercept) / problem.regularization
+        return GradientDescentState(step=step, w=w, intercept=intercept, cost=cost, change=0.0)
 
     def advance(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """One epoch, or as many updates of it as make `BLOCKS_AT_ONCE` blocks of work."""
@@ -115,27 +120,29 @@ class GradientDescent(Hyperparameters):
             *(problem.intercept != "none", problem.intercept == "augmented", size),
         )
         w, intercept, cost, change = state.w.copy(), state.intercept, state.cost, state.change
-        updates, stopped = state.updates, NOT_STOPPED
+        step, stopped = state.step, NOT_STOPPED
         gradient, intercept_gradient, seen = np.zeros_like(w), 0.0, 0
         order: Order = "given" if size == n else self.sampling
         for operand, rows, drawn in problem.visits(state.epoch, order, at, last):
             while len(drawn) and not stopped:
-                before = updates
-                intercept, intercept_gradient, seen, updates, taken = descend(
-                    *(operand, rows, drawn, *settings, n - at, rule is not None, updates),
+                before = step
+                intercept, intercept_gradient, seen, step, taken = descend(
+                    *(operand, rows, drawn, *settings, n - at, rule is not None, step),
                     *(w, intercept, gradient, intercept_gradient, seen),
                 )
                 drawn, at = drawn[taken:], at + taken
-                if rule is not None and updates > before:
+                if rule is not None and step > before:
                     with np.errstate(over="ignore", invalid="ignore"):  # told as a divergence
                         previous, cost = cost, self.stated(problem, primal(problem, w, intercept))
                         change = smoothed_change(previous, cost, change, smoothing)
                     stopped = "converged" if change < rule.epsilon else NOT_STOPPED
             if stopped:
                 break
+        updates = state.updates + step - state.step
         return GradientDescentState(
             epoch=updates // per_epoch,
             updates=updates,
+            step=step,
             stopped=stopped,
             w=w,
             intercept=float(intercept),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,10 +11,10 @@ from svm.classifiers import KernelClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel_products import gram, sums_over
 from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
-from svm.matrices import Indices
+from svm.matrices import Indices, Vector
 from svm.objectives import dual
 from svm.problem import Problem, Sampling
-from svm.solvers.protocol import SolverState
+from svm.solvers.protocol import Inheritance, SolverState
 
 DRAWN_AT_ONCE = 256
 """Updates between two matrix products with the support vectors."""
@@ -45,6 +45,8 @@ class KernelPegasos(Hyperparameters):
         "for SVM. Mathematical Programming 127 (2011), 3-30, figure 3"
     )
     suggestion: ClassVar = "give a larger lambda or scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = ("kernel-pegasos",)
+    inherits: ClassVar = "the counts of the rows, and of the updates by which its step size goes on"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
@@ -62,17 +64,27 @@ class KernelPegasos(Hyperparameters):
         """This solver states the common form itself."""
         return primal
 
-    def start(self, problem: Problem) -> KernelPegasosState:
-        """f = 0, no update made."""
-        return KernelPegasosState(
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> KernelPegasosState:
+        """f = 0, no update made; or the inherited f, where the step size goes on."""
+        state = KernelPegasosState(
             intercept=0.0, violations=np.zeros(problem.n_samples, dtype=np.int64)
+        )
+        if inherited is None:
+            return state
+        step = inherited.step_at(problem.regularization)
+        counts = problem.regularization * step * inherited.dual_coefficients / problem.weights
+        return replace(
+            state,
+            step=step,
+            intercept=inherited.intercept_under(problem.intercept),
+            violations=np.rint(counts).astype(np.int64),
         )
 
     def advance(self, problem: Problem, state: KernelPegasosState) -> KernelPegasosState:
         """One epoch: n_samples updates, the kernel evaluated in blocks of drawn rows."""
         from svm.loops.kernel_pegasos import updates
 
-        n, step = problem.n_samples, state.updates
+        n, step = problem.n_samples, state.step
         order = problem.order(state.epoch, self.sampling)
         violations, intercept = state.violations.copy(), state.intercept
         for start in range(0, n, DRAWN_AT_ONCE):
@@ -92,14 +104,15 @@ class KernelPegasos(Hyperparameters):
             step += len(drawn)
         return KernelPegasosState(
             epoch=state.epoch + 1,
-            updates=step,
+            updates=state.updates + n,
+            step=step,
             intercept=float(intercept),
             violations=violations,
         )
 
     def classifier(self, problem: Problem, state: KernelPegasosState) -> KernelClassifier:
         support = np.flatnonzero(state.violations)
-        scale = 1.0 / (problem.regularization * max(1, state.updates))
+        scale = 1.0 / (problem.regularization * max(1, state.step))
         signed = problem.y[support] * problem.weights[support] * state.violations[support]
         intercept = state.intercept
         if problem.intercept == "augmented":
@@ -108,5 +121,11 @@ class KernelPegasos(Hyperparameters):
 
     def bound(self, problem: Problem, state: KernelPegasosState) -> float:
         """D at αᵢ = n sᵢ violationsᵢ / t: f(α) is the iterate itself while α is in its box."""
-        counts = state.violations * (problem.n_samples / max(1, state.updates))
+        counts = state.violations * (problem.n_samples / max(1, state.step))
         return dual(problem, counts * problem.weights)
+
+    def dual_coefficients(self, problem: Problem, state: KernelPegasosState) -> Vector:
+        """sᵢ countᵢ/(λt), (n_samples,)."""
+        scale = 1.0 / (problem.regularization * max(1, state.step))
+        coefficients: Vector = scale * problem.weights * state.violations
+        return coefficients

@@ -13,7 +13,7 @@ piecewise quadratic losses: Keerthi and DeCoste (2005), Chapelle (2007).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -23,7 +23,7 @@ from svm.hyperparameters import Hyperparameters, Intercept
 from svm.matrices import Indices, Vector
 from svm.objectives import dual, hinge_losses, primal_at_scores, squared_norm
 from svm.problem import Problem
-from svm.solvers.protocol import NOT_STOPPED, SolverState
+from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 from svm.surrogate import n_surrogate_features
 
 DENSE_HESSIAN = 2000
@@ -33,6 +33,10 @@ MAX_CONJUGATE_GRADIENTS = 250
 FIRST_SMOOTHING = 4.0
 """μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""
 LESS_SMOOTHING = 0.3
+SMALLEST_SMOOTHING = 1e-12
+WARM_SMOOTHING = 0.03
+"""Least μ of the first step from inherited weights. With less, weights that are near the optimum
+but not at it took more steps than zero weights do."""
 ROUNDING = 1e-15
 """A relative gain of the objective that is lost in rounding."""
 
@@ -73,6 +77,8 @@ class Newton(Hyperparameters):
         "linear SVMs. JMLR 6 (2005); smoothing after Nesterov, Mathematical Programming 103 (2005)"
     )
     suggestion: ClassVar = "scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    inherits: ClassVar = "the weights"
     evaluation_growth: ClassVar = 1.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = True
@@ -86,10 +92,10 @@ class Newton(Hyperparameters):
         """This solver states the common form itself."""
         return primal
 
-    def start(self, problem: Problem) -> NewtonState:
-        """w = 0, b = 0."""
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
+        """w = 0, b = 0; or the inherited ones, where little smoothing is needed."""
         w = np.zeros(n_surrogate_features(problem))
-        return NewtonState(
+        state = NewtonState(
             w=w,
             intercept=0.0,
             smoothing=FIRST_SMOOTHING,
@@ -98,6 +104,22 @@ class Newton(Hyperparameters):
             best_intercept=0.0,
             best_primal=float(problem.weights.mean()),
             best_dual=0.0,
+        )
+        if inherited is None:
+            return state
+        w, intercept = inherited.w, inherited.intercept_under(problem.intercept)
+        scores = problem.scores(w, intercept)
+        sharpest, lower = _best_bound(problem, scores)
+        return replace(
+            state,
+            w=w,
+            intercept=intercept,
+            smoothing=max(sharpest, WARM_SMOOTHING),
+            last_smoothing=sharpest,
+            best_w=w,
+            best_intercept=intercept,
+            best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
+            best_dual=lower,
         )
 
     def advance(self, problem: Problem, state: NewtonState) -> NewtonState:
@@ -126,7 +148,7 @@ class Newton(Hyperparameters):
         rounding = -float(gradient @ step) <= ROUNDING * primal  # nothing is left to gain here
         if rounding or primal - lower <= 2.0 * cost:
             mu *= LESS_SMOOTHING
-        converged = best_primal - best_dual <= 1e-13 * best_primal or mu < 1e-12
+        converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
         return NewtonState(
             epoch=state.epoch + 1,
             updates=state.updates + 1,
@@ -156,6 +178,19 @@ class Newton(Hyperparameters):
 def _pulls(problem: Problem, scores: Vector, mu: float) -> Vector:
     """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): how hard each row pulls."""
     return np.minimum(hinge_losses(problem.y, scores) / mu, 1.0)
+
+
+def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:
+    """(μ whose pulls at these scores make the best dual point, its value): that under which the
+    weights are nearly the optimum."""
+    mu, best = FIRST_SMOOTHING, (FIRST_SMOOTHING, 0.0)
+    while mu > SMALLEST_SMOOTHING:
+        lower = dual(problem, problem.weights * _pulls(problem, scores, mu))
+        if 0.0 < best[1] >= lower:
+            break
+        best = mu, lower
+        mu *= LESS_SMOOTHING
+    return best
 
 
 def _penalty(problem: Problem) -> Vector:

@@ -12,7 +12,7 @@ from svm.hyperparameters import Hyperparameters, Intercept
 from svm.matrices import Floats, Vector
 from svm.objectives import dual
 from svm.problem import Order, Problem
-from svm.solvers.protocol import SolverState
+from svm.solvers.protocol import Inheritance, SolverState
 
 Averaging = Literal["last", "suffix"]
 
@@ -21,8 +21,6 @@ Averaging = Literal["last", "suffix"]
 class PegasosState(SolverState):
     """The iterate as a sum over violations: w = v / (λ t)."""
 
-    step: int = 0
-    """t: updates since the step was last begun anew."""
     v: Floats
     """(n_features,) Σ sᵢ yᵢ xᵢ over all violations so far."""
     intercept: float
@@ -38,14 +36,28 @@ class PegasosState(SolverState):
     intercept_lag: float = 0.0
 
 
-def start(problem: Problem, averaging: Averaging) -> PegasosState:
-    """w = 0, b = 0, no update made."""
+def start(
+    problem: Problem, averaging: Averaging, inherited: Inheritance | None = None
+) -> PegasosState:
+    """w = 0, b = 0, no update made; or the inherited w and b, and the step size goes on."""
     d, dtype = problem.n_features, problem.dtype
-    return PegasosState(
+    state = PegasosState(
         v=np.zeros(d, dtype=dtype),
         intercept=0.0,
         violations=np.zeros(problem.n_samples),
         v_lag=np.zeros(d if averaging == "suffix" else 0, dtype=dtype),
+    )
+    if inherited is None:
+        return state
+    step = inherited.step_at(problem.regularization)
+    scale = problem.regularization * step
+    intercept = inherited.intercept_under(problem.intercept)
+    return replace(
+        state,
+        step=step,
+        averaged_from=step,
+        v=(scale * inherited.w).astype(dtype),
+        intercept=intercept * (scale if problem.intercept == "augmented" else 1.0),
     )
 
 
@@ -144,6 +156,8 @@ class Pegasos(Hyperparameters):
         "for SVM. Mathematical Programming 127 (2011), 3-30"
     )
     suggestion: ClassVar = "give a larger lambda or scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
+    inherits: ClassVar = "the weights, and the count of updates by which its step size goes on"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
@@ -166,9 +180,9 @@ class Pegasos(Hyperparameters):
         """This solver states the common form itself."""
         return primal
 
-    def start(self, problem: Problem) -> PegasosState:
-        """w = 0, b = 0, no update made."""
-        return start(problem, self.averaging)
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> PegasosState:
+        """w = 0, b = 0, no update made; or the inherited ones, where the step size goes on."""
+        return start(problem, self.averaging, inherited)
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples updates."""

@@ -10,6 +10,7 @@ from svm.hyperparameters import Hyperparameters
 from svm.problem import Problem
 from svm.solvers import pegasos
 from svm.solvers.pegasos import Averaging, PegasosState
+from svm.solvers.protocol import Inheritance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class SubGradient(Hyperparameters):
         "coursework on sub-gradient descent with feature transforms, corrected: λ = 2/(nC)"
     )
     suggestion: ClassVar = "give a smaller C or scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
+    inherits: ClassVar = "the weights, and the count of updates by which its step size goes on"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
@@ -49,9 +52,9 @@ class SubGradient(Hyperparameters):
         """‖w‖² + C Σ hinge is 2P/λ."""
         return 2.0 * primal / problem.regularization
 
-    def start(self, problem: Problem) -> PegasosState:
-        """w = 0, no update made."""
-        return pegasos.start(problem, self.averaging)
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> PegasosState:
+        """w = 0, no update made; or the inherited w, where the step size goes on."""
+        return pegasos.start(problem, self.averaging, inherited)
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One pass: n_samples updates."""

@@ -19,6 +19,7 @@ from svm.matrices import Vector
 from svm.problem import Problem
 from svm.rows import kernel_values
 from svm.solvers import SOLVERS, AnySolver
+from svm.solvers.protocol import Inheritance
 from svm.stopping import Stopping
 from tests.svm.problems import SOLVER_INTERCEPTS, in_form
 
@@ -61,9 +62,9 @@ def outcome(number: int) -> Outcome | None:
         options["kernel"] = kernel
     kind: Any = SOLVERS[name]
     solver: AnySolver = kind(**options)
-    training = BinaryTraining.begin(
-        solver, problem, Stopping(max_epochs=int(random.integers(1, 40)))
-    )
+    stopping = Stopping(max_epochs=int(random.integers(1, 40)))
+    inherited = _inheritance(random, problem) if random.integers(2) else None
+    training = BinaryTraining.begin(solver, problem, stopping, inherited)
     while not training.progress.finished:
         training = training.step(False)
     bounds = _by_qp(problem)
@@ -102,6 +103,17 @@ def _problem(
         intercept=intercept,
         seed=int(random.integers(1000)),
         kernel=kernel,
+    )
+
+
+def _inheritance(random: np.random.Generator, problem: Problem) -> Inheritance:
+    """A start from anywhere."""
+    return Inheritance(
+        w=random.normal(size=problem.n_features),
+        intercept=float(random.normal()),
+        step=int(random.integers(1, 1000)),
+        regularization=float(10.0 ** random.uniform(-3, 1)),
+        dual_coefficients=np.maximum(0.0, random.normal(size=problem.n_samples)),
     )
 
 
