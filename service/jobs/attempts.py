@@ -5,23 +5,40 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
 
+import psutil
 import sqlalchemy as sa
 
-from service.jobs.leases import Ending, Lease, LeaseLost, Leases, Orders, Register, Report
+from service.errors import StorageFull, Unavailable
+from service.jobs.leases import Ending, Lease, LeaseLost, Leases, Memory, Orders, Register, Report
 from service.settings import Settings
 from svm.errors import Interrupted
 
-HEARTBEAT_S = 0.5
-"""At most; also how late a worker may learn that its job was canceled."""
+LOOK_S = 0.1
+"""How often to look for a wish of the caller, and at the memory that this process uses."""
+MEMORY_STEP = 1 / 16
+"""Growth of the memory, as a part of the limit, that is told at once: a worker that takes too much
+has no time for last words."""
+RETRY_S = 1.0
+"""Pause before the next try to write how the attempt ended."""
 REPORT_S = 0.25
 """Shortest time between two reports."""
 CHECKPOINT_COST = 20
 """Time between two checkpoints, as a multiple of what one takes."""
+
+PASSING = (
+    OSError,
+    StorageFull,
+    Unavailable,
+    sa.exc.OperationalError,
+    sa.exc.InterfaceError,
+    sa.exc.TimeoutError,
+)
+"""Trouble with files or the database, which may be over soon and is no fault of the job."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +67,7 @@ class Attempt:
         """Only while this is set does `KEEP_AND_END` interrupt the work."""
         self._lease = lease
         self._leases = leases
-        self._checkpoint_s = settings.checkpoint_s
+        self._settings = settings
         self._stopping = stopping
         self._orders = Orders(
             cancel=lease.job.cancel_requested, keep_model=lease.job.keep_model, pause=False
@@ -61,7 +78,7 @@ class Attempt:
         """As last shown."""
         self._trace: list[dict[str, Any]] = []
         self._next_report = self._started
-        self._next_checkpoint = self._started + self._checkpoint_s
+        self._next_checkpoint = self._started + settings.checkpoint_s
         self._checkpoints = 0
         self.has_checkpoint = lease.job.checkpoint_key is not None
         self._moved = False
@@ -93,9 +110,14 @@ class Attempt:
         self.progress = progress
         self._trace += trace
         self._moved = True
-        if time.monotonic() >= self._next_report:
+        if time.monotonic() < self._next_report:
+            return
+        try:
             self._leases.report(self._lease, self._report())
-            self._next_report = time.monotonic() + REPORT_S
+            self._trace = []
+        except PASSING:
+            logger.exception("progress could not be written", extra={"job_id": self.job.id})
+        self._next_report = time.monotonic() + REPORT_S
 
     @property
     def checkpoint_is_due(self) -> bool:
@@ -104,7 +126,8 @@ class Attempt:
     def save(self, content: bytes) -> None:
         """Let the next attempt begin with `content`; nothing happens where nothing moved.
 
-        A full disk is no reason to stop: the work goes on, with the checkpoint that it has.
+        A full disk or a database that is away is no reason to stop: the work goes on, with the
+        checkpoint that it has.
         """
         if not self._moved:
             return
@@ -112,35 +135,58 @@ class Attempt:
         self._checkpoints += 1
         try:
             self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
+            self._trace = []
             self._moved = False
             self.has_checkpoint = True
-        except OSError:
+        except PASSING:
             logger.exception("checkpoint failed", extra={"job_id": self.job.id})
-        pause = max(self._checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
+        pause = max(self._settings.checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
         self._next_checkpoint = time.monotonic() + pause
 
     def give_back(self) -> None:
         """End the attempt: the job is paused, or another worker goes on from the checkpoint."""
-        self._leases.release(self._lease, self._report())
+        self._insist(lambda: self._leases.release(self._lease, self._report()))
 
     def finish(self, ending: Ending, register: Register | None = None) -> None:
         """End the job and register its model in one transaction."""
-        self._leases.finish(self._lease, ending, self._report(), register)
+        self._insist(lambda: self._leases.finish(self._lease, ending, self._report(), register))
+
+    def _insist(self, write: Callable[[], None]) -> None:
+        """Write how the attempt ended, again and again while database or files are away, until the
+        lease is lost or this process stops: what was done would only be done again."""
+        while True:
+            try:
+                return write()
+            except PASSING:
+                if self._stopping.wait(RETRY_S):
+                    raise
+                logger.exception("to be written again", extra={"job_id": self.job.id})
 
     def _report(self) -> Report:
-        trace, self._trace = self._trace, []
-        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
+        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=self._trace)
 
-    def _keep_lease(self, lease_s: float, ended: threading.Event) -> None:
-        while not ended.wait(min(HEARTBEAT_S, lease_s / 4)):
+    def _keep_lease(self, ended: threading.Event) -> None:
+        lease_s, limit = self._settings.lease_s, self._settings.limits.worker_memory_bytes
+        process = psutil.Process()
+        next_beat, told, reachable = 0.0, 0, True
+        while not ended.wait(LOOK_S):
+            used = process.memory_info().rss
+            due = time.monotonic() >= next_beat or used - told > limit * MEMORY_STEP
             try:
-                self._orders = self._leases.heartbeat(self._lease, lease_s)
+                if due:
+                    self._orders = self._leases.heartbeat(self._lease, lease_s, Memory(used, limit))
+                    next_beat, told = time.monotonic() + lease_s / 4, used
+                else:
+                    self._orders = self._leases.orders(self._lease)
+                reachable = True
             except LeaseLost:
                 self._lost = True
                 return
-            except sa.exc.DBAPIError:
+            except sa.exc.SQLAlchemyError:
                 # The lease may outlive it; if not, the next write is refused.
-                logger.exception("heartbeat failed", extra={"job_id": self.job.id})
+                if reachable:
+                    logger.exception("heartbeat failed", extra={"job_id": self.job.id})
+                reachable = False
 
 
 @contextmanager
@@ -151,7 +197,7 @@ def attempting(
     attempt = Attempt(lease, leases, settings, stopping)
     ended = threading.Event()
     heartbeat = threading.Thread(
-        target=attempt._keep_lease, args=(settings.lease_s, ended), name="heartbeat", daemon=True
+        target=attempt._keep_lease, args=(ended,), name="heartbeat", daemon=True
     )
     heartbeat.start()
     try:

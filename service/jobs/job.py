@@ -36,6 +36,9 @@ class Job:
     fruitless_attempts: int
     lease_expires_at: float | None
     worker: str | None
+    worker_memory_bytes: int | None
+    """Resident memory of the worker when it was last heard of, and its limit."""
+    worker_memory_limit_bytes: int | None
     cancel_requested: bool
     keep_model: bool
     pause_requested: bool

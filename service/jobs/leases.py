@@ -22,11 +22,9 @@ from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, in_turn, now
 from service.storage.tables import job_trace, jobs
 
-WORKER_LOST = {
-    "code": "worker-lost",
-    "detail": f"the worker was lost {MAX_FRUITLESS_ATTEMPTS} times without a new checkpoint",
-    "hint": "the log may tell more; a job that needs more memory than a worker has ends like this",
-}
+NEAR_THE_LIMIT = 0.75
+"""A worker that vanished while it used this part of its memory limit was killed for that. It is
+ended at 0.95, and may have grown since it was last heard of."""
 
 
 class LeaseLost(Exception):
@@ -56,6 +54,14 @@ class Orders:
     cancel: bool
     keep_model: bool
     pause: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a worker process takes, so that it can be told afterwards why it died."""
+
+    used_bytes: int
+    limit_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +117,8 @@ class Leases:
             .values(
                 attempt=jobs.c.attempt + 1,
                 worker=worker,
+                worker_memory_bytes=None,
+                worker_memory_limit_bytes=None,
                 lease_expires_at=now() + lease_s,
                 started_at=sa.func.coalesce(jobs.c.started_at, now()),
             )
@@ -131,21 +139,24 @@ class Leases:
             if job.is_final:
                 self._blobs.delete(checkpoint_folder(job.id))
 
-    def heartbeat(self, lease: Lease, lease_s: float) -> Orders:
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> Orders:
         """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
         extend = (
             sa.update(jobs)
             .where(lease.owned)
-            .values(lease_expires_at=now() + lease_s)
-            .returning(jobs.c.cancel_requested, jobs.c.keep_model, jobs.c.pause_requested)
+            .values(
+                lease_expires_at=now() + lease_s,
+                worker_memory_bytes=memory.used_bytes,
+                worker_memory_limit_bytes=memory.limit_bytes,
+            )
         )
         with self._database.write() as connection:
-            row = connection.execute(extend).first()
-        if row is None:
-            raise LeaseLost(lease.job.id)
-        return Orders(
-            cancel=row.cancel_requested, keep_model=row.keep_model, pause=row.pause_requested
-        )
+            return _orders(connection.execute(extend.returning(*ORDERS)).first(), lease)
+
+    def orders(self, lease: Lease) -> Orders:
+        """What the caller wishes. Writes nothing. Raises LeaseLost."""
+        with self._database.read() as connection:
+            return _orders(connection.execute(sa.select(*ORDERS).where(lease.owned)).first(), lease)
 
     def report(self, lease: Lease, report: Report) -> None:
         """Show how far the attempt has come. Raises LeaseLost."""
@@ -206,6 +217,16 @@ class Leases:
         )
         _write(connection, lease, report, named, events.checkpoint)
         return previous
+
+
+ORDERS = (jobs.c.cancel_requested, jobs.c.keep_model, jobs.c.pause_requested)
+
+
+def _orders(row: Any, lease: Lease) -> Orders:
+    """`row` is one of ORDERS, or None."""
+    if row is None:
+        raise LeaseLost(lease.job.id)
+    return Orders(cancel=row.cancel_requested, keep_model=row.keep_model, pause=row.pause_requested)
 
 
 def _held(connection: sa.Connection, lease: Lease) -> Job:
@@ -270,16 +291,42 @@ def _let_go(connection: sa.Connection, job: Job) -> Job:
     elif job.pause_requested:
         target = State.PAUSED
     elif fruitless >= MAX_FRUITLESS_ATTEMPTS:
-        target, values = State.FAILED, {"stop_reason": "error", "error": WORKER_LOST}
+        target, values = State.FAILED, {"stop_reason": "error", "error": _worker_lost(job)}
     else:
         target = State.QUEUED
-    tellings = [events.warning(f"the worker of attempt {job.attempt} was lost"), events.state]
+    tellings = [events.warning(f"the worker of attempt {job.attempt} {_fate(job)}"), events.state]
     if target in FINAL:
         tellings.append(events.end)
     update = move(target).where(jobs.c.id == job.id).values(values)
     let_go = change(connection, update, *tellings)
     assert let_go is not None, "the row is locked"
     return let_go
+
+
+def _worker_lost(job: Job) -> dict[str, Any]:
+    often = f"{MAX_FRUITLESS_ATTEMPTS} times without a new checkpoint"
+    detail = f"the worker was lost {often}; the last one {_fate(job)}"
+    hint = "the log may tell more"
+    if _out_of_memory(job):
+        hint = (
+            "train on less data or with a smaller feature map, or give workers more memory: "
+            "SVM_LIMITS__WORKER_MEMORY_BYTES"
+        )
+    return {"code": "worker-lost", "detail": detail, "hint": hint}
+
+
+def _fate(job: Job) -> str:
+    """What became of the worker that held the job, as far as its last heartbeat tells."""
+    if job.worker_memory_bytes is None or job.worker_memory_limit_bytes is None:
+        return "was lost before its first heartbeat"
+    used, limit = job.worker_memory_bytes / 2**30, job.worker_memory_limit_bytes / 2**30
+    seen = f"when it used {used:.2f} of {limit:.2f} GiB"
+    return f"ran out of memory: it was lost {seen}" if _out_of_memory(job) else f"was lost {seen}"
+
+
+def _out_of_memory(job: Job) -> bool:
+    used, limit = job.worker_memory_bytes, job.worker_memory_limit_bytes
+    return used is not None and limit is not None and used >= NEAR_THE_LIMIT * limit
 
 
 def _expired() -> sa.ColumnElement[bool]:

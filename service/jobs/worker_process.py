@@ -13,11 +13,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError
-from service.jobs.attempts import Attempt, Wish, attempting
+from service.jobs.attempts import PASSING, Attempt, Wish, attempting
 from service.jobs.kinds.train import Trainer
 from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import State
@@ -34,8 +32,8 @@ LOOK_S = 0.2
 """How often an idle worker looks for a job."""
 IDLE_S = 10.0
 """How long it looks before it returns to Dask, which then asks again."""
-RETRY_S = 2.0
-"""Pause after a failure that is not the job's."""
+RETRY_S = 5.0
+"""Pause after a failure of files or database, which may be away for a while."""
 
 CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
 
@@ -154,6 +152,10 @@ class Worker:
                     attempt.give_back()
         except LeaseLost:
             raise
+        except PASSING:
+            logger.exception("job given back", extra={"job_id": attempt.job.id})
+            self._stopping.wait(RETRY_S)  # other jobs would meet the same trouble
+            attempt.give_back()
         except InvalidData as error:
             attempt.finish(_failed(error.code, error.message))
         except Diverged as error:
@@ -163,8 +165,6 @@ class Worker:
         except MemoryError:
             hint = "send less data at once, or raise the memory limit of workers"
             attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
-        except (OSError, sa.exc.OperationalError):
-            raise  # not the job's fault: its lease runs out, and another attempt is made
         except Exception:
             logger.exception("job failed", extra={"job_id": attempt.job.id})
             detail = "an unexpected error; it was logged under the job's id"

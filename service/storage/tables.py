@@ -75,6 +75,8 @@ jobs = Table(
     Column("fruitless_attempts", Integer, nullable=False),  # leases lost since the last checkpoint
     Column("lease_expires_at", Float),
     Column("worker", String),
+    Column("worker_memory_bytes", BigInteger),  # resident, at its last heartbeat
+    Column("worker_memory_limit_bytes", BigInteger),
     Column("cancel_requested", Boolean, nullable=False),
     Column("keep_model", Boolean, nullable=False),
     Column("pause_requested", Boolean, nullable=False),

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.jobs.child import Child
-from service.settings import Settings
+from service.settings import MIB, Limits, Settings
 from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.processes import (
@@ -44,13 +44,19 @@ def engine(settings: Settings) -> Child:
 
 
 @pytest.fixture
-def client(settings: Settings, engine: Child) -> Iterator[TestClient]:
-    """The API without workers of its own, on the engine's data; the engine runs beside it."""
+def api(settings: Settings) -> Iterator[TestClient]:
+    """The API without workers of its own, on the engine's data."""
     with TestClient(create_app(settings.model_copy(update={"workers": 0}))) as client:
         upload(client, csv_of(4000, n_features=20))
-        engine.start()
         yield client
-        engine.stop()
+
+
+@pytest.fixture
+def client(api: TestClient, engine: Child) -> Iterator[TestClient]:
+    """The API, and the engine beside it."""
+    engine.start()
+    yield api
+    engine.stop()
 
 
 def test_job_survives_its_killed_worker_with_the_same_model(
@@ -122,6 +128,20 @@ def test_killed_engine_process_is_started_again(
     until(lambda: read(client, job_id)["attempt"] == 2)
     until(progress_beyond(client, job_id, 10))
     client.post(f"/v1/jobs/{job_id}/cancel")
+
+
+def test_job_that_takes_too_much_memory_says_so(api: TestClient, settings: Settings) -> None:
+    """Each time the nanny ends the worker; the third time ends the job, with what was seen."""
+    limits = Limits(worker_memory_bytes=400 * MIB)
+    small = Child(ENGINE, settings.model_copy(update={"limits": limits, "lease_s": 1.0}))
+    features = {"name": "random-fourier", "n_components": 12_000, "gamma": 0.1}
+    job_id = create(api, features=features, solver={"name": "newton", "C": 1.0})
+    small.start()
+    until(lambda: read(api, job_id)["state"] not in ("queued", "running"))
+    small.stop()
+    job = read(api, job_id)
+    assert (job["state"], job["error"]["code"]) == ("failed", "worker-lost")
+    assert "ran out of memory: it was lost when it used 0.3" in job["error"]["detail"]
 
 
 PARENT = """

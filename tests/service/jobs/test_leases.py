@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from service.jobs.leases import Ending, Lease, LeaseLost, Leases
+from service.jobs.leases import Ending, Lease, LeaseLost, Leases, Memory
 from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
 from service.jobs.store import JobStore
 from service.storage.blobs import Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.tables import jobs as jobs_table
-from tests.service.jobs.rows import queue, report, take, trace_row
+from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
 
 SUCCEEDED = Ending(state=State.SUCCEEDED, stop_reason="converged", converged=True, result={"a": 1})
 
@@ -99,13 +99,14 @@ def test_many_processes_never_take_a_job_twice(
 @pytest.mark.parametrize(
     "write",
     [
-        lambda leases, lease: leases.heartbeat(lease, 30),
+        lambda leases, lease: leases.heartbeat(lease, 30, MEMORY),
+        lambda leases, lease: leases.orders(lease),
         lambda leases, lease: leases.report(lease, report(trace=[trace_row()])),
         lambda leases, lease: leases.checkpoint(lease, 2, b"stale", report()),
         lambda leases, lease: leases.release(lease, report()),
         lambda leases, lease: leases.finish(lease, SUCCEEDED, report(), lambda _: 1),
     ],
-    ids=["heartbeat", "report", "checkpoint", "release", "finish"],
+    ids=["heartbeat", "orders", "report", "checkpoint", "release", "finish"],
 )
 @pytest.mark.parametrize("taken_again", [True, False])
 def test_stale_attempt_cannot_write(
@@ -133,14 +134,14 @@ def test_stale_attempt_cannot_write(
 def test_heartbeat_keeps_a_lease_that_would_have_run_out(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """Times are the database's: a lease of 0.3 s lives on, and then runs out."""
+    """Times are the database's: a lease of 1 s lives on, and then runs out."""
     queue(jobs, dataset_id)
-    lease = take(leases, lease_s=0.3)
+    lease = take(leases, lease_s=1.0)
     for _ in range(4):
-        time.sleep(0.1)
-        leases.heartbeat(lease, 0.3)
+        time.sleep(0.3)
+        leases.heartbeat(lease, 1.0, MEMORY)
         assert not leases.work_waits()
-    time.sleep(0.4)
+    time.sleep(1.1)
     assert leases.work_waits()
     assert take(leases).job.attempt == 2
 
@@ -159,6 +160,37 @@ def test_worker_lost_three_times_without_a_checkpoint_fails_the_job(
     assert job.error is not None
     assert job.error["code"] == "worker-lost"
     assert job.finished_at is not None
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        (None, "the last one was lost before its first heartbeat"),
+        (0.5, "the last one was lost when it used 1.00 of 2.00 GiB"),
+        (0.9, "the last one ran out of memory: it was lost when it used 1.80 of 2.00 GiB"),
+    ],
+)
+def test_error_of_a_lost_worker_says_what_was_seen(
+    database: Database,
+    jobs: JobStore,
+    leases: Leases,
+    dataset_id: str,
+    used: float | None,
+    said: str,
+) -> None:
+    """The memory that the last one used, and that it was too much."""
+    job_id = queue(jobs, dataset_id).id
+    for _ in range(MAX_FRUITLESS_ATTEMPTS):
+        lease = take(leases)
+        if used is not None:
+            leases.heartbeat(lease, 30, Memory(int(used * 2**31), 2**31))
+        expire(database, lease)
+        leases.reclaim()
+    error = jobs.get(job_id).error
+    assert error is not None
+    assert error["code"] == "worker-lost"
+    assert error["detail"].endswith(said)
+    assert ("SVM_LIMITS__WORKER_MEMORY_BYTES" in error["hint"]) == (used == 0.9)
 
 
 def test_new_checkpoint_forgives_the_lost_workers_before_it(

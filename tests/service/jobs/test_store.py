@@ -11,7 +11,7 @@ from service.jobs.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.pages import PageRequest
-from tests.service.jobs.rows import add_dataset, queue, report, take, trace_row
+from tests.service.jobs.rows import MEMORY, add_dataset, queue, report, take, trace_row
 
 UNKNOWN = "job_" + "0" * 32
 
@@ -110,10 +110,10 @@ def test_canceling_a_running_job_asks_its_worker(
         True,
         Effect.REQUESTED,
     )
-    orders = leases.heartbeat(lease, 30)
+    orders = leases.orders(lease)
     assert (orders.cancel, orders.keep_model) == (True, True)
     jobs.cancel(lease.job.id, keep_model=False)
-    assert leases.heartbeat(lease, 30).keep_model is False
+    assert leases.orders(lease).keep_model is False
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
@@ -190,7 +190,7 @@ def test_every_visible_change_moves_the_revision(
     lease = take(leases)
     job_id = lease.job.id
     revisions.append(jobs.get(job_id).revision)
-    leases.heartbeat(lease, 30)
+    leases.heartbeat(lease, 30, MEMORY)
     assert jobs.get(job_id).revision == revisions[-1]
     leases.report(lease, report())
     revisions.append(jobs.get(job_id).revision)
@@ -230,7 +230,7 @@ def test_pausing_a_running_job_asks_its_worker(
     asked, effect = jobs.pause(job_id)
     assert (asked.state, asked.pause_requested, effect) == (State.RUNNING, True, Effect.REQUESTED)
     assert jobs.pause(job_id) == (asked, Effect.REQUESTED)
-    assert leases.heartbeat(lease, 30).pause
+    assert leases.orders(lease).pause
     leases.checkpoint(lease, 1, b"state", report())
     leases.release(lease, report())
     paused = jobs.get(job_id)
@@ -249,7 +249,7 @@ def test_pause_can_be_withdrawn_before_the_worker_obeys(
     jobs.pause(job_id)
     job, effect = jobs.resume(job_id)
     assert (job.state, job.pause_requested, effect) == (State.RUNNING, False, Effect.AT_ONCE)
-    assert not leases.heartbeat(lease, 30).pause
+    assert not leases.orders(lease).pause
     leases.release(lease, report())
     assert jobs.get(job_id).state is State.QUEUED
 
@@ -277,7 +277,7 @@ def test_canceling_overrules_a_pause(jobs: JobStore, leases: Leases, dataset_id:
     lease = take(leases)
     jobs.pause(job_id)
     jobs.cancel(job_id, keep_model=False)
-    orders = leases.heartbeat(lease, 30)
+    orders = leases.orders(lease)
     assert (orders.cancel, orders.pause) == (True, False)
     with pytest.raises(Conflict):
         jobs.pause(job_id)
