@@ -15,16 +15,20 @@ from starlette.responses import Response
 
 from service.datasets.examples import request_body
 from service.datasets.parsing.parser import Parser
+from service.datasets.parsing.spec import Parsed, SplitSpec
 from service.datasets.schemas import (
+    MAX_NAME,
     AppendOptions,
     DatasetPage,
     DatasetRead,
+    DatasetSplit,
+    DatasetSplitRead,
     DatasetSummary,
     DatasetUpdate,
     UploadOptions,
 )
 from service.datasets.store import Dataset, DatasetStore, Origin
-from service.datasets.uploads import Upload, receive
+from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
@@ -36,6 +40,7 @@ from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
 from service.web.uploads import IncomingBody
 
+DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
 _UPLOAD = (
@@ -55,6 +60,7 @@ def router(store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits) ->
     """`/v1/datasets` and all below it."""
     routes = APIRouter(prefix="/v1/datasets", tags=["datasets"])
     _add_create(routes, store, parser, blobs, limits)
+    _add_split(routes, store, parser, blobs, limits)
     _add_read(routes, store)
     _add_change(routes, store)
     return routes
@@ -116,6 +122,49 @@ def _add_create(
             stored = await run_sync(store.copy, parent, folder / "parent")
             upload = replace(upload, spec=replace(upload.spec, onto=stored))
             return await _keep(response, store, parser, folder, upload, parent)
+
+
+def _add_split(
+    routes: APIRouter, store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits
+) -> None:
+    @routes.post(
+        "/{id}/split",
+        status_code=201,
+        operation_id="split_dataset",
+        summary="Split a dataset in two",
+        description="Makes two new datasets: `test` of the share `fraction` of the rows, `train` "
+        "of the rest. Which rows is a function of the body: a job on the whole dataset with the "
+        "same `seed` and the body's `fraction` and `stratify` as its `validation` trains on the "
+        "rows of `train`. The same split again gives the datasets that are there already.",
+        response_model=DatasetSplitRead,
+        responses={
+            200: {"model": DatasetSplitRead, "description": "Both are there already."},
+            **responses(
+                *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
+                *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
+                *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
+                "storage-full",
+            ),
+        },
+        openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),
+    )
+    async def split_dataset(
+        response: Response, id: DatasetId, body: DatasetSplitBody
+    ) -> DatasetSplitRead:
+        whole = await run_sync(store.get, id)
+        with blobs.temporary_folder() as folder:
+            spec = SplitSpec(
+                stored=await run_sync(store.copy, whole, folder / "whole"),
+                **body.model_dump(),
+                train=str(folder / "train"),
+                test=str(folder / "test"),
+                limits=read_limits(limits),
+            )
+            parts = await parser.split(spec)
+            train, first = await run_sync(_add_part, store, whole, parts.train, folder / "train")
+            test, second = await run_sync(_add_part, store, whole, parts.test, folder / "test")
+        response.status_code = 201 if first or second else 200
+        return DatasetSplitRead(train=DatasetRead.of(train), test=DatasetRead.of(test))
 
 
 async def _keep(
@@ -210,6 +259,14 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
     )
     def delete_dataset(request: Request, id: DatasetId) -> None:
         store.delete(id, lambda dataset: check_if_match(request, _tag(dataset)))
+
+
+def _add_part(
+    store: DatasetStore, whole: Dataset, parsed: Parsed, folder: Path
+) -> tuple[Dataset, bool]:
+    ending = f"-{folder.name}"
+    name = None if whole.name is None else whole.name[: MAX_NAME - len(ending)] + ending
+    return store.add(parsed, folder, name=name, media_type=whole.format, origin=Origin(whole.id))
 
 
 def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:

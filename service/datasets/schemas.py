@@ -13,8 +13,12 @@ from service.web.times import rfc3339
 
 _READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
+MAX_NAME = 200
+MAX_SEED = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly."""
+
 DatasetName = Annotated[
-    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 
 
@@ -188,6 +192,31 @@ class DatasetUpdate(BaseModel):
     """Null removes the name."""
     labels: dict[LabelKey, LabelValue | None] = Field(default_factory=dict)
     """Labels to set; null removes one."""
+
+
+class DatasetSplit(BaseModel):
+    """How to part a dataset in two."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
+    )
+
+    fraction: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the rows that is held back, as `test`."""
+    stratify: bool = True
+    """Hold back the same share of every class."""
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+    """Decides which rows: the same as for a job with this seed and such a `validation`."""
+
+
+class DatasetSplitRead(BaseModel):
+    """The two parts of a dataset, each a dataset of its own; rows are in their old order."""
+
+    model_config = _READ
+
+    train: DatasetRead
+    test: DatasetRead
+    """The rows held back."""
 
 
 def _summary(dataset: Dataset) -> dict[str, Any]:

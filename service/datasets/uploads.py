@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -98,14 +98,7 @@ def _spec(
         media_type=found,
         data=str(path),
         out=str(folder),
-        limits=ReadLimits(
-            rows=limits.rows,
-            columns=limits.columns,
-            sparse_columns=limits.sparse_columns,
-            stored_values=limits.stored_values,
-            cell_bytes=limits.cell_bytes,
-            line_bytes=limits.line_bytes,
-        ),
+        limits=read_limits(limits),
         labels=None if labels is None else str(labels.path),
         labels_media_type=CSV if labels is None else _format(labels, _LABEL_FORMATS),
         target=options.target,
@@ -114,6 +107,11 @@ def _spec(
         index_base=options.index_base,
         n_features=options.n_features,
     )
+
+
+def read_limits(limits: Limits) -> ReadLimits:
+    """What a parsing process has to know of them."""
+    return ReadLimits(**{field.name: getattr(limits, field.name) for field in fields(ReadLimits)})
 
 
 def _format(part: Part, offered: tuple[str, ...]) -> str:

@@ -65,3 +65,25 @@ def blocks(path: Path) -> Iterator[npt.NDArray[Any]]:
             count = min(rows, shape[0] - start)
             block = np.fromfile(file, dtype, count * width)
             yield block.reshape(count, *shape[1:])
+
+
+def sparse_rows(
+    indptr: Path, indices: Path, data: Path
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """Rows of a CSR matrix some MiB at a time: how many entries each has, their columns, values."""
+    bounds = np.load(indptr)
+    n_rows, step = len(bounds) - 1, BLOCK_BYTES // 8
+    with indices.open("rb") as columns, data.open("rb") as values:
+        columns.seek(HEADER_BYTES)
+        values.seek(HEADER_BYTES)
+        start = 0
+        while start < n_rows:
+            end = int(np.searchsorted(bounds, bounds[start] + step, side="right")) - 1
+            end = min(max(end, start + 1), start + step, n_rows)
+            count = int(bounds[end] - bounds[start])
+            yield (
+                np.diff(bounds[start : end + 1]).astype(np.int64),
+                np.fromfile(columns, np.int32, count).astype(np.int64),
+                np.fromfile(values, np.float64, count),
+            )
+            start = end

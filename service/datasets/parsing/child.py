@@ -11,7 +11,7 @@ import sys
 from typing import TextIO
 
 from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import Parsed, ParseSpec, encode
+from service.datasets.parsing.spec import Divided, Parsed, ParseSpec, SplitSpec, decode, encode
 from service.errors import InvalidContent, ServiceError
 from service.storage.space import full_disk_reported
 
@@ -23,15 +23,20 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     replies = _private_stdout()
     for line in sys.stdin:
-        replies.write(encode(answer(ParseSpec.from_json(line))) + "\n")
+        replies.write(encode(answer(decode(line))) + "\n")
         replies.flush()
 
 
-def answer(spec: ParseSpec) -> Parsed | ServiceError:
-    """What was read, or why it was not."""
+def answer(spec: ParseSpec | SplitSpec) -> Parsed | Divided | ServiceError:
+    """What was done, or why it was not."""
     try:
         with full_disk_reported():
-            return read(spec)
+            if isinstance(spec, ParseSpec):
+                return read(spec)
+            # Imported here: it brings all of svm, which reading does without.
+            from service.datasets.parsing.splitting import divide
+
+            return divide(spec)
     except ServiceError as error:
         return error
     except MemoryError:

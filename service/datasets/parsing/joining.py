@@ -102,8 +102,9 @@ def _labels(stored: Stored, table: Table) -> Target | None:
         hint = "leave them out, or say target=none"
         raise refuse("label-mismatch", "the dataset has no labels, the rows have", hint=hint)
     _check_kinds(stored, table, target)
-    name = "y" if stored.classes is not None else "values"
-    return joined((stored.classes, np.load(stored.path(name))), (target.classes, target.array))
+    before = stored.labels()
+    assert before is not None
+    return joined((stored.classes, before), (target.classes, target.array))
 
 
 def _check_kinds(stored: Stored, table: Table, target: Target) -> None:

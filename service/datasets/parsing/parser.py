@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import structlog
 from anyio.to_thread import run_sync
 
-from service.datasets.parsing.spec import Parsed, ParseSpec, decode
+from service.datasets.parsing.spec import Divided, Parsed, ParseSpec, SplitSpec, decode, encode
 from service.errors import InvalidContent
 
 PROCESSES = 2
@@ -25,7 +26,7 @@ log = structlog.stdlib.get_logger("service.datasets")
 
 
 class Parser:
-    """Reads uploads in other processes, at most two at once; more wait for their turn."""
+    """Works on data in other processes, at most two at once; more wait for their turn."""
 
     def __init__(self, idle_s: float = IDLE_S, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._idle_s = idle_s
@@ -37,7 +38,16 @@ class Parser:
 
     async def parse(self, spec: ParseSpec) -> Parsed:
         """Raises ServiceError for whatever is wrong with the upload."""
-        return await run_sync(self._parse, spec, limiter=self._turns)
+        parsed: Parsed = await self._answer(spec)
+        return parsed
+
+    async def split(self, spec: SplitSpec) -> Divided:
+        """Raises InvalidContent where the rows cannot be parted so."""
+        divided: Divided = await self._answer(spec)
+        return divided
+
+    async def _answer(self, spec: ParseSpec | SplitSpec) -> Any:
+        return decode(await run_sync(self._ask, encode(spec), limiter=self._turns))
 
     def close(self) -> None:
         """End all processes; uploads that are being read fail."""
@@ -46,13 +56,13 @@ class Parser:
         for process in list(self._working):
             process.kill()
 
-    def _parse(self, spec: ParseSpec) -> Parsed:
+    def _ask(self, line: str) -> str:
         process = self._take()
         watchdog = threading.Timer(self._time_limit_s, process.kill)
         watchdog.start()
         self._working.add(process)
         try:
-            reply = _ask(process, spec.to_json())
+            reply = _ask(process, line)
         finally:
             self._working.remove(process)
             watchdog.cancel()
@@ -63,7 +73,7 @@ class Parser:
                 "parsing-failed", "the data could not be read: the reader ended before it was done"
             )
         self._keep(process)
-        return decode(reply)
+        return reply
 
     def _take(self) -> subprocess.Popen[str]:
         with self._lock:

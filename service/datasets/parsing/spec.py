@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from service import errors
 from service.errors import Fault, ServiceError
@@ -52,10 +55,15 @@ class Stored:
 
     @property
     def labelled(self) -> bool:
-        return "y" in self.arrays or "values" in self.arrays
+        return not {"y", "values"}.isdisjoint(self.arrays)
 
     def path(self, array: str) -> Path:
         return Path(self.folder) / f"{array}.npy"
+
+    def labels(self) -> npt.NDArray[Any] | None:
+        """(n_samples,): codes where there are classes, else the numbers themselves, or None."""
+        found = next((name for name in ("y", "values") if name in self.arrays), None)
+        return None if found is None else np.load(self.path(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +94,21 @@ class ParseSpec:
         classes = None if self.onto is None else self.onto.classes
         return classes is not None and isinstance(classes[0], str)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> ParseSpec:
-        values: dict[str, Any] = json.loads(text)
-        values["limits"] = ReadLimits(**values["limits"])
-        if values["onto"] is not None:
-            values["onto"] = Stored(**values["onto"])
-        return cls(**values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitSpec:
+    """A dataset to part in two."""
+
+    stored: Stored
+    fraction: float
+    """Share of the rows that is held back, in (0, 1)."""
+    stratify: bool
+    seed: int
+    train: str
+    """Folder that gets the arrays of the rows that stay."""
+    test: str
+    """Folder that gets those held back."""
+    limits: ReadLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,27 +128,63 @@ class Parsed:
     arrays: list[str]
 
 
-def encode(answer: Parsed | ServiceError) -> str:
-    """A line that `decode` understands."""
-    if isinstance(answer, Parsed):
-        return json.dumps({"parsed": asdict(answer)}, allow_nan=False)
-    error = {
-        "family": type(answer).__name__,
-        "code": answer.code,
-        "detail": answer.detail,
-        "faults": [asdict(fault) for fault in answer.faults],
-        "faults_total": answer.faults_total,
-        "extra": answer.extra,
-    }
-    return json.dumps({"error": error})
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The two parts of a dataset, each in its folder."""
+
+    train: Parsed
+    test: Parsed
 
 
-def decode(line: str) -> Parsed:
-    """Raises the ServiceError that the parsing process reports."""
-    answer: dict[str, Any] = json.loads(line)
-    if "parsed" in answer:
-        return Parsed(**answer["parsed"])
-    error = answer["error"]
-    family: type[ServiceError] = getattr(errors, error["family"])
-    faults = tuple(Fault(**fault) for fault in error["faults"])
-    raise family(error["code"], error["detail"], faults, error["faults_total"], error["extra"])
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A ServiceError on its way between processes."""
+
+    family: str
+    code: str
+    detail: str
+    faults: list[Fault]
+    faults_total: int
+    extra: dict[str, Any]
+
+
+def encode(message: object) -> str:
+    """One of the dataclasses above, or a ServiceError, as a line of JSON."""
+    if isinstance(message, ServiceError):
+        message = Failure(
+            type(message).__name__,
+            message.code,
+            message.detail,
+            list(message.faults),
+            message.faults_total,
+            message.extra,
+        )
+    return json.dumps(message, default=_plain, allow_nan=False)
+
+
+def decode(line: str) -> Any:
+    """What was encoded. Raises the ServiceError that it is."""
+    message = json.loads(line, object_hook=_made)
+    if isinstance(message, Failure):
+        family: type[ServiceError] = getattr(errors, message.family)
+        faults = tuple(message.faults)
+        raise family(message.code, message.detail, faults, message.faults_total, message.extra)
+    return message
+
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (ParseSpec, SplitSpec, ReadLimits, Stored, Parsed, Divided, Failure, Fault)
+}
+_KIND = "a dataclass"
+"""A member that nothing else in a message has."""
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    values = {field.name: getattr(message, field.name) for field in fields(message)}
+    return {_KIND: type(message).__name__} | values
+
+
+def _made(values: dict[str, Any]) -> Any:
+    kind = values.pop(_KIND, None)
+    return values if kind is None else _KINDS[kind](**values)

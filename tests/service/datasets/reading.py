@@ -13,7 +13,7 @@ import pytest
 
 from service.datasets.parsing.arrays import write_array
 from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits, Stored
+from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits, Stored, decode, encode
 from service.errors import ServiceError
 
 LIMITS: dict[str, int] = {
@@ -62,7 +62,7 @@ def upload(
             onto=None if onto is None else stored(onto, folder / "onto"),
             **options,
         )
-        parsed = read(ParseSpec.from_json(spec.to_json()))
+        parsed = read(decode(encode(spec)))
         arrays = {array: np.load(folder / f"{array}.npy") for array in parsed.arrays}
     return Result(parsed, arrays)
 
