@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,6 +45,7 @@ def same(result: Result, expected: Result) -> None:
         assert result.arrays[name].tobytes() == array.tobytes()
 
 
+@hypothesis.settings(max_examples=50)
 @given(X=matrices.filter(lambda X: len(X) > 1), data=st.data())
 def test_append_is_upload_of_both(X: Any, data: st.DataObject) -> None:
     """Dense rows with labels of any kind, cut anywhere."""
@@ -61,6 +63,7 @@ rows_of_libsvm = st.lists(
 )
 
 
+@hypothesis.settings(max_examples=50)
 @given(rows=rows_of_libsvm, data=st.data())
 def test_append_of_sparse_rows(rows: list[dict[int, float]], data: st.DataObject) -> None:
     """CSR arrays are joined like dense ones."""
