@@ -164,6 +164,9 @@ PROBLEMS: dict[str, Problem] = {
         "Its file does not match its digest. The version is set aside, others keep serving.",
     ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
+    "too-many-streams": Problem(
+        503, "Too many event streams are open", "Retry-After says when to try again."
+    ),
     "shutting-down": Problem(503, "The service is shutting down", "Try again shortly."),
     "not-ready": Problem(503, "The service is not ready", "Try again shortly."),
     "storage-full": Problem(507, "The disk is full", "Nothing was stored; predictions go on."),
