@@ -40,10 +40,6 @@ class Limits(BaseModel):
     queued_jobs: PositiveInt = 1000
     job_s: PositiveFloat = 3600
     """Longest run of a job."""
-    event_streams: PositiveInt = 200
-    """Streams of events open at once in one process."""
-    history_s: PositiveFloat = 30 * 24 * 3600
-    """How long events and traces of a job are kept after its end."""
     worker_memory_bytes: PositiveInt = 2 * GIB
 
 
@@ -73,6 +69,8 @@ class Settings(BaseSettings):
     blob_url: str = Field(default_factory=_own_files)
     """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
     or another directory."""
+    blob_cache_bytes: PositiveInt = 4 * GIB
+    """Disk space in the data directory for copies of files on S3."""
     workers: NonNegativeInt = 2
     """Training processes of this machine; 0 for a replica that only serves."""
     dask_address: Annotated[str, Field(pattern=r"^(tcp|tls)://[^/\s]+:\d+$")] | None = None

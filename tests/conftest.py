@@ -13,6 +13,9 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
+from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
+
+__all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
 
 # A busy machine is no failure: pytest's own time limit is enough.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -33,9 +36,9 @@ def plain_logs() -> None:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, backend: dict[str, str]) -> Settings:
     """A data directory of its own, and no engine: jobs stay queued."""
-    return Settings(data_dir=tmp_path / "var", workers=0)
+    return Settings(data_dir=tmp_path / "var", workers=0).model_copy(update=backend)
 
 
 @pytest.fixture

@@ -180,23 +180,23 @@ class DatasetStore:
             "parent": None if origin is None else origin.parent,
             "inherited_rows": None if origin is None else origin.inherited_rows,
         }
-        try:
-            with self._database.write() as connection:
-                insert = sa.insert(datasets).values(values).returning(*datasets.c)
-                return Dataset.from_row(connection.execute(insert).one()), True
-        except sa.exc.IntegrityError:  # the same upload came first
-            self._blobs.delete(f"datasets/{dataset_id}")
-            existing = self._find_upload(upload_key)
-            if existing is None:
-                raise
-            return existing, False
+        while True:
+            try:
+                with self._database.write() as connection:
+                    insert = sa.insert(datasets).values(values).returning(*datasets.c)
+                    return Dataset.from_row(connection.execute(insert).one()), True
+            except sa.exc.IntegrityError:  # the same upload came first
+                existing = self._find_upload(upload_key)
+            if existing is not None:  # else it was deleted meanwhile
+                self._blobs.delete(f"datasets/{dataset_id}")
+                return existing, False
 
     def update(
         self, dataset_id: str, change: Callable[[Dataset], tuple[str | None, Mapping[str, str]]]
     ) -> Dataset:
         """Give name and labels; `change` makes them of the present ones. Raises NotFound."""
         with self._database.write() as connection:
-            name, labels = change(_find(connection, dataset_id))
+            name, labels = change(_find(connection, dataset_id, lock=True))
             update = (
                 sa.update(datasets)
                 .where(datasets.c.id == dataset_id)
@@ -211,7 +211,7 @@ class DatasetStore:
             jobs.c.dataset_id == dataset_id, jobs.c.state.in_(_ACTIVE)
         )
         with self._database.write() as connection:
-            check(_find(connection, dataset_id))
+            check(_find(connection, dataset_id, lock=True))
             job_id = connection.scalar(active.limit(1))
             if job_id is not None:
                 raise Conflict(
@@ -274,8 +274,9 @@ class DatasetStore:
             raise Corrupt("dataset-corrupt", detail) from None
 
 
-def _find(connection: sa.Connection, dataset_id: str) -> Dataset:
-    row = connection.execute(sa.select(datasets).where(datasets.c.id == dataset_id)).first()
+def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dataset:
+    statement = sa.select(datasets).where(datasets.c.id == dataset_id)
+    row = connection.execute(statement.with_for_update() if lock else statement).first()
     if row is None:
         raise NotFound("not-found", f"there is no dataset {dataset_id}")
     return Dataset.from_row(row)

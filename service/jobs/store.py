@@ -14,7 +14,7 @@ from service.jobs.changes import change, locked, move
 from service.jobs.job import Job
 from service.jobs.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
 from service.storage.blobs import Blobs
-from service.storage.database import Database, new_id, now
+from service.storage.database import Database, in_turn, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, job_trace, jobs
 
@@ -83,7 +83,9 @@ class JobStore:
         waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
-            # In the same transaction: from here on the dataset cannot be deleted.
+            in_turn(connection, "queue")  # so that no two count the same free place
+            # Locked: a deletion waits, and then finds the job.
+            dataset = dataset.with_for_update(key_share=True, read=True)
             if connection.execute(dataset).first() is None:
                 raise NotFound("not-found", f"there is no dataset {dataset_id}")
             if connection.execute(waiting).scalar_one() >= self._queue_limit:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from service.datasets.store import DatasetStore
-from service.errors import ServiceError
+from service.errors import ServiceError, StorageFull
 from service.jobs.attempts import PASSING, Attempt, Wish, attempting
 from service.jobs.kinds.train import Trainer
 from service.jobs.leases import Ending, LeaseLost, Leases
@@ -131,7 +131,7 @@ class Worker:
             try:
                 self._carry_out(attempt)
             except LeaseLost:
-                logger.info("the job was canceled, or another attempt took it", extra=about)
+                logger.warning("lease lost", extra=about)
         logger.info("job left", extra={**about, "seconds": round(time.monotonic() - started, 3)})
         return True
 
@@ -142,6 +142,8 @@ class Worker:
             match attempt.wish:
                 case Wish.LET_GO:
                     raise LeaseLost(attempt.job.id) from None
+                case Wish.CANCEL:
+                    attempt.finish(CANCELED)
                 case Wish.KEEP_AND_END if not attempt.has_checkpoint:
                     attempt.finish(CANCELED)
                 case _:
@@ -150,6 +152,9 @@ class Worker:
                     attempt.give_back()
         except LeaseLost:
             raise
+        except StorageFull as error:  # of the model's file; the database's room is waited for
+            hint = "free disk space where the workers keep their files, then train again"
+            attempt.finish(_failed(error.code, error.detail, hint))
         except PASSING:
             logger.exception("job given back", extra={"job_id": attempt.job.id})
             self._stopping.wait(RETRY_S)  # other jobs would meet the same trouble

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -25,7 +26,7 @@ from service.models.versions import (
     with_aliases,
 )
 from service.storage.blobs import Blob, BlobDamaged, Blobs
-from service.storage.database import Database, new_id, now
+from service.storage.database import Database, in_turn, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import model_versions, models
 from svm.pipeline import FittedPipeline
@@ -155,7 +156,7 @@ class ModelRegistry:
         `check` sees its present state and raises to refuse.
         Raises NotFound, and Conflict `resource-in-use` while it has aliases, unless `force`.
         """
-        with self._database.write() as connection:
+        with self._write(name) as connection:
             model = find_model(connection, name)
             check(model)
             if model.aliases and not force:
@@ -179,7 +180,7 @@ class ModelRegistry:
 
         Raises NotFound, and Conflict `resource-in-use` while an alias points to it.
         """
-        with self._database.write() as connection:
+        with self._write(name) as connection:
             found = find_version(connection, name, version)
             check(found)
             pointing = alias_rows.to_version(connection, name, version)
@@ -213,7 +214,7 @@ class ModelRegistry:
         Raises NotFound, InvalidContent where there is no such version, and Conflict where its
         file is damaged.
         """
-        with self._database.write() as connection:
+        with self._write(name) as connection:
             find_model(connection, name)
             check(alias_rows.find(connection, name, alias))
             try:
@@ -228,7 +229,7 @@ class ModelRegistry:
 
     def remove_alias(self, name: str, alias: str, check: Callable[[Alias], None]) -> None:
         """Remove an alias; `check` sees its present state and raises to refuse. Raises NotFound."""
-        with self._database.write() as connection:
+        with self._write(name) as connection:
             found = alias_rows.find(connection, name, alias)
             if found is None:
                 raise no_alias(name, alias)
@@ -251,6 +252,13 @@ class ModelRegistry:
             return self._blobs.open(version.artifact_key, version.artifact_sha256)
         except BlobDamaged:
             raise self._quarantine(version) from None
+
+    @contextmanager
+    def _write(self, name: str) -> Iterator[sa.Connection]:
+        """A transaction in which nobody else changes this model."""
+        with self._database.write() as connection:
+            in_turn(connection, f"model {name}")
+            yield connection
 
     def _quarantine(self, version: ModelVersion) -> Corrupt | NotFound:
         with self._database.write() as connection:

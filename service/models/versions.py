@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from service.errors import NotFound
 from service.models import aliases
 from service.models.aliases import DEFAULT, LATEST
-from service.storage.database import now
+from service.storage.database import in_turn, now
 from service.storage.tables import model_versions, models
 
 Label = str | int | float | bool
@@ -103,6 +103,7 @@ def find_version(connection: sa.Connection, name: str, reference: int | str | No
 
 def next_version(connection: sa.Connection, name: str) -> int:
     """Take the model's next number; a name not in use becomes a model."""
+    in_turn(connection, f"model {name}")
     known = connection.execute(
         sa.select(models.c.last_version, models.c.deleted_at).where(models.c.name == name)
     ).one_or_none()

@@ -1,8 +1,9 @@
-"""The database: short transactions, one SQLAlchemy Core code path."""
+"""The database, SQLite or PostgreSQL: short transactions, one SQLAlchemy Core code path."""
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.pool import ConnectionPoolEntry
 
-BUSY_TIMEOUT_S = 30
-"""How long a writer waits for another one; transactions here take milliseconds."""
+from service.storage.commits import Commits, PostgresCommits, SQLiteCommits
+from service.storage.dialects import connect, failures_reported
 
 
 class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads as SQL does)
@@ -41,45 +40,56 @@ def new_id(prefix: str) -> str:
 
 
 class Database:
-    """Hands out connections inside transactions. Safe to share between threads, not processes."""
+    """Hands out connections inside transactions. Safe to share between threads, not processes.
+
+    Everything raises StorageFull where the database has no room, and Unavailable where it does
+    not answer; a transaction that failed so may have been carried out all the same, if its commit
+    was on the way.
+    """
 
     def __init__(self, url: str) -> None:
+        """`url` is `sqlite:///path` or `postgresql://…`; nothing is opened yet."""
         self.url = url
-        self._engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
-        sa.event.listen(self._engine, "connect", _configure_sqlite)
-        sa.event.listen(self._engine, "begin", _begin_sqlite)
-        self._watcher: sa.PoolProxiedConnection | None = None
+        self._engine = connect(url)
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        self._lock = threading.Lock()
+        self._commits: Commits | None = None
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view; writes nothing."""
-        with self._engine.connect() as connection, connection.begin():
-            yield connection
+        with failures_reported(), self._engine.connect() as connection:
+            if not self._is_sqlite:
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that commits at the end of the block, and rolls back if it raises.
 
-        It takes the write lock at its start: a transaction that reads first and writes later
-        would fail at once in WAL mode, whatever the timeout.
+        SQLite's are alone from their start. PostgreSQL's run beside each other, and each statement
+        sees what was committed before it (READ COMMITTED): what a transaction reads in order to
+        decide, it must lock, by `with_for_update` or `in_turn`.
         """
-        with self._engine.connect() as connection:
-            connection = connection.execution_options(svm_writes=True)
+        with failures_reported(), self._engine.connect() as connection:
+            connection.execution_options(svm_writes=True)
             with connection.begin():
                 yield connection
 
     def commits(self) -> int:
         """A number that any commit changes, whichever process makes it; asking takes 2 µs.
 
-        What was read after asking holds as long as the number stays the same.
+        What was read after asking holds as long as the number stays the same, for PostgreSQL with
+        a delay of at most `commits.STALE_S`.
         """
-        if self._watcher is None:
-            # A connection of its own, since each one counts the commits of the others.
-            self._watcher = self._engine.raw_connection()
-            self._watcher.detach()
-        cursor = self._watcher.cursor()
-        cursor.execute("PRAGMA data_version")
-        return int(cursor.fetchall()[0][0])
+        if self._commits is None:
+            with failures_reported(), self._lock:
+                make = SQLiteCommits if self._is_sqlite else PostgresCommits
+                self._commits = self._commits or make(self._engine)
+        return self._commits.number()
 
     def migrate(self) -> None:
         """Bring the schema to the newest revision; nothing happens where it is there already."""
@@ -90,36 +100,23 @@ class Database:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         with self.write() as connection:
+            in_turn(connection, "migrate")
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
     def close(self) -> None:
-        if self._watcher is not None:
-            self._watcher.close()
-            self._watcher = None
+        if self._commits is not None:
+            self._commits.close()
+            self._commits = None
         self._engine.dispose()
 
 
 def in_turn(connection: sa.Connection, name: str) -> None:
     """Wait until no other transaction that asked for this turn is open.
 
-    SQLite has one writing transaction at a time anyway.
+    For decisions on rows that are not there yet, or too many to lock. SQLite has one writing
+    transaction at a time anyway.
     """
     if connection.dialect.name == "postgresql":
-        turn = sa.func.pg_advisory_xact_lock(sa.func.hashtext(name))
+        turn = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
         connection.execute(sa.select(turn))
-
-
-def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    # The driver must not begin transactions by itself: `_begin_sqlite` does.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("svm_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -75,7 +75,7 @@ def router(
         try:
             with database.read() as connection:
                 connection.execute(sa.select(1))
-        except sa.exc.SQLAlchemyError:
+        except Unavailable:
             raise Unavailable(
                 "not-ready", "the database does not answer", retry_after_s=RETRY_AFTER_S
             ) from None

@@ -164,8 +164,10 @@ PROBLEMS: dict[str, Problem] = {
         "Its file does not match its digest. The version is set aside, others keep serving.",
     ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
-    "too-many-streams": Problem(
-        503, "Too many event streams are open", "Retry-After says when to try again."
+    "storage-unavailable": Problem(
+        503,
+        "Database or file store do not answer",
+        "Try again shortly. What the request asked for may have been done all the same.",
     ),
     "shutting-down": Problem(503, "The service is shutting down", "Try again shortly."),
     "not-ready": Problem(503, "The service is not ready", "Try again shortly."),

@@ -7,18 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.blobs import LocalBlobs
+from service.settings import Settings
+from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
+def database(settings: Settings) -> Iterator[Database]:
+    settings.data_dir.mkdir(exist_ok=True)
+    database = Database(settings.database_url)
     database.migrate()
     yield database
     database.close()
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> LocalBlobs:
-    return LocalBlobs(tmp_path / "blobs")
+def blobs(settings: Settings) -> Blobs:
+    return open_blobs(settings)
+
+
+@pytest.fixture
+def blobs_elsewhere(settings: Settings, tmp_path: Path) -> Blobs:
+    """The same files as another machine sees them, which has copied none yet."""
+    return open_blobs(settings.model_copy(update={"data_dir": tmp_path / "elsewhere"}))

@@ -8,7 +8,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -100,14 +100,15 @@ class Blobs(ABC):
     def sweep_scratch(self, older_than_s: float) -> list[str]:
         """Remove what dead processes left of files that they were making; gives their names."""
         newest = time.time() - older_than_s
-        removed = []
-        for path in sorted(self._scratch.rglob("*"), reverse=True):  # files before their folders
-            try:
+        old, removed = [], []
+        for path in self._scratch.rglob("*"):
+            with suppress(FileNotFoundError):  # removed meanwhile
                 if path.stat().st_mtime <= newest:
-                    path.rmdir() if path.is_dir() else path.unlink()
-                    removed.append(path.name)
-            except OSError:  # removed meanwhile, or a folder that is not empty
-                continue
+                    old.append(path)
+        for path in sorted(old, reverse=True):  # files before their folders
+            with suppress(OSError):  # removed meanwhile, or a folder that is not empty
+                path.rmdir() if path.is_dir() else path.unlink()
+                removed.append(path.name)
         return removed
 
     @abstractmethod

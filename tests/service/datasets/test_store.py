@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,12 +16,15 @@ from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLi
 from service.datasets.store import Dataset, DatasetStore, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.store import JobStore
-from service.storage.blobs import Blobs, LocalBlobs
+from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.pages import PageRequest
 from service.storage.tables import jobs
+from tests.backends import ON_ALL_BACKENDS
 from tests.service.datasets.reading import LIMITS
 from tests.service.jobs.rows import queue
+
+pytestmark = ON_ALL_BACKENDS
 
 IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
 
@@ -182,32 +185,37 @@ def test_dataset_in_use_is_not_deleted(
             store.delete(dataset.id, lambda _: None)
 
 
-def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+def _flip(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
+def _cut(content: bytes) -> bytes:
+    return content[:-1]
 
 
-def _lie(path: Path) -> None:
-    content = path.read_bytes().replace(b"(3, 2)", b"(9, 9)")
-    path.write_bytes(content)
+def _lie(content: bytes) -> bytes:
+    return content.replace(b"(3, 2)", b"(9, 9)")
 
 
-def _object(path: Path) -> None:
-    content = path.read_bytes().replace(b"'<f8'", b"'|O' ")
-    path.write_bytes(content)
+def _object(content: bytes) -> bytes:
+    return content.replace(b"'<f8'", b"'|O' ")
 
 
-@pytest.mark.parametrize("damage", [_flip, _cut, _lie, _object, Path.unlink])
-def test_damaged_file_is_noticed(store: DatasetStore, blobs: LocalBlobs, damage: object) -> None:
+@pytest.mark.parametrize("damage", [_flip, _cut, _lie, _object, None])
+def test_damaged_file_is_noticed(
+    store: DatasetStore,
+    database: Database,
+    blobs: Blobs,
+    blobs_elsewhere: Blobs,
+    damage: Callable[[bytes], bytes] | None,
+) -> None:
     """What is read must have the digest of what was stored."""
     dataset, _ = add(store, blobs)
-    assert callable(damage)
-    damage(blobs.path(f"datasets/{dataset.id}/X"))
+    key = f"datasets/{dataset.id}/X"
+    if damage is None:
+        blobs.delete(key)
+    else:
+        blobs.write(key, damage(blobs.read(key, dataset.arrays["X"])))
     with pytest.raises(Corrupt) as caught:
-        store.load(dataset)
+        DatasetStore(database, blobs_elsewhere).load(dataset)
     assert caught.value.code == "dataset-corrupt"

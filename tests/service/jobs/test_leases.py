@@ -6,7 +6,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,10 +13,14 @@ import sqlalchemy as sa
 from service.jobs.leases import Ending, Lease, LeaseLost, Leases, Memory
 from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
 from service.jobs.store import JobStore
-from service.storage.blobs import Blobs, LocalBlobs
+from service.settings import Settings
+from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 from service.storage.tables import jobs as jobs_table
+from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
+
+pytestmark = ON_ALL_BACKENDS
 
 SUCCEEDED = Ending(state=State.SUCCEEDED, stop_reason="converged", converged=True, result={"a": 1})
 
@@ -74,9 +77,9 @@ def test_many_threads_never_take_a_job_twice(
     assert set(found) == ids
 
 
-def take_all(url: str, blob_dir: Path) -> list[str]:
-    database = Database(url)
-    leases = Leases(database, LocalBlobs(blob_dir))
+def take_all(settings: Settings) -> list[str]:
+    database = Database(settings.database_url)
+    leases = Leases(database, open_blobs(settings))
     taken = []
     while (lease := leases.take("test", 30)) is not None:
         taken.append(lease.job.id)
@@ -85,12 +88,12 @@ def take_all(url: str, blob_dir: Path) -> list[str]:
 
 
 def test_many_processes_never_take_a_job_twice(
-    database: Database, jobs: JobStore, dataset_id: str, tmp_path: Path
+    settings: Settings, jobs: JobStore, dataset_id: str
 ) -> None:
     """Three processes share thirty jobs."""
     ids = {queue(jobs, dataset_id).id for _ in range(30)}
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
-        parts = [pool.submit(take_all, database.url, tmp_path / "blobs") for _ in range(3)]
+        parts = [pool.submit(take_all, settings) for _ in range(3)]
         found = [job_id for part in parts for job_id in part.result(timeout=60)]
     assert len(found) == len(ids)
     assert set(found) == ids
@@ -273,13 +276,13 @@ def test_callers_share_the_workers(jobs: JobStore, leases: Leases, dataset_id: s
 
 
 def test_no_caller_gets_more_while_another_waits(
-    database: Database, jobs: JobStore, dataset_id: str, tmp_path: Path
+    database: Database, jobs: JobStore, dataset_id: str, blobs: Blobs
 ) -> None:
     """Six workers at once, each with its own connections: the shares never differ by two jobs."""
     for caller in ("greedy", "b", "c"):
         for _ in range(8 if caller == "greedy" else 2):
             queue(jobs, dataset_id, caller=caller)
-    workers = [Leases(Database(database.url), LocalBlobs(tmp_path / "blobs")) for _ in range(6)]
+    workers = [Leases(Database(database.url), blobs) for _ in range(6)]
     with ThreadPoolExecutor(len(workers)) as pool:
         taken = list(pool.map(lambda worker: worker.take("test", 30), workers))
     callers = sorted(lease.job.caller for lease in taken if lease is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from fastapi.testclient import TestClient
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings
-from service.storage.blobs import LocalBlobs
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from svm.features import FeatureMap, Identity
 from svm.multiclass import splits_of
@@ -67,7 +66,8 @@ class Shelf:
 
     def __init__(self, settings: Settings) -> None:
         self.database = Database(settings.database_url)
-        self.blobs = LocalBlobs(Path(settings.blob_url))
+        self.blobs = open_blobs(settings)
+        self._copies = settings.data_dir / "s3" / "copies"
         self.registry = ModelRegistry(self.database, self.blobs)
 
     def add(
@@ -94,8 +94,21 @@ class Shelf:
             )
         return self.registry.get_version(name, version)
 
-    def file(self, version: ModelVersion) -> Path:
-        return self.blobs.path(version.artifact_key)
+    def content(self, version: ModelVersion) -> bytes:
+        """Of the version's file."""
+        return self.blobs.read(version.artifact_key, version.artifact_sha256)
+
+    def has_file(self, version: ModelVersion) -> bool:
+        return version.artifact_key in list(self.blobs.keys())
+
+    def replace_file(self, version: ModelVersion, content: bytes | None) -> None:
+        """Write something else in place of the file, or remove it; no copy of it is left."""
+        if content is None:
+            self.blobs.delete(version.artifact_key)
+        else:
+            self.blobs.write(version.artifact_key, content)
+        for copy in self._copies.glob("*"):
+            copy.unlink()
 
 
 @pytest.fixture

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
 from service.models.aliases import Alias
 from service.storage.pages import PageRequest
+from tests.backends import ON_ALL_BACKENDS
 from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
+
+pytestmark = ON_ALL_BACKENDS
 
 
 def anything(_: Alias | None) -> None:
@@ -30,7 +32,7 @@ def test_version_tells_where_it_comes_from(shelf: Shelf) -> None:
     assert (version.dataset_digest, version.seed) == (Source.matrix_digest, 42)
     assert (version.result, version.columns) == (RESULT, ["x", "y", "z"])
     assert (version.classes, version.n_features) == (["a", "b"], 3)
-    assert version.size_bytes == shelf.file(version).stat().st_size
+    assert version.size_bytes == len(shelf.content(version))
 
 
 def test_equal_models_have_equal_digests(shelf: Shelf) -> None:
@@ -85,10 +87,10 @@ def test_deleted_files_are_gone(shelf: Shelf) -> None:
     versions = [shelf.add("iris") for _ in range(3)]
     other = shelf.add("digits")
     shelf.registry.delete_version("iris", 2)
-    assert [shelf.file(version).exists() for version in versions] == [True, False, True]
+    assert [shelf.has_file(version) for version in versions] == [True, False, True]
     shelf.registry.delete("iris")
-    assert not any(shelf.file(version).exists() for version in versions)
-    assert shelf.file(other).exists()
+    assert not any(shelf.has_file(version) for version in versions)
+    assert shelf.has_file(other)
 
 
 def test_reference_finds_its_version(shelf: Shelf) -> None:
@@ -123,7 +125,7 @@ def test_alias_keeps_its_version_from_deletion(shelf: Shelf) -> None:
         shelf.registry.delete_version("iris", 1)
     with pytest.raises(Conflict, match="resource-in-use"):
         shelf.registry.delete("iris")
-    assert shelf.file(version).exists()
+    assert shelf.has_file(version)
     shelf.registry.delete("iris", force=True)
     shelf.add("iris")
     assert shelf.registry.aliases("iris") == []
@@ -136,32 +138,36 @@ def test_alias_points_only_to_sound_versions(shelf: Shelf) -> None:
     damaged = shelf.add("iris")
     with pytest.raises(InvalidContent, match="version 2"):
         shelf.registry.set_alias("iris", "default", 2, anything)
-    shelf.file(damaged).write_bytes(b"")
+    shelf.replace_file(damaged, b"")
     with pytest.raises(Corrupt):
         shelf.registry.load(damaged)
     with pytest.raises(Conflict, match="invalid-state"):
         shelf.registry.set_alias("iris", "default", 1, anything)
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
+def truncate(content: bytes) -> bytes:
+    return content[:-3]
 
 
-def flip_a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(bytes(content))
+def flip_a_bit(content: bytes) -> bytes:
+    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_a_bit, Path.unlink])
-def test_damaged_version_is_set_aside(shelf: Shelf, damage: Callable[[Path], None]) -> None:
+def remove(_: bytes) -> None:
+    return None
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, remove])
+def test_damaged_version_is_set_aside(
+    shelf: Shelf, damage: Callable[[bytes], bytes | None]
+) -> None:
     """It is refused from then on, even if the file came back; other versions serve."""
     version, other = shelf.add("iris"), shelf.add("iris")
-    content = shelf.file(version).read_bytes()
-    damage(shelf.file(version))
+    content = shelf.content(version)
+    shelf.replace_file(version, damage(content))
     with pytest.raises(Corrupt, match="model-corrupt"):
         shelf.registry.load(version)
-    shelf.file(version).write_bytes(content)
+    shelf.replace_file(version, content)
     version = shelf.registry.get_version("iris", 1)
     assert version.quarantined_at is not None
     for refused in (shelf.registry.load, shelf.registry.open_artifact):
@@ -174,6 +180,7 @@ def test_deleted_while_it_was_loaded_is_not_found(shelf: Shelf) -> None:
     """A file that is gone because its version was deleted is no damage."""
     version = shelf.add("iris")
     shelf.registry.delete_version("iris", 1)
+    shelf.replace_file(version, None)
     with pytest.raises(NotFound):
         shelf.registry.load(version)
 

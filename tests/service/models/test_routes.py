@@ -122,7 +122,7 @@ def test_damaged_artifact_is_not_sent(client: TestClient, shelf: Shelf) -> None:
     """The version is set aside, which its resource then shows; others are sent."""
     version = shelf.add("iris")
     shelf.add("iris")
-    shelf.file(version).write_bytes(b"x" * version.size_bytes)
+    shelf.replace_file(version, b"x" * version.size_bytes)
     for _ in range(2):
         reply = client.get("/v1/models/iris/versions/1/artifact")
         assert (reply.status_code, reply.json()["code"]) == (500, "model-corrupt")

@@ -160,7 +160,7 @@ def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -
 
     async def ask() -> None:
         await serving.models.get("iris", None)
-        shelf.file(version).write_bytes(b"")
+        shelf.replace_file(version, b"")
         with pytest.raises(Corrupt):
             shelf.registry.open_artifact(version)
         with pytest.raises(Corrupt):
@@ -172,7 +172,7 @@ def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -
 def test_damaged_model_does_not_stop_the_others(shelf: Shelf, settings: Settings) -> None:
     """Every waiting request gets the error; it is set aside; other versions load."""
     damaged, _ = shelf.add("iris"), shelf.add("iris")
-    shelf.file(damaged).write_bytes(b"")
+    shelf.replace_file(damaged, b"")
     serving = Serving(shelf, settings)
 
     async def ask() -> None:

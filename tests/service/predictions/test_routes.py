@@ -226,7 +226,7 @@ def test_other_formats_are_refused(
 def test_damaged_version_does_not_stop_others(client: TestClient, shelf: Shelf) -> None:
     """Its requests get `model-corrupt`; the versions beside it predict."""
     damaged, _ = shelf.add("iris"), shelf.add("iris")
-    shelf.file(damaged).write_bytes(b"x")
+    shelf.replace_file(damaged, b"x")
     for _ in range(2):
         reply = predict(client, {"instances": ROWS}, "iris/versions/1")
         assert (reply.status_code, reply.json()["code"]) == (500, "model-corrupt")

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from service.storage.blobs import BlobDamaged, Blobs
+from tests.backends import ON_ALL_BACKENDS
+
+pytestmark = ON_ALL_BACKENDS
 
 SHA256 = hashlib.sha256(b"content").hexdigest()
 

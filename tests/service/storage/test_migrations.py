@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
+import pytest
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
@@ -11,9 +16,22 @@ from service.storage.database import Database
 from service.storage.tables import metadata
 
 
-def test_migrated_schema_equals_the_tables(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Of a database without any table."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'service.db'}"
+        return
+    server = sa.make_url(request.getfixturevalue("postgres_url"))
+    with psycopg.connect(server.render_as_string(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE empty")
+        yield server.set(database="empty").render_as_string()
+        connection.execute("DROP DATABASE empty WITH (FORCE)")
+
+
+def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
     """Alembic finds no difference, types included, between a migrated database and `tables`."""
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
+    database = Database(empty_database_url)
     database.migrate()
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -21,14 +39,13 @@ def test_migrated_schema_equals_the_tables(tmp_path: Path) -> None:
     database.close()
 
 
-def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
-    """A second start finds the schema in place."""
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
-    revisions = []
-    for _ in range(2):
-        database.migrate()
-        with database.read() as connection:
-            revisions.append(MigrationContext.configure(connection).get_current_revision())
-    assert revisions[0] is not None
-    assert revisions[0] == revisions[1]
-    database.close()
+def test_services_that_start_together_migrate_once(empty_database_url: str) -> None:
+    """They wait for each other; a later start finds the schema in place."""
+    databases = [Database(empty_database_url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(Database.migrate, databases[:3]))
+    databases[3].migrate()
+    with databases[0].read() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM alembic_version")) == 1
+    for database in databases:
+        database.close()

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from service.storage.database import Database
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import models
+from tests.backends import ON_ALL_BACKENDS
 
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'service.db'}")
-    database.migrate()
-    yield database
-    database.close()
+pytestmark = ON_ALL_BACKENDS
 
 
 def _insert(database: Database, *rows: tuple[str, float]) -> None:

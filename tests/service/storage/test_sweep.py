@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import sqlalchemy as sa
 
-from service.storage.blobs import LocalBlobs
+from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.sweep import sweep
 from service.storage.tables import datasets, jobs, model_versions, models
+from tests.backends import ON_ALL_BACKENDS
+
+pytestmark = ON_ALL_BACKENDS
 
 
 def _insert(database: Database, table: sa.Table, **given: object) -> None:
@@ -25,14 +25,7 @@ def _insert(database: Database, table: sa.Table, **given: object) -> None:
         connection.execute(table.insert().values(row | given))
 
 
-def _write_old(blobs: LocalBlobs, key: str) -> str:
-    blobs.write(key, b"content")
-    two_hours_ago = time.time() - 7200
-    os.utime(blobs.path(key), (two_hours_ago, two_hours_ago))
-    return key
-
-
-def test_named_files_stay_and_orphans_go(database: Database, blobs: LocalBlobs) -> None:
+def test_named_files_stay_and_orphans_go(database: Database, blobs: Blobs) -> None:
     """A dataset's arrays, a model's file and the present checkpoint are kept."""
     _insert(database, datasets, id="ds_1")
     _insert(database, jobs, id="job_1", checkpoint_key="checkpoints/job_1/1-2")
@@ -41,19 +34,19 @@ def test_named_files_stay_and_orphans_go(database: Database, blobs: LocalBlobs) 
     kept = ["datasets/ds_1/X.npy", "checkpoints/job_1/1-2", "models/m1"]
     orphans = ["datasets/ds_2/X.npy", "checkpoints/job_1/1-1", "models/m2", "models/m3"]
     for key in kept + orphans:
-        _write_old(blobs, key)
+        blobs.write(key, b"content")
 
-    assert sorted(sweep(database, blobs)) == sorted(orphans)
+    assert sorted(sweep(database, blobs, min_age_s=0)) == sorted(orphans)
     assert sorted(blobs.keys()) == sorted(kept)
 
 
-def test_young_files_stay(database: Database, blobs: LocalBlobs) -> None:
+def test_young_files_stay(database: Database, blobs: Blobs) -> None:
     """A file whose row may still be on its way is not touched."""
     blobs.write("models/m1", b"content")
     assert sweep(database, blobs) == []
     assert list(blobs.keys()) == ["models/m1"]
 
 
-def test_sweep_works_on_nothing(database: Database, blobs: LocalBlobs) -> None:
+def test_sweep_works_on_nothing(database: Database, blobs: Blobs) -> None:
     """A service that starts for the first time has nothing to remove."""
     assert sweep(database, blobs) == []

@@ -1,0 +1,118 @@
+"""Blobs in a bucket of S3, or of another store that speaks its protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from io import BufferedReader
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from service.errors import StorageFull, Unavailable
+from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of
+from service.storage.blobs.cache import FileCache
+
+RETRY_S = 2
+PART_BYTES = 8 * CHUNK_BYTES
+"""Larger files are sent in parts; the bucket shows them when the last one has arrived."""
+PARTS_AT_ONCE = 4
+
+
+class S3Blobs(Blobs):
+    """Objects below a prefix, and copies of those used last in a local folder."""
+
+    def __init__(self, url: str, folder: Path, cache_bytes: int) -> None:
+        """`url` is `s3://bucket/prefix`; the rest stands in the usual variables `AWS_…`."""
+        super().__init__(folder / "incoming")
+        self._cache = FileCache(folder / "copies", cache_bytes)
+        parts = urlsplit(url)
+        self._store = S3Store(
+            parts.netloc,
+            prefix=parts.path.strip("/") or None,
+            client_options={
+                "allow_http": True,  # where the endpoint is given as http://…
+                "connect_timeout": timedelta(seconds=5),
+                "read_timeout": timedelta(seconds=20),
+                "timeout": timedelta(minutes=30),
+            },
+            retry_config={
+                "max_retries": 5,
+                "retry_timeout": timedelta(seconds=30),
+                "backoff": {"max_backoff": timedelta(seconds=2)},
+            },
+        )
+
+    def write(self, key: str, content: bytes) -> Blob:
+        self._put(key, content)
+        return Blob(key, hashlib.sha256(content).hexdigest(), len(content))
+
+    def adopt(self, key: str, source: Path) -> Blob:
+        with source.open("rb") as file:
+            blob = Blob(key, digest_of(file), source.stat().st_size)
+        self._put(key, source)
+        self._cache.add(blob.sha256, source)
+        return blob
+
+    def open(self, key: str, sha256: str) -> BufferedReader:
+        copy = self._cache.open(sha256)
+        if copy is not None:
+            return copy
+        try:
+            return self._fetch(key, sha256)
+        except StorageFull:
+            self._cache.shrink(0)
+            return self._fetch(key, sha256)
+
+    def keys(self, older_than_s: float = 0) -> Iterator[str]:
+        newest = time.time() - older_than_s
+        with _failures_reported():
+            for chunk in obstore.list(self._store):
+                for found in chunk:
+                    if found["last_modified"].timestamp() <= newest:
+                        yield found["path"]
+
+    def _fetch(self, key: str, sha256: str) -> BufferedReader:
+        digest = hashlib.sha256()
+        with self.temporary() as path:
+            try:
+                with _failures_reported(), path.open("wb") as file:
+                    for chunk in obstore.get(self._store, key):
+                        digest.update(chunk)
+                        file.write(chunk)
+            except FileNotFoundError:
+                raise BlobDamaged(key) from None
+            if digest.hexdigest() != sha256:
+                raise BlobDamaged(key)
+            copy = path.open("rb")
+            self._cache.add(sha256, path)
+            return copy
+
+    def _put(self, key: str, content: bytes | Path) -> None:
+        with _failures_reported():
+            obstore.put(
+                self._store, key, content, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+            )
+
+    def _delete(self, prefix: str) -> None:
+        with _failures_reported():
+            chunks = obstore.list(self._store, prefix)
+            below = [found["path"] for chunk in chunks for found in chunk]
+            obstore.delete(self._store, [prefix, *below])
+
+
+@contextmanager
+def _failures_reported() -> Iterator[None]:
+    """Raises Unavailable where the store does not answer, or refuses our credentials."""
+    try:
+        yield
+    except BaseError as error:
+        raise Unavailable(
+            "storage-unavailable", "the file store does not answer", retry_after_s=RETRY_S
+        ) from error

@@ -1,0 +1,86 @@
+"""What SQLite and PostgreSQL want done differently: how to connect, how to read a failure."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from service.errors import StorageFull, Unavailable
+
+WAIT_S = 30
+"""How long a writer waits for another one; transactions here take milliseconds."""
+RETRY_S = 2
+
+_POSTGRES = {
+    "connect_timeout": 5,
+    # A cut network is noticed in seconds, not in the quarter of an hour that TCP would take.
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 10_000,
+    "application_name": "svm-service",
+    # A process stopped inside a transaction must not keep its locks.
+    "options": f"-c lock_timeout={WAIT_S}s -c idle_in_transaction_session_timeout={WAIT_S}s",
+}
+_SQLITE_BUGS = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
+_POSTGRES_FULL = "53100"
+
+
+def connect(url: str) -> sa.Engine:
+    """An engine for `sqlite:///…` or `postgresql://…`; a parameter in the URL wins over ours."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = sa.create_engine(parsed, connect_args=_missing({"timeout": WAIT_S}, parsed))
+        sa.event.listen(engine, "connect", _configure_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    return sa.create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        connect_args=_missing(_POSTGRES, parsed),
+        pool_pre_ping=True,  # a database that was restarted costs no request
+    )
+
+
+@contextmanager
+def failures_reported() -> Iterator[None]:
+    """Raises StorageFull or Unavailable where not the statement but the database is to blame."""
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+        cause = getattr(error, "orig", None)
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in _SQLITE_BUGS:
+            raise
+        full = getattr(cause, "sqlstate", None) == _POSTGRES_FULL
+        if full or code == sqlite3.SQLITE_FULL:
+            detail = "the database has no room left; nothing was stored"
+            raise StorageFull("storage-full", detail) from error
+        detail = "the database does not answer"
+        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error
+
+
+def _missing(arguments: dict[str, Any], url: sa.URL) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in url.query}
+
+
+def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    # The driver must not begin transactions by itself: `_begin_sqlite` does.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # A transaction that reads first and writes later would fail at once in WAL mode, whatever the
+    # timeout; so one that writes takes the write lock at its start.
+    writes = connection.get_execution_options().get("svm_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
