@@ -26,7 +26,11 @@ from svm.stored_rows import (
 )
 
 BLOCK = 1 << 25
-"""Multiplications between two looks at `interrupted`: some 20 ms of work."""
+"""Multiplications between two looks at `interrupted`: some 20 ms of work, or 0.1 s where rows lie
+far apart."""
+ROW_COST = 64
+"""What a row costs beside its own numbers, in multiplications: in random order it is fetched from
+memory."""
 
 Sampling = Literal["permuted", "uniform"]
 """Every row once an epoch, in a new order; or independent draws."""
@@ -108,7 +112,7 @@ class Problem:
     def block_rows(self) -> int:
         """Rows that make up one block of work."""
         n: int = self.X.shape[0]
-        return max(1, BLOCK * n // max(1, stored_values(self.X)))
+        return max(1, BLOCK * n // max(1, stored_values(self.X) + ROW_COST * n))
 
     def blocks(self, n: int) -> Iterator[slice]:
         """0 … n in slices of `block_rows`, looking at `interrupted` before each."""

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from svm.problem import BLOCK, BLOCK_VALUES, BLOCKS_TOGETHER, GROUP, GROUPED_FROM, Problem
+from svm.problem import (
+    BLOCK,
+    BLOCK_VALUES,
+    BLOCKS_TOGETHER,
+    GROUP,
+    GROUPED_FROM,
+    ROW_COST,
+    Problem,
+)
 from tests.svm.strategies import PROPERTY
 
 
@@ -75,9 +83,13 @@ def test_random_streams_are_apart() -> None:
     assert len(set(np.concatenate(draws).tolist())) == 50 * len(draws)
 
 
-@pytest.mark.parametrize(("n_features", "rows"), [(1, BLOCK), (1000, BLOCK // 1000), (BLOCK, 1)])
+@pytest.mark.parametrize(
+    ("n_features", "rows"),
+    [(1, BLOCK // (1 + ROW_COST)), (1000, BLOCK // (1000 + ROW_COST)), (BLOCK, 1)],
+)
 def test_blocks_of_dense_rows(n_features: int, rows: int) -> None:
-    """A block is as many rows as make BLOCK multiplications, and at least one."""
+    """A block is as many rows as make BLOCK multiplications, counting what it costs to come to a
+    row, and at least one."""
     one = Problem(
         X=np.broadcast_to(np.zeros(1), (1, n_features)),
         rows=np.zeros(1, dtype=np.int64),
@@ -100,7 +112,7 @@ def test_blocks_of_sparse_rows() -> None:
         regularization=1.0,
         intercept="none",
     )
-    assert one.block_rows == BLOCK
+    assert one.block_rows == BLOCK // (1 + ROW_COST)
 
 
 def test_blocks_cover_the_rows_and_look_around() -> None:
@@ -112,7 +124,7 @@ def test_blocks_cover_the_rows_and_look_around() -> None:
         looks += 1
 
     wide = Problem(
-        X=np.broadcast_to(np.zeros(1), (1, BLOCK // 10)),
+        X=np.broadcast_to(np.zeros(1), (1, BLOCK // 10 - ROW_COST)),
         rows=np.zeros(25, dtype=np.int64),
         y=np.ones(25),
         weights=np.ones(25),
