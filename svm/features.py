@@ -15,6 +15,7 @@ from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
 from svm.matrices import Floats, Matrix, Vector, is_sparse
 from svm.randomness import generator
 from svm.rows import kernel_values, row_products
+from svm.stored_rows import Rows, is_csr
 
 MAX_OUTPUTS = 20_000
 """Most features that a map may make."""
@@ -142,14 +143,14 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
         )
 
 
-def fit_features(spec: AnyFeatures, X: Matrix, seed: int) -> FeatureMap:
+def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
     """Learn what the map needs from the scaled training rows.
 
     Raises InvalidData: `plan-too-large` where more than 20,000 features would be made,
     `features-unsupported` for products of sparse features.
     """
     n, d = X.shape
-    check_features(spec, d, is_sparse(X))
+    check_features(spec, d, is_csr(X))
     random = generator("features", seed)
     everything = np.arange(n)
     match spec:

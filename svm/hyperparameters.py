@@ -100,6 +100,12 @@ class Hyperparameters(Checked):
         if self.lambda_ is not None and self.C is not None:
             raise InvalidHyperparameter("C", self.C, "either lambda or C, not both")
 
+    @property
+    def streams(self) -> bool:
+        """Whether the rows may stay in files (`svm.stored_rows`): it takes them in an order that
+        can be read block by block."""
+        return False
+
     def regularization(self, n_samples: int) -> float:
         """λ of a binary problem with `n_samples` rows (see `svm.objectives`)."""
         if self.lambda_ is not None:

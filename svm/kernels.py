@@ -12,7 +12,8 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.hyperparameters import Checked, NonNegative, Positive
-from svm.matrices import Indices, Matrix, Vector, is_sparse
+from svm.matrices import Indices, Vector, is_sparse
+from svm.stored_rows import Rows, StoredRows
 
 MEDIAN_ROWS = 1000
 """Rows that the median distance is taken from."""
@@ -26,7 +27,7 @@ class LinearKernel(Checked):
 
     name: Literal["linear"] = "linear"
 
-    def fitted(self, X: Matrix, rows: Indices) -> LinearKernel:
+    def fitted(self, X: Rows, rows: Indices) -> LinearKernel:
         """This kernel: nothing to learn from the data."""
         return self
 
@@ -47,7 +48,7 @@ class GaussianKernel(Checked):
     gamma: Positive | Literal["median"] = "median"
     """γ; `median`: one over the median squared distance between rows, a sound first choice."""
 
-    def fitted(self, X: Matrix, rows: Indices) -> GaussianKernel:
+    def fitted(self, X: Rows, rows: Indices) -> GaussianKernel:
         """With γ as a number: from the distances between at most 1,000 of `rows`, evenly spread."""
         if self.gamma != "median":
             return self
@@ -87,7 +88,7 @@ class PolynomialKernel(Checked):
     coef0: NonNegative = 1.0
     """At least 0: below, the kernel is not positive semi-definite."""
 
-    def fitted(self, X: Matrix, rows: Indices) -> PolynomialKernel:
+    def fitted(self, X: Rows, rows: Indices) -> PolynomialKernel:
         """This kernel: nothing to learn from the data."""
         return self
 
@@ -114,14 +115,14 @@ KERNELS: dict[str, type[Checked]] = {
 }
 
 
-def dense_rows(X: Matrix, rows: Any) -> Vector:
+def dense_rows(X: Rows, rows: Any) -> Vector:
     """Some rows as a float64 array, (len(rows), n_features)."""
-    chosen = X[rows]
+    chosen = X.read(rows) if isinstance(X, StoredRows) else X[rows]
     dense = chosen.toarray() if is_sparse(chosen) else chosen
     return np.ascontiguousarray(dense, dtype=np.float64)
 
 
-def mostly_underflows(kernel: AnyKernel, X: Matrix, rows: Indices) -> bool:
+def mostly_underflows(kernel: AnyKernel, X: Rows, rows: Indices) -> bool:
     """Whether most values between different rows are as good as 0: a kernel far too narrow.
 
     Such a model remembers its training rows and knows nothing else: half of the answers on new

@@ -17,6 +17,7 @@ from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
 from svm.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
 from svm.scaling import Scaling, fit_scaling
+from svm.stored_rows import Rows, StoredRows, pieces
 from svm.warm_start import WarmStart, check_same_data, check_warm_start
 
 Codes = npt.NDArray[np.intp]
@@ -37,7 +38,7 @@ class Prepared:
     """(n_samples,) class numbers."""
     scaling: Scaling
     features: FeatureMap
-    X: Matrix
+    X: Rows
     """(n_samples, n_outputs) after scaling and feature map."""
     kernel: AnyKernel | None
     multiclass: MulticlassName
@@ -46,14 +47,24 @@ class Prepared:
 
 
 def prepare(
-    pipeline: Pipeline, X: Any, labels: Any, seed: int, warm_start: WarmStart | None = None
+    pipeline: Pipeline,
+    X: Any,
+    labels: Any,
+    seed: int,
+    warm_start: WarmStart | None = None,
+    interrupted: Callable[[], None] = lambda: None,
 ) -> Prepared:
     """Learn scaling, features and kernel from the training rows, or take those of a warm start.
 
-    Raises InvalidData.
+    X is a matrix, or StoredRows for a solver that streams. Raises InvalidData and Interrupted.
     """
     labels = np.asarray(labels)
-    X = as_matrix(X, _input_dtype(pipeline))
+    if not isinstance(X, StoredRows):
+        X = as_matrix(X, _input_dtype(pipeline))
+    elif not pipeline.solver.streams:
+        raise InvalidData(
+            "plan-too-large", "this solver needs all rows in memory: use one that streams"
+        )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InvalidData("empty-data", "there is nothing to train on")
     if labels.shape != (X.shape[0],):
@@ -66,12 +77,10 @@ def prepare(
         check_warm_start(pipeline, warm_start.pipeline)
         check_same_data(warm_start, classes, *X.shape)
         earlier = warm_start.fitted
-    scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X)
-    X = scaling.transform(X)
-    require_moderate(X)
+    scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
+    X = _scaled(X, scaling, pipeline, interrupted)
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
-    X = as_matrix(features.transform(X), pipeline.solver.dtype)
-    require_moderate(X)
+    X = _mapped(X, features, pipeline, interrupted)
     everything = np.arange(X.shape[0])
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
     warnings: tuple[str, ...] = ()
@@ -103,10 +112,16 @@ def problems(
 
 
 def held_out(
-    prepared: Prepared, pipeline: Pipeline, X: Any, labels: Any, like: list[Problem]
+    prepared: Prepared,
+    pipeline: Pipeline,
+    X: Any,
+    labels: Any,
+    like: list[Problem],
+    interrupted: Callable[[], None] = lambda: None,
 ) -> list[Problem]:
     """Validation rows as the problems that they belong to. Raises InvalidData."""
-    X = as_matrix(X, _input_dtype(pipeline))
+    if not isinstance(X, StoredRows):
+        X = as_matrix(X, _input_dtype(pipeline))
     n_features = prepared.features.n_inputs
     if X.shape[1] != n_features:
         raise InvalidData(
@@ -117,8 +132,8 @@ def held_out(
         raise InvalidData(
             "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
         )
-    X = prepared.features.transform(prepared.scaling.transform(X))
-    X = as_matrix(X, pipeline.solver.dtype)
+    X = _scaled(X, prepared.scaling, pipeline, interrupted)
+    X = _mapped(X, prepared.features, pipeline, interrupted)
     classes = prepared.classes
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     codes[classes[codes] != labels] = -1  # of no class that is trained: of no problem
@@ -134,6 +149,39 @@ def _input_dtype(pipeline: Pipeline) -> str:
     taken off would leave noise."""
     plain = pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
     return pipeline.solver.dtype if plain else "float64"
+
+
+def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable[[], None]) -> Rows:
+    def scale(X: Matrix) -> Matrix:
+        interrupted()
+        X = scaling.transform(X)
+        require_moderate(X)
+        return X
+
+    if not isinstance(X, StoredRows):
+        return scale(X)
+    dtype = _input_dtype(pipeline)
+    if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
+        return X.rewritten(lambda piece: scale(as_matrix(piece, dtype)))
+    for piece in pieces(X):
+        scale(as_matrix(piece, dtype))
+    return X
+
+
+def _mapped(
+    X: Rows, features: FeatureMap, pipeline: Pipeline, interrupted: Callable[[], None]
+) -> Rows:
+    def transform(X: Matrix) -> Matrix:
+        interrupted()
+        X = as_matrix(features.transform(X), pipeline.solver.dtype)
+        require_moderate(X)
+        return X
+
+    if not isinstance(X, StoredRows):
+        return transform(X)
+    if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
+        return X
+    return X.rewritten(transform, features.n_outputs)
 
 
 def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from svm.errors import InvalidData
 from svm.matrices import Floats, Matrix, Vector, is_sparse
+from svm.stored_rows import Rows, is_csr, pieces
 
 ScalingName = Literal["none", "standardize", "min-max", "max-abs"]
-
-BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class Scaling:
         return result
 
 
-def fit_scaling(name: ScalingName, X: Matrix) -> Scaling:
+def fit_scaling(
+    name: ScalingName, X: Rows, interrupted: Callable[[], None] = lambda: None
+) -> Scaling:
     """Learn offset and scale from the rows of X.
 
     `standardize`: mean 0, standard deviation 1 (divisor n). `min-max`: to 0 … 1. `max-abs`: to
@@ -57,17 +59,18 @@ def fit_scaling(name: ScalingName, X: Matrix) -> Scaling:
     """
     if name == "none":
         return Scaling()
-    if is_sparse(X):
-        if name != "max-abs":
-            raise InvalidData(
-                "scaling-unsupported",
-                f"{name} would turn sparse data into dense data; use max-abs",
-            )
-        largest = np.zeros(X.shape[1])
-        np.maximum.at(largest, X.indices, np.abs(X.data))
-        return Scaling(name, None, _nonzero(largest))
+    if is_csr(X) and name != "max-abs":
+        raise InvalidData(
+            "scaling-unsupported", f"{name} would turn sparse data into dense data; use max-abs"
+        )
+
+    def watched() -> Iterator[Any]:
+        for piece in pieces(X):
+            interrupted()
+            yield piece
+
     with np.errstate(over="ignore", invalid="ignore"):  # found below
-        scaling = _fit_dense(name, X)
+        scaling = _LEARN[name](X.shape, watched)
     learnt = [v for v in (scaling.offset, scaling.scale) if v is not None]
     if not all(np.isfinite(v).all() for v in learnt):
         raise InvalidData(
@@ -76,21 +79,43 @@ def fit_scaling(name: ScalingName, X: Matrix) -> Scaling:
     return scaling
 
 
-def _fit_dense(name: ScalingName, X: Floats) -> Scaling:
-    if name == "standardize":
-        mean = X.mean(axis=0, dtype=np.float64)
-        squares = np.zeros(X.shape[1])
-        for start in range(0, len(X), BLOCK_ROWS):
-            centered = X[start : start + BLOCK_ROWS] - mean
-            squares += np.einsum("ij,ij->j", centered, centered)
-        deviation = np.sqrt(squares / len(X))
-        # Rounding leaves a constant column a tiny deviation; dividing by it would blow up noise.
-        deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
-        return Scaling(name, mean, _nonzero(deviation))
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-    if name == "min-max":
-        return Scaling(name, low, _nonzero(high - low))
-    return Scaling(name, None, _nonzero(np.maximum(np.abs(low), np.abs(high))))
+Pieces: TypeAlias = Callable[[], Iterator[Any]]
+
+
+def _standardize(shape: tuple[int, int], pieces: Pieces) -> Scaling:
+    n, d = shape
+    mean, squares = np.zeros(d), np.zeros(d)
+    for X in pieces():
+        mean += X.sum(axis=0, dtype=np.float64)
+    mean /= n
+    for X in pieces():
+        centered = X - mean
+        squares += np.einsum("ij,ij->j", centered, centered)
+    deviation = np.sqrt(squares / n)
+    # Rounding leaves a constant column a tiny deviation; dividing by it would blow up noise.
+    deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
+    return Scaling("standardize", mean, _nonzero(deviation))
+
+
+def _min_max(shape: tuple[int, int], pieces: Pieces) -> Scaling:
+    low, high = np.full(shape[1], np.inf), np.full(shape[1], -np.inf)
+    for X in pieces():
+        np.minimum(low, X.min(axis=0), out=low)
+        np.maximum(high, X.max(axis=0), out=high)
+    return Scaling("min-max", low, _nonzero(high - low))
+
+
+def _max_abs(shape: tuple[int, int], pieces: Pieces) -> Scaling:
+    largest = np.zeros(shape[1])
+    for X in pieces():
+        if is_sparse(X):
+            np.maximum.at(largest, X.indices, np.abs(X.data))
+        else:
+            np.maximum(largest, np.abs(X).max(axis=0), out=largest)
+    return Scaling("max-abs", None, _nonzero(largest))
+
+
+_LEARN = {"standardize": _standardize, "min-max": _min_max, "max-abs": _max_abs}
 
 
 def _nonzero(scale: Vector) -> Vector:

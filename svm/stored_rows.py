@@ -5,14 +5,16 @@ Files are read, not mapped: mapped pages count as memory of the process that map
 
 from __future__ import annotations
 
+import os
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
-from os import preadv
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,22 +25,22 @@ PIECE_VALUES = 1 << 20
 """Values of a matrix that are looked at together: 8 MiB."""
 
 
-@dataclass(frozen=True, eq=False)
 class StoredArray:
     """Numbers in a file, one after the other; read by position, so from any thread."""
 
-    file: BinaryIO
-    """Open as long as the array is in use."""
-    dtype: np.dtype[Any]
-    offset: int = 0
-    """Bytes before the first number."""
+    def __init__(self, file: IO[bytes], dtype: np.dtype[Any], offset: int = 0) -> None:
+        """After `offset` bytes of an open file, which the caller may close: it stays open here."""
+        self.dtype = dtype
+        self._offset = offset
+        self._descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
 
     def read_into(self, out: npt.NDArray[Any], start: int) -> None:
         """Fill `out`, C-contiguous, with the numbers from `start` on. Raises OSError."""
         rest = out.reshape(-1).view(np.uint8).data
-        at = self.offset + start * self.dtype.itemsize
+        at = self._offset + start * self.dtype.itemsize
         while rest:
-            count = preadv(self.file.fileno(), [rest], at)
+            count = os.preadv(self._descriptor, [rest], at)
             if count == 0:
                 raise OSError(f"a file of rows ends at byte {at}, where more was expected")
             rest, at = rest[count:], at + count
@@ -98,29 +100,28 @@ class StoredRows:
 
         return csr_array(operand, shape=(len(rows), self.n_features))
 
-    def rewritten(self, transform: Callable[[Matrix], Matrix], width: int) -> StoredRows:
+    def rewritten(self, transform: Callable[[Matrix], Matrix], width: int = 0) -> StoredRows:
         """What `transform` makes of the rows, in files of its own; `width` values of each row.
 
         It is called with some rows at a time, and must give every row the same in any company.
         """
         lengths: list[npt.NDArray[Any]] = []
-        files: list[BinaryIO] = []
-        for piece in pieces(self, width):
-            made = transform(piece)
-            arrays = [made.data, made.indices] if is_sparse(made) else [made]
-            files = files or [
-                tempfile.TemporaryFile(dir=self.scratch)  # noqa: SIM115  # open as long as the rows
-                for _ in arrays
-            ]
-            for file, array in zip(files, arrays, strict=True):
-                file.write(np.ascontiguousarray(array).data)
-            if is_sparse(made):
-                lengths.append(np.diff(made.indptr))
-        for file in files:
-            file.flush()
-        data, *indices = (
-            StoredArray(file, array.dtype) for file, array in zip(files, arrays, strict=True)
-        )
+        with ExitStack() as stack:
+            files: list[IO[bytes]] = []
+            for piece in pieces(self, width):
+                made = transform(piece)
+                arrays = [made.data, made.indices] if is_sparse(made) else [made]
+                while len(files) < len(arrays):
+                    files.append(stack.enter_context(tempfile.TemporaryFile(dir=self.scratch)))
+                for file, array in zip(files, arrays, strict=True):
+                    file.write(np.ascontiguousarray(array).data)
+                if is_sparse(made):
+                    lengths.append(np.diff(made.indptr))
+            for file in files:
+                file.flush()
+            data, *indices = (
+                StoredArray(file, array.dtype) for file, array in zip(files, arrays, strict=True)
+            )
         return replace(
             self,
             data=data,

@@ -33,6 +33,7 @@ from svm.preparation import held_out, prepare, problems
 from svm.problem import Problem
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
+from svm.stored_rows import StoredRows
 from svm.warm_start import WarmStart
 
 SLICE_S = 0.02
@@ -91,11 +92,12 @@ class Training:
     ) -> None:
         """Prepare the data; no training yet.
 
-        X is (n_samples, n_features), dense or sparse; labels (n_samples,) of at least two classes;
-        `validation` a further (X, labels), only watched. With `warm_start` it begins where another
-        training ended (see `svm.warm_start`). `seed` is 0 … 2⁶³ - 1. `interrupted` is
-        called about every 0.05 s of work, from any thread, and stops the iteration by raising
-        `Interrupted`. `threads` is how many pairs run at once.
+        X is (n_samples, n_features), dense or sparse, or `StoredRows` where the solver streams: the
+        bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
+        further (X, labels), only watched. With `warm_start` it begins where another training ended
+        (see `svm.warm_start`). `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s of
+        work, from any thread, and stops the iteration by raising `Interrupted` (with `StoredRows`
+        this preparation too). `threads` is how many pairs run at once.
 
         Raises InvalidData, and InvalidHyperparameter for the seed.
         """
@@ -109,7 +111,9 @@ class Training:
         self._interrupted = interrupted
         self._stopping = pipeline.stopping.resolved()
         self._warm_start = warm_start
-        self.prepared = prepare(pipeline, X, labels, seed, warm_start)
+        # In memory the preparation is short; from files it reads them three times.
+        poll = self._poll if isinstance(X, StoredRows) else (lambda: None)
+        self.prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
         self.warnings = list(self.prepared.warnings)
         self._pairs = [
             BinaryTraining.begin(
@@ -122,7 +126,7 @@ class Training:
         ]
         self._validation: list[Problem] | None = None
         if validation is not None:
-            self._validation = held_out(self.prepared, pipeline, *validation, self.problems)
+            self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
         self._measure()
 
     @classmethod
@@ -345,10 +349,14 @@ class Training:
     @cached_property
     def _fingerprint(self) -> str:
         """Of everything the states depend on: settings, seed, data, labels."""
-        X = self._pairs[0].problem.X
-        parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
+        X = self.prepared.X
         content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist()))
         digest = hashlib.sha256(content.encode())
+        if isinstance(X, StoredRows):
+            digest.update(X.digest.encode())
+            parts: tuple[Any, ...] = ()
+        else:
+            parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
         begun: Arrays = {} if self._warm_start is None else self._warm_start.to_arrays()
         if self._warm_start is not None:
             fitted = self._warm_start.fitted

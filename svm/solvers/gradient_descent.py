@@ -81,6 +81,10 @@ class GradientDescent(Hyperparameters):
     """What part of ½‖w‖² one batch sees: its share b/n, which solves the stated problem, or all of
     it, as the tutorial prints it, which solves the problem with C b/n instead of C."""
 
+    @property
+    def streams(self) -> bool:
+        return self.batch_size == "all" or self.sampling == "blocks"
+
     def stated(self, problem: Problem, primal: float) -> float:
         """½‖w‖² + C Σ hinge is P/λ."""
         return primal / problem.regularization

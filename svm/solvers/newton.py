@@ -88,6 +88,10 @@ class Newton(Hyperparameters):
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
 
+    @property
+    def streams(self) -> bool:
+        return True
+
     def stated(self, problem: Problem, primal: float) -> float:
         """This solver states the common form itself."""
         return primal

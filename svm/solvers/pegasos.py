@@ -176,6 +176,10 @@ class Pegasos(Hyperparameters):
     project: bool = False
     """Draw w back onto the ball of radius 1/√λ, which holds the optimum, after every update."""
 
+    @property
+    def streams(self) -> bool:
+        return self.sampling == "blocks"
+
     def stated(self, problem: Problem, primal: float) -> float:
         """This solver states the common form itself."""
         return primal

@@ -73,6 +73,9 @@ class Solver(Protocol):
     def intercept(self) -> Intercept: ...
     @property
     def dtype(self) -> Dtype: ...
+    @property
+    def streams(self) -> bool:
+        """Whether the rows may stay in files (`svm.stored_rows`)."""
 
     def regularization(self, n_samples: int) -> float: ...
 

@@ -44,6 +44,10 @@ class SubGradient(Hyperparameters):
     averaging: Averaging = "last"
     """The model is the `last` iterate, or the average over a `suffix` of the passes."""
 
+    @property
+    def streams(self) -> bool:
+        return self.order == "given"
+
     def regularization(self, n_samples: int) -> float:
         """λ = 2/(nC), for ‖w‖² + C Σ hinge is (2/λ) times the common form."""
         return self.lambda_ if self.lambda_ is not None else 2.0 * super().regularization(n_samples)

@@ -14,7 +14,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from svm.errors import InvalidData
 from svm.matrices import Vector
-from svm.scaling import BLOCK_ROWS, Scaling, ScalingName, fit_scaling
+from svm.scaling import Scaling, ScalingName, fit_scaling
+from svm.stored_rows import PIECE_VALUES
 from tests.svm.strategies import PROPERTY
 
 NAMES: tuple[ScalingName, ...] = ("standardize", "min-max", "max-abs")
@@ -31,7 +32,7 @@ def rows(n: int = 50, d: int = 6) -> Vector:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("n", [1, 2, 50, BLOCK_ROWS + 3])
+@pytest.mark.parametrize("n", [1, 2, 50, PIECE_VALUES // 6 + 3])
 def test_scaled_as_the_peer_does(name: ScalingName, n: int) -> None:
     """Mean 0 and deviation 1 (divisor n); 0 … 1; -1 … 1 without an offset."""
     X = rows(n)
