@@ -6,7 +6,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
@@ -84,6 +93,16 @@ class Settings(BaseSettings):
     """Memory for models kept ready to predict."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
+
+    @field_validator("dask_address")
+    @classmethod
+    def _needs_a_shared_database(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is not None and str(info.data.get("database_url")).startswith("sqlite"):
+            raise ValueError(
+                "workers on other machines cannot share SQLite: set SVM_DATABASE_URL to a "
+                "PostgreSQL database, and SVM_BLOB_URL to a place that all machines reach"
+            )
+        return address
 
     def environment(self) -> dict[str, str]:
         """The variables from which another process builds equal settings."""

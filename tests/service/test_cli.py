@@ -129,7 +129,13 @@ def test_taken_port_is_said_plainly(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SVM_WORKERS", "-1"), ("SVM_LIMITS__CLASSES", "many"), ("SVM_LOG_LEVEL", "loud")],
+    [
+        ("SVM_DASK_ADDRESS", "tcp://127.0.0.1:8786"),  # with SQLite
+        ("SVM_DASK_ADDRESS", "127.0.0.1"),
+        ("SVM_WORKERS", "-1"),
+        ("SVM_LIMITS__CLASSES", "many"),
+        ("SVM_LOG_LEVEL", "loud"),
+    ],
 )
 def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
     """Exit code 2 with the variable's name, before anything is started."""
@@ -154,7 +160,9 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     process = start(
-        *(word.format(port=port) for word in command), SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}"
+        *(word.format(port=port) for word in command),
+        SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}",
+        SVM_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing",
     )
     deadline = time.monotonic() + 30
     while not (children := psutil.Process(process.pid).children()):

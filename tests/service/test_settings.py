@@ -15,6 +15,7 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
         data_dir=Path("/tmp/a b"),
         workers=0,
         lease_s=2.5,
+        database_url="postgresql://user:p%20w@db/svm",
         dask_address="tcp://10.0.0.2:8786",
         limits=Limits(worker_memory_bytes=123, job_s=0.5),
     )

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.jobs.child import Child
 from service.jobs.versions import versions
-from service.jobs.worker_process import take_next_job
 from service.settings import Settings
+from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.processes import (
     ENDLESS,
@@ -26,11 +26,15 @@ from tests.service.jobs.processes import (
     until,
 )
 
+pytestmark = ON_POSTGRES_AND_S3
+
 
 @pytest.fixture
-def settings(tmp_path: Path, compiled: None) -> Settings:
+def settings(tmp_path: Path, compiled: None, backend: dict[str, str]) -> Settings:
     return Settings(
         data_dir=tmp_path / "var",
+        database_url=backend["database_url"],
+        blob_url=backend["blob_url"],
         workers=2,
         lease_s=2.5,
         checkpoint_s=0.1,
@@ -155,13 +159,3 @@ def test_worker_with_other_versions_is_refused(
 
     until(refused)
     assert read(client, job)["state"] == "queued"
-
-
-def test_refusal_names_every_difference() -> None:
-    """Also what only one end has."""
-    theirs = {**versions(), "numpy": "1.0", "torch": "2.0"}
-    refusal = take_next_job(theirs)
-    assert refusal is not None
-    assert f"numpy {versions()['numpy']} here and 1.0 there" in refusal
-    assert "torch none here and 2.0 there" in refusal
-    assert "numba" not in refusal
