@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test check soundness bench docker clean
+.PHONY: help run test check soundness torture bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -25,6 +25,9 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 
 soundness: $(VENV)/.test ## Check the certificates of 5,000 random problems against an exact solver
 	$(BIN)/python -m pytest -m soundness -s
+
+torture: $(VENV)/.test ## Break connections, kill processes and fill disks, many times over
+	$(BIN)/python -m pytest -m torture -s
 
 bench: $(VENV)/.test ## Measure against scikit-learn
 	$(BIN)/python -m benchmarks

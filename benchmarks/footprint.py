@@ -22,15 +22,17 @@ MB = 1e6
 def main(upload_mb: float = 200.0) -> dict[str, float]:
     """Print and return the figures."""
     with running() as service:
-        figures = _measure(service, upload_mb)
+        _settle(psutil.Process(service.pid))
+        figures = measure(service, upload_mb)
     for name, figure in figures.items():
         print(f"{name:>32} {figure:8.2f}")
     return figures
 
 
-def _measure(service: Service, upload_mb: float) -> dict[str, float]:
+def measure(service: Service, upload_mb: float) -> dict[str, float]:
+    """The figures of an idle service, and of the same during and after an upload."""
     api = psutil.Process(service.pid)
-    idle, resident = _settled(api), api.memory_info().rss / MB
+    idle, resident = _resident(api), api.memory_info().rss / MB
     peak, done = [idle], threading.Event()
 
     def watch() -> None:
@@ -56,8 +58,8 @@ def _measure(service: Service, upload_mb: float) -> dict[str, float]:
     }
 
 
-def _settled(api: psutil.Process) -> float:
-    """Resident memory once the workers have come up and loaded their loops."""
+def _settle(api: psutil.Process) -> None:
+    """Wait until the workers have come up and loaded their loops: memory stays the same."""
     history = [_resident(api)]
     while len(history) < 60:
         time.sleep(1)
@@ -65,7 +67,6 @@ def _settled(api: psutil.Process) -> float:
         recent = history[-6:]
         if len(history) > 10 and max(recent) - min(recent) < 1:
             break
-    return history[-1]
 
 
 def _resident(api: psutil.Process) -> float:

@@ -39,13 +39,20 @@ class Service:
         dataset: dict[str, Any] = reply.json()
         return dataset
 
-    def trained(self, dataset: dict[str, Any], specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The finished jobs of these specs, queued together."""
+    def train(self, dataset: dict[str, Any], specs: list[dict[str, Any]]) -> list[str]:
+        """The ids of the jobs of these specs, queued together."""
         jobs = []
         for spec in specs:
             body = {"dataset_id": dataset["id"], "model_name": "benchmark", **spec}
-            jobs.append(self.http.post("/v1/jobs", json=body).raise_for_status().json())
-        return [self._finished(job["id"]) for job in jobs]
+            jobs.append(self.http.post("/v1/jobs", json=body).raise_for_status().json()["id"])
+        return jobs
+
+    def finished(self, job_ids: list[str]) -> list[dict[str, Any]]:
+        """The jobs once all have succeeded; RuntimeError where one has not."""
+        return [self._finished(job_id) for job_id in job_ids]
+
+    def delete(self, dataset: dict[str, Any]) -> None:
+        self.http.delete(f"/v1/datasets/{dataset['id']}").raise_for_status()
 
     def predict(self, job: dict[str, Any], rows: list[list[float]]) -> list[Any]:
         """Labels by the model that a job made."""

@@ -15,10 +15,13 @@ from service.datasets import routes as datasets
 from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
 from service.jobs import catalog as solvers
+from service.jobs import event_routes as events
 from service.jobs import routes as jobs
 from service.jobs.child import Child
+from service.jobs.events import EventLog
 from service.jobs.gauges import JobGauges
 from service.jobs.store import JobStore
+from service.jobs.tail import Tail
 from service.models import routes as models
 from service.models.registry import ModelRegistry
 from service.predictions import routes as predictions
@@ -59,6 +62,8 @@ def create_app(settings: Settings) -> FastAPI:
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits.predict_rows)
     state = health.Health()
+    event_log = EventLog(database)
+    tail = Tail(event_log, state)
     metrics = Metrics()
     metrics.registry.register(JobGauges(job_store))
 
@@ -67,14 +72,18 @@ def create_app(settings: Settings) -> FastAPI:
         await run_sync(database.migrate)
         if settings.workers > 0:
             engine.start()
-        sweeper = asyncio.create_task(_sweep_forever(database, blobs))
+        tasks = [
+            asyncio.create_task(_clean_forever(database, blobs, event_log, limits.history_s)),
+            asyncio.create_task(tail.run()),
+        ]
         try:
             yield
         finally:
             state.draining = True
             await run_sync(engine.stop)
-            sweeper.cancel()
-            await asyncio.wait([sweeper])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await run_sync(parser.close)
             database.close()
 
@@ -95,7 +104,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
     app.include_router(datasets.router(dataset_store, parser, blobs, limits))
-    app.include_router(jobs.router(job_store, dataset_store, limits, state))
+    app.include_router(jobs.router(job_store, dataset_store, limits, tail))
+    app.include_router(events.router(event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor, limits.predict_body_bytes))
     app.include_router(models.router(registry))
     app.include_router(solvers.router())
@@ -104,11 +114,14 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-async def _sweep_forever(database: Database, blobs: Blobs) -> None:
+async def _clean_forever(
+    database: Database, blobs: Blobs, event_log: EventLog, history_s: float
+) -> None:
     while True:
         try:
             if orphans := await run_sync(sweep, database, blobs):
                 log.info("removed files that no row names", keys=orphans[:20], total=len(orphans))
+            await run_sync(event_log.prune, history_s)
         except Exception:
-            log.exception("sweep failed")
+            log.exception("cleaning failed")
         await asyncio.sleep(MIN_AGE_S)

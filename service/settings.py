@@ -49,6 +49,10 @@ class Limits(BaseModel):
     queued_jobs: PositiveInt = 1000
     job_s: PositiveFloat = 3600
     """Longest run of a job."""
+    event_streams: PositiveInt = 200
+    """Streams of events open at once in one process."""
+    history_s: PositiveFloat = 30 * 24 * 3600
+    """How long events and traces of a job are kept after its end."""
     worker_memory_bytes: PositiveInt = 2 * GIB
 
 

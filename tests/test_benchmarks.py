@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from itertools import product
+from pathlib import Path
 
-from benchmarks import gaps, passes
+import numpy as np
+import pytest
+
+from benchmarks import gaps, growth, passes
+from benchmarks.__main__ import main
 from benchmarks.problems import dense, sparse
 
 SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
@@ -22,13 +24,24 @@ def test_passes_are_compared() -> None:
 def test_times_to_a_gap_are_compared() -> None:
     """The peer's number of passes is the smallest that comes near enough."""
     ratios = gaps.main(SMALL, gaps=(1e-1, 1e-2), rounds=1)
-    names, dtypes = [problem.name for problem in SMALL], ("float64", "float32")
-    assert set(ratios) == set(product(names, (1e-1, 1e-2), dtypes))
+    assert set(ratios) == {(problem.name, gap) for problem in SMALL for gap in (1e-1, 1e-2)}
     assert min(ratios.values()) > 0
 
 
-def test_unknown_measurement_is_named() -> None:
-    command = [sys.executable, "-m", "benchmarks", "passes", "speed"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert "no measurement is called speed; there are passes, gaps" in ended.stderr
+def test_growth_is_drawn(tmp_path: Path) -> None:
+    """Three curves; the same measurements make the same file, with text that stays text."""
+    assert len(growth.main(tmp_path, largest=512, rounds=1)) == 3
+    assert len(list(tmp_path.glob("*.svg"))) == 3
+    sizes = np.array([1.0, 2.0, 4.0, 8.0])
+    curve = growth.Curve("twice", "Twice", "rows", "O(n)", sizes, 3.0 * sizes)
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    growth.draw(curve, first)
+    growth.draw(curve, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert "fit: exponent 1.00, expected O(n)" in first.read_text()
+
+
+def test_unknown_measurement_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["passes", "speed"])
+    assert "no measurement is called speed; there are passes, gaps" in capsys.readouterr().err

@@ -39,8 +39,7 @@ class Wish(Enum):
     """What the work on a job should do now; the first that applies."""
 
     LET_GO = auto()
-    """The job belongs to another attempt: drop everything."""
-    CANCEL = auto()
+    """The job was canceled, or belongs to another attempt: drop everything."""
     KEEP_AND_END = auto()
     """Canceled, but what was learnt so far is wanted."""
     SAVE_AND_LEAVE = auto()
@@ -55,15 +54,14 @@ class Attempt:
         self, lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
     ) -> None:
         self.job = lease.job
-        self.keeps_what_it_learnt = False
-        """Only while this is set does `KEEP_AND_END` interrupt the work."""
+        self.has_checkpoint = lease.job.checkpoint_key is not None
+        self.may_end = not self.has_checkpoint
+        """Whether `KEEP_AND_END` interrupts the work: not while it makes the model to keep."""
         self._lease = lease
         self._leases = leases
         self._settings = settings
         self._stopping = stopping
-        self._orders = Orders(
-            cancel=lease.job.cancel_requested, keep_model=lease.job.keep_model, pause=False
-        )
+        self._orders = Orders(end=lease.job.cancel_requested, pause=False)
         self._lost = False
         self._started = time.monotonic()
         self.progress = lease.job.progress
@@ -72,22 +70,21 @@ class Attempt:
         self._next_report = self._started
         self._next_checkpoint = self._started + settings.checkpoint_s
         self._checkpoints = 0
-        self.has_checkpoint = lease.job.checkpoint_key is not None
         self._moved = False
 
     @property
     def wish(self) -> Wish:
         if self._lost:
             return Wish.LET_GO
-        if self._orders.cancel:
-            return Wish.KEEP_AND_END if self._orders.keep_model else Wish.CANCEL
+        if self._orders.end:
+            return Wish.KEEP_AND_END
         leave = self._stopping.is_set() or self._orders.pause
         return Wish.SAVE_AND_LEAVE if leave else Wish.GO_ON
 
     def check(self) -> None:
         """Raises Interrupted where the work should stop. Costs nothing, callable in any thread."""
         wish = self.wish
-        if wish is Wish.KEEP_AND_END and not self.keeps_what_it_learnt:
+        if wish is Wish.KEEP_AND_END and not self.may_end:
             return
         if wish is not Wish.GO_ON:
             raise Interrupted(wish.name)

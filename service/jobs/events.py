@@ -102,6 +102,14 @@ class Batch:
     """No further event will come."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What those who wait for a job want to know of it."""
+
+    revision: int
+    is_final: bool
+
+
 class EventLog:
     """Reads the events of jobs. Safe to share between threads."""
 
@@ -129,11 +137,16 @@ class EventLog:
             State(found.state) in FINAL and len(rows) < limit,
         )
 
-    def revisions(self, job_ids: list[str]) -> dict[str, int]:
-        """The revision of each of these jobs that exists."""
-        statement = sa.select(jobs.c.id, jobs.c.revision).where(jobs.c.id.in_(job_ids))
+    def sightings(self, job_ids: list[str]) -> dict[str, Sighting]:
+        """How far each of these jobs is; those that do not exist are left out."""
+        statement = sa.select(jobs.c.id, jobs.c.revision, jobs.c.state).where(
+            jobs.c.id.in_(job_ids)
+        )
         with self._database.read() as connection:
-            return {row.id: row.revision for row in connection.execute(statement)}
+            return {
+                row.id: Sighting(row.revision, State(row.state) in FINAL)
+                for row in connection.execute(statement)
+            }
 
     def prune(self, older_than_s: float) -> None:
         """Remove the events and traces of jobs that ended so long ago; the jobs stay."""

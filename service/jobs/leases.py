@@ -28,7 +28,7 @@ ended at 0.95, and may have grown since it was last heard of."""
 
 
 class LeaseLost(Exception):
-    """The job is no longer this worker's: another attempt took it, or it has ended."""
+    """The job is no longer this worker's: it was canceled, or another attempt took it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Lease:
 class Orders:
     """What the caller of the job wishes by now."""
 
-    cancel: bool
-    keep_model: bool
+    end: bool
+    """The job is canceled; what was learnt so far is to become its model."""
     pause: bool
 
 
@@ -219,14 +219,14 @@ class Leases:
         return previous
 
 
-ORDERS = (jobs.c.cancel_requested, jobs.c.keep_model, jobs.c.pause_requested)
+ORDERS = (jobs.c.cancel_requested, jobs.c.pause_requested)
 
 
 def _orders(row: Any, lease: Lease) -> Orders:
     """`row` is one of ORDERS, or None."""
     if row is None:
         raise LeaseLost(lease.job.id)
-    return Orders(cancel=row.cancel_requested, keep_model=row.keep_model, pause=row.pause_requested)
+    return Orders(end=row.cancel_requested, pause=row.pause_requested)
 
 
 def _held(connection: sa.Connection, lease: Lease) -> Job:
@@ -286,7 +286,7 @@ def _let_go(connection: sa.Connection, job: Job) -> Job:
     """Move a job whose worker was lost to where it belongs now."""
     fruitless = job.fruitless_attempts + 1
     values: dict[str, Any] = {"fruitless_attempts": fruitless}
-    if job.cancel_requested and not (job.keep_model and job.checkpoint_key):
+    if job.cancel_requested and not job.checkpoint_key:
         target, values = State.CANCELED, {"stop_reason": "canceled"}
     elif job.pause_requested:
         target = State.PAUSED

@@ -62,15 +62,16 @@ class Effect(StrEnum):
 def cancellation(state: State, *, keep_model: bool, has_checkpoint: bool) -> Effect:
     """What canceling a job in this state does.
 
-    Only a worker can turn a checkpoint into a model; a job that never ran has none to keep.
+    Only a worker can turn what was learnt into a model. Where none is to be kept, the job ends at
+    once even while it runs: its worker has lost the lease and can write nothing more.
     """
     if state is State.CANCELED:
         return Effect.ALREADY
     if state in FINAL:
         return Effect.IMPOSSIBLE
-    if state in WAITING and not (keep_model and has_checkpoint):
-        return Effect.AT_ONCE
-    return Effect.REQUESTED
+    if keep_model and (state is State.RUNNING or has_checkpoint):
+        return Effect.REQUESTED
+    return Effect.AT_ONCE
 
 
 def pausing(state: State, *, cancel_requested: bool) -> Effect:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import secrets
-import time
 from typing import Annotated, Any
 
-import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -28,20 +26,18 @@ from service.jobs.schemas import (
     TraceRead,
 )
 from service.jobs.store import JobFilter, JobStore
+from service.jobs.tail import Tail
 from service.settings import Limits
 from service.storage.pages import PageRequest
 from service.web.accept import choose
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
-from service.web.health import Health
 from service.web.labels import LabelFilter
 from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
 
-LOOK_S = 0.2
-"""How often a long poll looks at its job."""
 RETRY_AFTER_S = 1
 MAX_WAIT_S = 60
 
@@ -79,18 +75,17 @@ _UNTRAINABLE = (
 )
 
 
-def router(jobs: JobStore, datasets: DatasetStore, limits: Limits, health: Health) -> APIRouter:
-    """`/v1/jobs` and all below it; long polls end early once `health` says that the end is near."""
+def router(jobs: JobStore, datasets: DatasetStore, limits: Limits, tail: Tail) -> APIRouter:
+    """`/v1/jobs` and all below it but events; long polls wait for `tail`."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-    waiting = _Waiting(jobs, health)
-    _add_create(routes, jobs, datasets, limits, waiting)
-    _add_read(routes, jobs, waiting)
+    _add_create(routes, jobs, datasets, limits, tail)
+    _add_read(routes, jobs, tail)
     _add_steering(routes, jobs)
     return routes
 
 
 def _add_create(
-    routes: APIRouter, jobs: JobStore, datasets: DatasetStore, limits: Limits, waiting: _Waiting
+    routes: APIRouter, jobs: JobStore, datasets: DatasetStore, limits: Limits, tail: Tail
 ) -> None:
     @routes.post(
         "",
@@ -98,7 +93,7 @@ def _add_create(
         operation_id="create_job",
         summary="Train a model",
         description="Queues a training and answers at once; a free worker takes it. What can be "
-        "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}`.",
+        "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}/events`.",
         response_model=JobRead,
         responses=responses(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full"),
         openapi_extra=json_request(JobCreate, EXAMPLE),
@@ -107,11 +102,11 @@ def _add_create(
         request: Request, response: Response, body: JobCreateBody, wait_s: WaitS = 0
     ) -> JobRead:
         job = await run_sync(_create, jobs, datasets, limits, body, request)
-        job = await waiting.for_end(job, wait_s)
+        job = await _ended(jobs, tail, job, wait_s)
         return _accepted(response, job)
 
 
-def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
+def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
     @routes.get(
         "",
         operation_id="list_jobs",
@@ -148,7 +143,7 @@ def _add_read(routes: APIRouter, jobs: JobStore, waiting: _Waiting) -> None:
     async def get_job(
         request: Request, response: Response, id: JobId, wait_s: WaitS = 0
     ) -> JobRead | Response:
-        job = await waiting.for_end(await run_sync(jobs.get, id), wait_s)
+        job = await _ended(jobs, tail, await run_sync(jobs.get, id), wait_s)
         tag = etag(str(job.revision))
         response.headers["ETag"] = tag
         return not_modified(request, tag) or JobRead.of(job)
@@ -237,23 +232,12 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
         jobs.delete(id)
 
 
-class _Waiting:
-    """Long polls: jobs end in other processes, so all that can be done is to look."""
-
-    def __init__(self, jobs: JobStore, health: Health) -> None:
-        self._jobs = jobs
-        self._health = health
-
-    async def for_end(self, job: Job, wait_s: float) -> Job:
-        """The job once it has ended, or as it is after `wait_s` seconds. Raises NotFound."""
-        deadline = time.monotonic() + wait_s
-        while not job.is_final and not self._health.draining:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            await anyio.sleep(min(LOOK_S, left))
-            job = await run_sync(self._jobs.get, job.id)
+async def _ended(jobs: JobStore, tail: Tail, job: Job, wait_s: float) -> Job:
+    """The job once it has ended, or as it is after `wait_s` seconds. Raises NotFound."""
+    if job.is_final or not wait_s:
         return job
+    await tail.until(job.id, lambda seen: seen.is_final, wait_s)
+    return await run_sync(jobs.get, job.id)
 
 
 def _create(

@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from service.jobs.events import Event, Kind
 from service.jobs.job import Job
 from service.jobs.lifecycle import State
 from service.models.aliases import LATEST
@@ -234,3 +235,32 @@ class TraceRead(BaseModel):
     columns: list[str]
     rows: list[list[Any]]
     """In the order of `columns`: by pair of classes, then by time."""
+
+
+class EventRead(BaseModel):
+    """Something that happened to a job; the same three fields as in the stream."""
+
+    model_config = _READ
+
+    id: int
+    """Grows from event to event of a job, not always by one."""
+    event: Kind
+    """`state`, `progress`, `checkpoint`, `warning` or `end`."""
+    data: dict[str, Any]
+    """`at`, the time, and what the kind of event has to say: the state and what is wished of it,
+    the progress, the warning's `message`, or how the job ended."""
+
+    @classmethod
+    def of(cls, event: Event) -> Self:
+        data = {"at": rfc3339(event.created_at), **event.data}
+        return cls(id=event.number, event=event.kind, data=data)
+
+
+class EventPage(BaseModel):
+    """Events in the order they happened."""
+
+    model_config = _READ
+
+    events: list[EventRead]
+    next_page_token: str | None
+    """Null on the last page; later events come after `Last-Event-ID` with the last `id`."""

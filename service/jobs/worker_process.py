@@ -131,7 +131,7 @@ class Worker:
             try:
                 self._carry_out(attempt)
             except LeaseLost:
-                logger.warning("lease lost", extra=about)
+                logger.info("the job was canceled, or another attempt took it", extra=about)
         logger.info("job left", extra={**about, "seconds": round(time.monotonic() - started, 3)})
         return True
 
@@ -142,8 +142,6 @@ class Worker:
             match attempt.wish:
                 case Wish.LET_GO:
                     raise LeaseLost(attempt.job.id) from None
-                case Wish.CANCEL:
-                    attempt.finish(CANCELED)
                 case Wish.KEEP_AND_END if not attempt.has_checkpoint:
                     attempt.finish(CANCELED)
                 case _:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+_HEAD = "svm.head"
+
+
+def is_head(request: Request) -> bool:
+    """Whether the caller asked for HEAD; for replies whose body would never end."""
+    return _HEAD in request.scope
 
 
 class HeadAsGet:
@@ -14,5 +22,5 @@ class HeadAsGet:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "HEAD":
             # A copy: the server keeps its own, and must go on seeing HEAD.
-            scope = {**scope, "method": "GET"}
+            scope = {**scope, "method": "GET", _HEAD: True}
         await self._app(scope, receive, send)

@@ -169,6 +169,9 @@ PROBLEMS: dict[str, Problem] = {
         "Database or file store do not answer",
         "Try again shortly. What the request asked for may have been done all the same.",
     ),
+    "too-many-streams": Problem(
+        503, "Too many event streams are open", "Retry-After says when to try again."
+    ),
     "shutting-down": Problem(503, "The service is shutting down", "Try again shortly."),
     "not-ready": Problem(503, "The service is not ready", "Try again shortly."),
     "storage-full": Problem(507, "The disk is full", "Nothing was stored; predictions go on."),

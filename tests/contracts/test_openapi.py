@@ -54,6 +54,7 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "post /v1/jobs/{id}/pause",
         "post /v1/jobs/{id}/resume",
         "get /v1/jobs/{id}/trace",
+        "get /v1/jobs/{id}/events",
         "get /v1/models",
         "get /v1/models/{name}",
         "get /v1/models/{name}/versions",

@@ -164,7 +164,7 @@ class _Parts:
 def _iterate(training: Training, attempt: Attempt) -> bool:
     """Train to the end, or until canceled with the wish to keep the model, which returns True."""
     learnt = attempt.job.checkpoint_key is not None
-    attempt.keeps_what_it_learnt = True
+    attempt.may_end = True
     try:
         attempt.check()
         for progress in training:
@@ -182,7 +182,7 @@ def _iterate(training: Training, attempt: Attempt) -> bool:
             return True
         raise
     finally:
-        attempt.keeps_what_it_learnt = False
+        attempt.may_end = False
 
 
 def _pipeline(spec: JobCreate, longest_s: float) -> Pipeline:

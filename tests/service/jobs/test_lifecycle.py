@@ -36,7 +36,9 @@ def test_only_running_jobs_succeed_or_fail() -> None:
         (State.QUEUED, False, True, Effect.AT_ONCE),
         (State.QUEUED, True, False, Effect.AT_ONCE),
         (State.QUEUED, True, True, Effect.REQUESTED),
-        (State.RUNNING, False, False, Effect.REQUESTED),
+        (State.RUNNING, False, False, Effect.AT_ONCE),
+        (State.RUNNING, False, True, Effect.AT_ONCE),
+        (State.RUNNING, True, False, Effect.REQUESTED),
         (State.RUNNING, True, True, Effect.REQUESTED),
         (State.PAUSED, False, True, Effect.AT_ONCE),
         (State.PAUSED, True, False, Effect.AT_ONCE),
@@ -49,7 +51,7 @@ def test_only_running_jobs_succeed_or_fail() -> None:
 def test_cancellation_depends_on_what_there_is_to_stop_and_to_keep(
     state: State, keep_model: bool, has_checkpoint: bool, expected: Effect
 ) -> None:
-    """A worker is needed only where something runs, or where a checkpoint becomes a model."""
+    """A worker is needed only where what was learnt is to become a model."""
     found = cancellation(state, keep_model=keep_model, has_checkpoint=has_checkpoint)
     assert found is expected
 

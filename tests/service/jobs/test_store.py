@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.errors import Conflict, NotFound, Unavailable
-from service.jobs.leases import Ending, Leases
+from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import Effect, State
 from service.jobs.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
@@ -104,7 +104,7 @@ def test_canceling_a_queued_job_ends_it_at_once_and_again_is_no_error(
 def test_canceling_a_running_job_asks_its_worker(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """The next heartbeat brings the wish to the worker; a second thought counts."""
+    """Where the model is to be kept, the worker makes it; a second thought ends the job at once."""
     queue(jobs, dataset_id)
     lease = take(leases)
     job, what = jobs.cancel(lease.job.id, keep_model=True)
@@ -113,10 +113,11 @@ def test_canceling_a_running_job_asks_its_worker(
         True,
         Effect.REQUESTED,
     )
-    orders = leases.orders(lease)
-    assert (orders.cancel, orders.keep_model) == (True, True)
-    jobs.cancel(lease.job.id, keep_model=False)
-    assert leases.orders(lease).keep_model is False
+    assert leases.orders(lease).end
+    job, what = jobs.cancel(lease.job.id, keep_model=False)
+    assert (job.state, what) == (State.CANCELED, Effect.AT_ONCE)
+    with pytest.raises(LeaseLost):
+        leases.orders(lease)
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
@@ -199,7 +200,7 @@ def test_every_visible_change_moves_the_revision(
     revisions.append(jobs.get(job_id).revision)
     leases.checkpoint(lease, 1, b"state", report())
     revisions.append(jobs.get(job_id).revision)
-    jobs.cancel(job_id, keep_model=False)
+    jobs.cancel(job_id, keep_model=True)
     revisions.append(jobs.get(job_id).revision)
     leases.finish(lease, Ending(state=State.CANCELED, stop_reason="canceled"), report())
     revisions.append(jobs.get(job_id).revision)
@@ -279,9 +280,9 @@ def test_canceling_overrules_a_pause(jobs: JobStore, leases: Leases, dataset_id:
     job_id = queue(jobs, dataset_id).id
     lease = take(leases)
     jobs.pause(job_id)
-    jobs.cancel(job_id, keep_model=False)
+    jobs.cancel(job_id, keep_model=True)
     orders = leases.orders(lease)
-    assert (orders.cancel, orders.pause) == (True, False)
+    assert (orders.end, orders.pause) == (True, False)
     with pytest.raises(Conflict):
         jobs.pause(job_id)
 

@@ -254,7 +254,7 @@ def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker
 
 @pytest.mark.parametrize(
     ("second_thought", "wish", "state"),
-    [("resume", Wish.GO_ON, "queued"), ("cancel", Wish.CANCEL, "canceled")],
+    [("resume", Wish.GO_ON, "queued"), ("cancel", Wish.LET_GO, "canceled")],
 )
 def test_second_thought_while_the_worker_obeys_the_first_counts(
     client: TestClient,

@@ -1,0 +1,150 @@
+"""`/v1/jobs/{id}/events`: what happens to a job, as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Header, Request, Response
+
+from service.errors import InvalidRequest, NotFound, Unavailable
+from service.jobs.events import Batch, Event, EventLog
+from service.jobs.schemas import EventPage, EventRead
+from service.jobs.tail import Condition, Tail
+from service.storage.pages import Cursor, Page
+from service.web import event_stream
+from service.web.accept import choose
+from service.web.event_stream import EventStreams
+from service.web.head import is_head
+from service.web.names import JobId
+from service.web.pagination import PageParams, next_page_token
+from service.web.problems import responses
+
+HEARTBEAT_S = 15.0
+BATCH = 500
+"""Most events read at once for a stream."""
+RETRY_AFTER_S = 1
+MAX_NUMBER = 2**31 - 1
+
+EXAMPLE = """\
+id: 7
+event: progress
+data: {"at": "2026-01-31T12:00:00.250Z", "fraction": 0.5, "epoch": 10, "eta_s": 1.5}
+
+id: 8
+event: end
+data: {"at": "2026-01-31T12:00:01.500Z", "state": "succeeded", "stop_reason": "gap-reached"}
+
+"""
+
+LastEventId = Annotated[
+    int | None,
+    Header(
+        ge=0,
+        le=MAX_NUMBER,
+        description="Only what came after this event; browsers send it when they reconnect.",
+    ),
+]
+
+
+def router(log: EventLog, tail: Tail, max_streams: int) -> APIRouter:
+    """The events of jobs; streams end early once `tail` is closing."""
+    routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    streams = EventStreams(max_streams)
+
+    @routes.get(
+        "/{id}/events",
+        operation_id="get_job_events",
+        summary="Follow a job",
+        description="Everything that happened to the job and will happen, in order: `state` for "
+        "every change of state or wish, `progress` at most four times a second, `checkpoint`, "
+        "`warning`, and `end`, after which the stream closes. `Accept: text/event-stream`, the "
+        "default, gives server-sent events, which can be resumed with `Last-Event-ID`; "
+        "`Accept: application/json` gives what has happened so far in pages, oldest first.",
+        response_model=EventPage,
+        responses={
+            200: {
+                "description": "The events.",
+                "content": {
+                    event_stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}
+                },
+            },
+            204: {"description": "The job has ended, and there are no further events."},
+            **responses(
+                *("invalid-parameter", "not-found", "not-acceptable"),
+                *("too-many-streams", "shutting-down"),
+            ),
+        },
+    )
+    async def get_events(
+        request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
+    ) -> EventPage | Response:
+        media_type = choose(request, (event_stream.MEDIA_TYPE, "application/json"))
+        after = last_event_id or 0
+        if media_type == "application/json":
+            if page.after is not None:
+                after = _number(page.after)
+            return _page(await run_sync(log.read, id, after, page.size + 1), page.size)
+        batch = await run_sync(log.read, id, after, BATCH)
+        if batch.complete and not batch.events:
+            return Response(status_code=204)
+        if tail.closing:
+            raise Unavailable(
+                "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
+            )
+        if is_head(request):  # the headers alone; a stream would keep the connection
+            return Response(media_type=event_stream.MEDIA_TYPE)
+        return streams.reply(follow(log, tail, id, after, batch))
+
+    return routes
+
+
+async def follow(
+    log: EventLog,
+    tail: Tail,
+    job_id: str,
+    after: int,
+    batch: Batch,
+    heartbeat_s: float = HEARTBEAT_S,
+) -> AsyncIterator[bytes]:
+    """The events after number `after`, of which `batch` has been read, until there are no more."""
+    yield event_stream.RECONNECT
+    while True:
+        if batch.events:
+            yield b"".join(_message(event) for event in batch.events)
+            after = batch.events[-1].number
+        if batch.complete or tail.closing:
+            return
+        if len(batch.events) < BATCH:
+            while not await tail.until(job_id, _beyond(batch.revision), heartbeat_s):
+                yield event_stream.HEARTBEAT
+        try:
+            batch = await run_sync(log.read, job_id, after, BATCH)
+        except NotFound:  # the job has ended, and somebody has deleted it
+            return
+
+
+def _beyond(revision: int) -> Condition:
+    return lambda job: job.revision > revision
+
+
+def _message(event: Event) -> bytes:
+    read = EventRead.of(event)
+    return event_stream.message(read.id, read.event, read.data)
+
+
+def _page(batch: Batch, size: int) -> EventPage:
+    shown = batch.events[:size]
+    more = len(batch.events) > size
+    last = Cursor(shown[-1].created_at, shown[-1].number) if more else None
+    return EventPage(
+        events=[EventRead.of(event) for event in shown],
+        next_page_token=next_page_token(Page(shown, last)),
+    )
+
+
+def _number(cursor: Cursor) -> int:
+    if not isinstance(cursor.id, int) or not 0 <= cursor.id <= MAX_NUMBER:
+        raise InvalidRequest("invalid-parameter", "page_token is of another list than this one")
+    return cursor.id

@@ -1,0 +1,34 @@
+"""The benchmarks that go over HTTP run, small, and find what the documents report."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from benchmarks import course_results, footprint
+from benchmarks.service_process import Service
+from tests.journeys.server import Server
+
+
+@pytest.fixture
+def service(server: Server) -> Service:
+    return Service(server.http, server.process.pid, ready_s=0.0)
+
+
+def test_table_of_the_course_results(service: Service) -> None:
+    """Every document has its rows; accuracies are near those reported."""
+    rows = course_results.table(service, seeds=1, classes=2, rows_of_class=200)
+    assert len({row.reported.algorithm for row in rows}) >= 5
+    for row in rows:
+        if "%" in row.reported.unit and "error" not in row.reported.unit:
+            assert statistics.mean(row.values) >= 84.0
+        if row.reported.figure in ("57", "258701.3"):
+            assert round(row.values[0], 1) == float(row.reported.figure)
+        assert row.reported.algorithm in str(row)
+
+
+def test_footprint_is_measured(service: Service) -> None:
+    figures = footprint.measure(service, upload_mb=1.0)
+    assert figures["all processes resident, MB"] > figures["API process resident, MB"] > 0
+    assert figures["upload of 1 MB CSV, s"] > 0
