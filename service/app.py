@@ -33,8 +33,10 @@ from service.storage.database import Database
 from service.storage.sweep import MIN_AGE_S, sweep
 from service.web import docs, health, problems
 from service.web.head import HeadAsGet
+from service.web.http_protocol import Conduct
 from service.web.observability import Metrics, Observability
 from service.web.parameters import known_query_parameters
+from service.web.short_cut import ShortCut
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -60,7 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
-    predictor = Predictor(loaded_models, limits.predict_rows)
+    predictor = Predictor(loaded_models, limits)
     state = health.Health()
     event_log = EventLog(database)
     tail = Tail(event_log, state)
@@ -100,13 +102,15 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.limits = limits
     app.state.health = state
+    app.state.conduct = Conduct(predictor, metrics, settings.header_s, settings.body_idle_s)
+    app.add_middleware(ShortCut, answerer=predictor)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
     app.include_router(datasets.router(dataset_store, parser, blobs, limits))
     app.include_router(jobs.router(job_store, dataset_store, limits, tail))
     app.include_router(events.router(event_log, tail, limits.event_streams))
-    app.include_router(predictions.router(predictor, limits.predict_body_bytes))
+    app.include_router(predictions.router(predictor))
     app.include_router(models.router(registry))
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))

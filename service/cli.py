@@ -57,6 +57,7 @@ def serve(
         app = create_app(settings)
         config = uvicorn.Config(
             app,
+            http=app.state.conduct.protocol,
             log_config=None,
             access_log=False,
             server_header=False,

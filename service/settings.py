@@ -95,6 +95,10 @@ class Settings(BaseSettings):
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
     """Memory for models kept ready to predict."""
+    header_s: PositiveFloat = 10
+    """How long the header of a request may take to arrive."""
+    body_idle_s: PositiveFloat = 15
+    """A body of which nothing came for so long has stopped coming."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -97,6 +98,22 @@ class FeatureMap:
         if self.directions is not None:
             return len(self.directions)
         return _n_outputs(self.spec, self.n_inputs)
+
+    def output_names(self, names: Sequence[str]) -> list[str] | None:
+        """What the features made are called, given the names of the features: products as `a*b`.
+
+        None where they have no such names: random Fourier features, likenesses to rows.
+        """
+        match self.spec:
+            case Identity():
+                return list(names)
+            case Square():
+                return [f"{name}*{name}" for name in names]
+            case Polynomial(degree=degree):
+                return _product_names(names, degree, 0)
+            case Interactions():
+                return _product_names(names, 2, 1)
+        return None
 
     def transform(self, X: Matrix) -> Matrix:
         """The features made from the rows of X, in the precision of X."""
@@ -198,3 +215,13 @@ def _products(X: Matrix, degree: int, step: int) -> Floats:
         last = [(j, product * X[:, j]) for i, product in last for j in range(i + step, X.shape[1])]
         columns += [product for _, product in last]
     return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def _product_names(names: Sequence[str], degree: int, step: int) -> list[str]:
+    """In the order of `_products`."""
+    found = list(names)
+    last = list(enumerate(names))
+    for _ in range(degree - 1):
+        last = [(j, f"{name}*{names[j]}") for i, name in last for j in range(i + step, len(names))]
+        found += [name for _, name in last]
+    return found

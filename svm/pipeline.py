@@ -125,16 +125,23 @@ class FittedPipeline:
         assert self.support_vectors is not None
         return row_norms(self.support_vectors)
 
-    def _scores(self, X: Matrix) -> Vector:
-        if is_sparse(X) and not self.takes_sparse:
-            X = X.toarray()
-        elif self.takes_sparse and not is_sparse(X):
-            X = as_sparse(X)
-        X = self.features.transform(self.scaling.transform(X))
+    def in_form(self, X: Matrix) -> Matrix:
+        """X dense or sparse, as rows are scored."""
+        if self.takes_sparse:
+            return X if is_sparse(X) else as_sparse(X)
+        return X.toarray() if is_sparse(X) else X
+
+    def values_of_checked(self, X: Matrix) -> Matrix:
+        """What the coefficients multiply: the features made of the rows, or their kernel values
+        with the support vectors. X as in `scores_of_checked`."""
+        X = self.features.transform(self.scaling.transform(self.in_form(X)))
         if self.kernel is not None:
             assert self.support_vectors is not None
-            X = kernel_values(self.kernel, X, self.support_vectors, self._vector_norms)
-        scores = row_products(X, self.coefficients)
+            return kernel_values(self.kernel, X, self.support_vectors, self._vector_norms)
+        return X
+
+    def _scores(self, X: Matrix) -> Vector:
+        scores = row_products(self.values_of_checked(X), self.coefficients)
         scores += self.intercepts
         return scores
 
@@ -149,9 +156,13 @@ class FittedPipeline:
         """Decision values that belong to `problem_scores`."""
         return decision(self.multiclass, scores, len(self.classes))
 
+    def codes_from_decision(self, decision: Vector) -> npt.NDArray[np.intp]:
+        """Class numbers (n_samples,) that belong to decision values."""
+        return codes_from_decision(decision)
+
     def labels_from_decision(self, decision: Vector) -> npt.NDArray[Any]:
         """Labels (n_samples,) that belong to decision values."""
-        labels: npt.NDArray[Any] = self.classes[codes_from_decision(decision)]
+        labels: npt.NDArray[Any] = self.classes[self.codes_from_decision(decision)]
         return labels
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -8,75 +8,140 @@ so batching changes no bit.
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
+from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
+from service.predictions.answers import Answer, Scored
 from service.predictions.loaded_models import LoadedModel
+from svm.matrices import Matrix, is_sparse
 
-Scores = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.float64]
+Deliver: TypeAlias = Callable[[Answer | Exception], None]
 
-INLINE_WORK = 2_000_000
+T = TypeVar("T")
+
+INLINE_WORK = 4_000_000
 """Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
+MAX_WAITING = 64
+"""Requests that may wait for a thread; more are sent away."""
+RETRY_AFTER_S = 1
 
 
 class Batcher:
-    """Collects rows by model. Belongs to one event loop."""
+    """Collects rows by model, and keeps long work off the event loop, to which it belongs."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[tuple[Scores, asyncio.Future[Scores]]]] = {}
+        self._waiting: dict[str, list[tuple[Matrix, Deliver]]] = {}
+        self._threads = CapacityLimiter(max(1, len(os.sched_getaffinity(0))))
 
-    async def score(self, model: LoadedModel, X: Scores) -> Scores:
-        """Decision values of X, (n_samples, n_features): as `FittedPipeline.decision_function`.
+    def is_long(self, model: LoadedModel, X: Matrix) -> bool:
+        """Whether these rows are scored by themselves, in a thread."""
+        return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
 
-        They are not finite where X is so large that they overflow.
-        """
-        if len(X) * model.work_per_row > INLINE_WORK:
-            return await to_thread.run_sync(_score, model, X)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Scores] = loop.create_future()
-        waiting = self._waiting.setdefault(model.key, [])
-        if not waiting:
-            loop.call_soon(self._flush, model)
-        waiting.append((X, future))
+    def submit(self, model: LoadedModel, X: Matrix, deliver: Deliver) -> None:
+        """Have `deliver` called with the answer for X, which is not long, or with what went wrong,
+        at the end of this turn of the loop."""
+        waiting = self._waiting.get(model.key)
+        if waiting is None:
+            self._waiting[model.key] = [(X, deliver)]
+            asyncio.get_running_loop().call_soon(self._flush, model)
+        else:
+            waiting.append((X, deliver))
+
+    async def score(self, model: LoadedModel, X: Matrix) -> Answer:
+        """The same, for who can wait. Raises Unavailable, and InvalidContent `non-finite-value`
+        for rows so large that their scores overflow."""
+        if self.is_long(model, X):
+            return await self.in_thread(partial(_score, model, X))
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.submit(model, X, partial(_resolve, future))
         return await future
 
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """The result of long work. As many run at once as there are processors, a few wait.
+
+        A caller who leaves takes the work along, unless it has begun. Raises Unavailable.
+        """
+        if self._threads.statistics().tasks_waiting >= MAX_WAITING:
+            detail = "too many predictions are waiting; try again shortly"
+            raise Unavailable("overloaded", detail, retry_after_s=RETRY_AFTER_S)
+        return await to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
+
     def _flush(self, model: LoadedModel) -> None:
-        parts, futures = zip(*self._waiting.pop(model.key), strict=True)
-        if sum(map(len, parts)) * model.work_per_row <= INLINE_WORK:
-            _deliver(futures, _score_all(model, parts))
-            return
-        loop = asyncio.get_running_loop()
-        scoring = loop.run_in_executor(None, _score_all, model, parts)
-        scoring.add_done_callback(lambda done: _deliver(futures, done.result()))
+        waiting = self._waiting.pop(model.key)
+        parts = [X for X, _ in waiting]
+        work = sum(X.shape[0] for X in parts) * model.work_per_row
+        if len(parts) > 1 and work > INLINE_WORK:
+            loop = asyncio.get_running_loop()
+            scoring = loop.run_in_executor(None, _score_all, model, parts)
+            scoring.add_done_callback(lambda done: _deliver(waiting, done.result()))
+        else:
+            _deliver(waiting, _score_all(model, parts))
 
 
-def _score(model: LoadedModel, X: Scores) -> Scores:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return model.fitted.decision_function(X)
+def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None:
+    if future.done():  # its request was canceled
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
-def _score_all(model: LoadedModel, parts: tuple[Scores, ...]) -> list[Scores | Exception]:
-    """The scores of each part, or why there are none."""
+def _score(model: LoadedModel, X: Matrix) -> Answer:
+    return Answer(X, _scored(model, X), 0, X.shape[0])
+
+
+def _scored(model: LoadedModel, X: Matrix) -> Scored:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scores = model.fitted.scores_of_checked(X)
+    if not np.isfinite(scores).all():
+        raise _overflow(scores)
+    return Scored(model, scores)
+
+
+def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Answer | Exception]:
+    """The answer for each part, or why there is none."""
     try:
-        scores = _score(model, parts[0] if len(parts) == 1 else np.concatenate(parts))
+        batch = _scored(
+            model, parts[0] if len(parts) == 1 else np.concatenate(cast(list[Rows], parts))
+        )
     except Exception as error:
         if len(parts) == 1:
             return [error]
         # One part must not fail the others.
-        return [result for part in parts for result in _score_all(model, (part,))]
-    ends = np.cumsum([len(part) for part in parts])
-    return [scores[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
+        return [result for part in parts for result in _score_all(model, [part])]
+    answers: list[Answer | Exception] = []
+    start = 0
+    for part in parts:
+        stop = start + part.shape[0]
+        answers.append(Answer(part, batch, start, stop))
+        start = stop
+    return answers
 
 
 def _deliver(
-    futures: tuple[asyncio.Future[Scores], ...], results: list[Scores | Exception]
+    waiting: Sequence[tuple[Matrix, Deliver]], results: Sequence[Answer | Exception]
 ) -> None:
-    for future, result in zip(futures, results, strict=True):
-        if future.done():  # its request was canceled
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+    for (_, deliver), result in zip(waiting, results, strict=True):
+        deliver(result)
+
+
+def _overflow(scores: NDArray[np.float64]) -> InvalidContent:
+    rows = (np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1).tolist()
+    faults = tuple(
+        Fault(
+            code="non-finite-value",
+            message=f"row {row} has numbers so large that its decision value overflows",
+            row=row,
+        )
+        for row in rows[:MAX_FAULTS]
+    )
+    return InvalidContent("non-finite-value", faults[0].message, faults, faults_total=len(rows))

@@ -4,48 +4,85 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
+from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.web.bodies import decode_json
 from service.web.validation import MAX_VALUE_CHARACTERS, pointer
+from svm.matrices import Matrix
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Instances:
+class Instances(NamedTuple):
     """Rows to predict, (n_samples, n_features), finite; and which of `OUTPUTS` to answer."""
 
-    X: NDArray[np.float64]
+    X: Matrix
     outputs: tuple[str, ...]
 
 
 def decode_carefully(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
-    """As `codecs.decode`: the same rows, or an error with one fault for each bad row."""
+    """The rows of `{"instances": [[…], …] or [{…}, …], "outputs": […]}`, or an error with one
+    fault for each bad row."""
     instances, outputs = _members(decode_json(body))
-    if len(instances) > row_limit:
-        raise too_many_rows(row_limit)
     if not instances:
         raise InvalidContent("empty-data", "`instances` holds no row")
+    return Instances(_read_rows(instances, model, row_limit), outputs)
+
+
+def decode_lines(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
+    """The same of NDJSON: a list or an object a line; blank lines are skipped."""
+    rows: list[Any] = []
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        if len(rows) == row_limit:
+            raise too_many_rows(row_limit)
+        try:
+            rows.append(decode_json(line))
+        except InvalidRequest as error:
+            raise InvalidRequest(error.code, f"line {number}: {error.detail}") from None
+    if not rows:
+        raise InvalidContent("empty-data", "the body holds no row")
+    return Instances(_read_rows(rows, model, row_limit), DEFAULT_OUTPUTS)
+
+
+def _read_rows(instances: list[Any], model: LoadedModel, row_limit: int) -> NDArray[np.float64]:
+    if len(instances) > row_limit:
+        raise too_many_rows(row_limit)
     _check_length(instances, model)
     rows = [_read_row(number, row, model) for number, row in enumerate(instances, start=1)]
     faults = tuple(row for row in rows if isinstance(row, Fault))
     if not faults:
-        return Instances(np.array(rows, dtype=np.float64), outputs)
+        return np.array(rows, dtype=np.float64)
     first = faults[0]
     extra = {}
     if first.code == "feature-mismatch" and first.row is not None and model.columns is not None:
-        got = [name[:MAX_VALUE_CHARACTERS] for name in list(instances[first.row - 1])[:MAX_FAULTS]]
-        extra = {"expected": model.columns, "got": got, "first_difference": first.column}
+        extra = _difference(list(instances[first.row - 1]), model.columns, first.column)
     others = f"; {len(faults)} rows are bad" if len(faults) > 1 else ""
     raise InvalidContent(first.code, first.message + others, faults, extra=extra)
+
+
+def check_names(names: list[str], model: LoadedModel) -> None:
+    """Raises InvalidContent `feature-mismatch` unless they are the model's, in any order."""
+    assert model.columns is not None
+    if sorted(names) == sorted(model.columns):
+        return
+    fault = _names_fault("the header", names, model.columns)
+    extra = _difference(names, model.columns, fault.column)
+    raise InvalidContent("feature-mismatch", fault.message, (fault,), extra=extra)
+
+
+def _difference(names: list[str], expected: list[str], first: str | int | None) -> dict[str, Any]:
+    got = [name[:MAX_VALUE_CHARACTERS] for name in names[:MAX_FAULTS]]
+    return {"expected": expected, "got": got, "first_difference": first}
 
 
 def too_many_rows(limit: int) -> TooLarge:
@@ -78,7 +115,7 @@ def _members(document: Any) -> tuple[list[Any], tuple[str, ...]]:
         ]
     if wrong:
         raise _invalid_fields(wrong)
-    return instances or [], tuple(outputs)
+    return instances or [], tuple(dict.fromkeys(outputs))
 
 
 def _check_length(instances: list[Any], model: LoadedModel) -> None:
@@ -87,9 +124,14 @@ def _check_length(instances: list[Any], model: LoadedModel) -> None:
     got = lengths.pop()
     if lengths or got is None or got == model.n_features:
         return
-    column = _column(model, got) if got < model.n_features else model.n_features
+    raise wrong_width(got, model)
+
+
+def wrong_width(got: int, model: LoadedModel) -> InvalidContent:
+    """The error for rows that all have `got` numbers."""
+    column = model.column(got) if got < model.n_features else model.n_features
     message = f"each row has {got} numbers, the model takes {model.n_features}"
-    raise InvalidContent(
+    return InvalidContent(
         "feature-mismatch",
         message,
         (Fault(code="feature-mismatch", message=message, row=1, column=column),),
@@ -119,7 +161,7 @@ def _read_row(number: int, row: Any, model: LoadedModel) -> list[Any] | Fault:
         return Fault(code="ragged-row", message=message, row=number)
     if not _all_numbers(cells):
         position = next(i for i, cell in enumerate(cells) if not _all_numbers([cell]))
-        return _cell_fault(number, _column(model, position), cells[position])
+        return _cell_fault(number, model.column(position), cells[position])
     return cells  # type: ignore[no-any-return]  # looked at above
 
 
@@ -136,19 +178,23 @@ def _in_feature_order(number: int, row: dict[str, Any], model: LoadedModel) -> l
             return [row[name] for name in columns]
         except KeyError:
             pass
-    known = set(columns)
-    missing = [name for name in columns if name not in row]
-    unknown = [name for name in row if name not in known]
+    return replace(_names_fault(f"row {number}", list(row), columns), row=number)
+
+
+def _names_fault(what: str, names: list[str], expected: list[str]) -> Fault:
+    known, given = set(expected), set(names)
+    missing = [name for name in expected if name not in given]
+    unknown = [name for name in names if name not in known]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     parts = [
-        f"{what} {', '.join(map(_shown, names[:5]))}{' …' if len(names) > 5 else ''}"
-        for what, names in (("lacks", missing), ("has the unknown", unknown))
-        if names
+        f"{how} {', '.join(map(_shown, some[:5]))}{' …' if len(some) > 5 else ''}"
+        for how, some in (("lacks", missing), ("has the unknown", unknown), ("repeats", twice))
+        if some
     ]
     return Fault(
         code="feature-mismatch",
-        message=f"row {number} {' and '.join(parts)}",
-        row=number,
-        column=(missing + unknown)[0][:MAX_VALUE_CHARACTERS],
+        message=f"{what} {' and '.join(parts)}",
+        column=(missing + unknown + twice)[0][:MAX_VALUE_CHARACTERS],
     )
 
 
@@ -173,10 +219,6 @@ def _cell_fault(row: int, column: str | int, cell: Any) -> Fault:
     name = column if type(column) is int else _shown(column)
     message = f"row {row}, column {name}: {value} {what}"
     return Fault(code=code, message=message, row=row, column=column, value=value, hint=hint)
-
-
-def _column(model: LoadedModel, position: int) -> str | int:
-    return position if model.columns is None else model.columns[position]
 
 
 def _shown(value: Any) -> str:

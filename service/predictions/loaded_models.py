@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 
+import orjson
 from anyio import to_thread
 
 from service.models.registry import ModelRegistry
@@ -17,7 +19,7 @@ Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoadedModel:
     """A version in memory. It never changes, so requests share it."""
 
@@ -30,10 +32,32 @@ class LoadedModel:
     n_features: int
     fitted: FittedPipeline
 
-    @property
+    @cached_property
     def work_per_row(self) -> int:
         """About the multiplications that scoring one row takes."""
         return self.fitted.nbytes // 8
+
+    @cached_property
+    def header(self) -> bytes | None:
+        """The feature names as the first line of a CSV file, if none of them needs quotes."""
+        names = self.columns or []
+        plain = names and not any(mark in name for name in names for mark in ',"\r\n')
+        return ",".join(names).encode() if plain else None
+
+    @cached_property
+    def json_head(self) -> bytes:
+        """How every JSON reply begins."""
+        answering = {"name": self.name, "version": self.version, "digest": self.digest}
+        return orjson.dumps({"model": answering, "classes": self.classes})[:-1]
+
+    @cached_property
+    def json_labels(self) -> list[bytes]:
+        """The classes as they stand in JSON."""
+        return [orjson.dumps(label) for label in self.classes]
+
+    def column(self, position: int) -> str | int:
+        """What a fault calls a feature."""
+        return position if self.columns is None else self.columns[position]
 
 
 class LoadedModels:
@@ -49,18 +73,33 @@ class LoadedModels:
         self._registry = registry
         self._capacity_bytes = capacity_bytes
         self._commits = -1
+        self._fresh = False
         self._versions: dict[tuple[str, Reference], ModelVersion] = {}
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
         self._loaded_bytes = 0
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
 
+    def at_hand(self, name: str, reference: Reference) -> LoadedModel | None:
+        """The model, if it is loaded and no lookup is needed to know that it is the one meant."""
+        if not self._fresh:
+            self._forget_if_changed()
+        version = self._versions.get((name, reference))
+        if version is None or version.quarantined_at is not None:
+            return None
+        loaded = self._loaded.get(version.artifact_key)
+        if loaded is not None:
+            self._loaded.move_to_end(version.artifact_key)
+        return loaded
+
     async def get(self, name: str, reference: Reference) -> LoadedModel:
         """Raises NotFound, and Corrupt for a version whose file is damaged."""
+        loaded = self.at_hand(name, reference)
+        if loaded is not None:
+            return loaded
         version = await self._resolve(name, reference)
         if version.quarantined_at is None:
             loaded = self._loaded.get(version.artifact_key)
             if loaded is not None:
-                self._loaded.move_to_end(version.artifact_key)
                 return loaded
         loading = self._loading.get(version.artifact_key)
         if loading is None:
@@ -71,11 +110,20 @@ class LoadedModels:
         # Shielded: others wait for it too, so it goes on when this caller leaves.
         return await asyncio.shield(loading)
 
-    async def _resolve(self, name: str, reference: Reference) -> ModelVersion:
+    def _forget_if_changed(self) -> None:
         commits = self._database.commits()
         if commits != self._commits:
             self._versions.clear()
             self._commits = commits
+        # Asked once for all requests of one turn of the loop.
+        self._fresh = True
+        asyncio.get_running_loop().call_soon(self._grow_stale)
+
+    def _grow_stale(self) -> None:
+        self._fresh = False
+
+    async def _resolve(self, name: str, reference: Reference) -> ModelVersion:
+        commits = self._commits
         version = self._versions.get((name, reference))
         if version is None:
             version = await to_thread.run_sync(self._registry.get_version, name, reference)

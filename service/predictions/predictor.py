@@ -1,32 +1,125 @@
-"""A prediction from the bytes of a request to the bytes of its reply, whatever brings them."""
+"""A prediction from the bytes of a request to the bytes of its reply, whatever brings them.
+
+Three doors lead here: the documented routes, the ASGI short-cut in front of the router, and the
+server's HTTP protocol class. All of them hand over the path's target, the headers and the body.
+"""
 
 from __future__ import annotations
 
-from anyio import to_thread
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
+from service.errors import ServiceError
+from service.predictions.answers import Answer
 from service.predictions.batcher import Batcher
-from service.predictions.codecs import decode, encode
-from service.predictions.loaded_models import LoadedModels, Reference
+from service.predictions.exchange import PlainExchange
+from service.predictions.loaded_models import LoadedModel, LoadedModels
+from service.predictions.targets import Target, find_target
+from service.settings import Limits
+from service.web.short_cut import Headers, Reply
+from svm.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
 """Bodies larger than this, which take milliseconds to read, are read in a thread."""
 
+Deliver: TypeAlias = Callable[[Reply | Exception], None]
+
+
+class Asked(Protocol):
+    """What a body asks for."""
+
+    @property
+    def X(self) -> Matrix:  # noqa: N802
+        """The rows to predict, finite and of the model's width."""
+
+
+class Exchange(Protocol):
+    """How requests with some headers are read and answered. Both raise ServiceError."""
+
+    def read(self, body: bytes, model: LoadedModel) -> Any:
+        """An `Asked`."""
+
+    def reply(self, asked: Any, answer: Answer) -> Reply:
+        """The answer in the format asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionCall:
+    """What the head of a request says: a model, and formats."""
+
+    target: Target
+    exchange: Exchange
+
+    @property
+    def route(self) -> str:
+        return self.target.route
+
 
 class Predictor:
-    """Answers requests for any model. Belongs to one event loop."""
+    """Answers requests for any model: a `web.short_cut.Answerer`. Belongs to one event loop."""
 
-    def __init__(self, models: LoadedModels, row_limit: int) -> None:
+    def __init__(self, models: LoadedModels, limits: Limits) -> None:
         self._models = models
-        self._row_limit = row_limit
+        self._limits = limits
         self._batcher = Batcher()
 
-    async def answer(self, name: str, reference: Reference, body: bytes) -> bytes:
-        """The JSON reply to a JSON body; for errors see `LoadedModels.get` and `codecs`."""
-        model = await self._models.get(name, reference)
+    @property
+    def body_limit_bytes(self) -> int:
+        return self._limits.predict_body_bytes
+
+    def call(self, path: bytes, headers: Headers) -> PredictionCall | None:
+        """What is asked of which model; None where the path is none of ours.
+
+        Raises UnsupportedFormat, NotAcceptable.
+        """
+        target = find_target(path)
+        return None if target is None else self.call_of(target, headers)
+
+    def call_of(
+        self, target: Target, headers: Headers, outputs: str | None = None
+    ) -> PredictionCall:
+        """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
+        return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
+
+    async def answer(self, call: PredictionCall, body: bytes) -> Reply:
+        """Raises ServiceError: see `LoadedModels.get`, `bodies.decode`, `Batcher.score`."""
+        model = await self._models.get(call.target.name, call.target.reference)
+        exchange = call.exchange
         if len(body) <= INLINE_BYTES:
-            instances = decode(body, model, self._row_limit)
-            decision = await self._batcher.score(model, instances.X)
-            return encode(model, instances.outputs, decision)
-        instances = await to_thread.run_sync(decode, body, model, self._row_limit)
-        decision = await self._batcher.score(model, instances.X)
-        return await to_thread.run_sync(encode, model, instances.outputs, decision)
+            asked = exchange.read(body, model)
+            return exchange.reply(asked, await self._batcher.score(model, asked.X))
+        in_thread = self._batcher.in_thread
+        asked = await in_thread(partial(exchange.read, body, model))
+        answer = await self._batcher.score(model, asked.X)
+        return await in_thread(partial(exchange.reply, asked, answer))
+
+    def answer_soon(self, call: PredictionCall, body: bytes, deliver: Deliver) -> bool:
+        """Answer in this turn of the loop, where nothing needs time: the model is at hand, the
+        body small and sound. False, and nothing happens, where that is not so: `answer` then says
+        why, or takes its time."""
+        model = self._models.at_hand(call.target.name, call.target.reference)
+        if model is None or len(body) > INLINE_BYTES:
+            return False
+        exchange = call.exchange
+        try:
+            asked = exchange.read(body, model)
+        except ServiceError:
+            return False
+        if self._batcher.is_long(model, asked.X):
+            return False
+
+        def scored(answer: Answer | Exception) -> None:
+            if isinstance(answer, Exception):
+                deliver(answer)
+                return
+            try:
+                reply = exchange.reply(asked, answer)
+            except Exception as error:
+                deliver(error)
+            else:
+                deliver(reply)
+
+        self._batcher.submit(model, asked.X, scored)
+        return True

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import UnsupportedFormat
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import Predictor
-from service.predictions.schemas import PredictionCreate, PredictionRead
+from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
+from service.predictions.targets import Target
 from service.web.bodies import json_request, read_limited
 from service.web.names import AliasName, ModelName
 from service.web.problems import responses
+from service.web.short_cut import as_response, unless_left
 
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
@@ -25,29 +26,80 @@ EXAMPLE = {
     "instances": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]],
     "outputs": ["label", "decision"],
 }
-_BODY = "Rows are lists of numbers in feature order, or objects with the model's feature names. "
+_BODY = (
+    "Rows are lists of numbers in feature order, or objects with the model's feature names; CSV "
+    "may begin with a line of names. `outputs` stands in a JSON body or in the query. Accept picks "
+    "the reply's format. A row's result is the same to the bit in any format and any company. "
+)
+Outputs = Annotated[
+    str | None,
+    Query(
+        description=f"What to answer: some of {', '.join(OUTPUTS)}, separated by commas; it counts "
+        "before what a JSON body says.",
+        examples=["label,decision"],
+    ),
+]
+_REQUEST = json_request(PredictionCreate, EXAMPLE)
+_REQUEST["requestBody"]["content"] |= {
+    "text/csv": {"schema": {"type": "string"}, "example": "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n"},
+    "text/tab-separated-values": {
+        "schema": {"type": "string"},
+        "example": "5.1\t3.5\t1.4\t0.2\n6.7\t3.0\t5.2\t2.3\n",
+    },
+    "application/x-ndjson": {
+        "schema": {"type": "string"},
+        "example": "[5.1, 3.5, 1.4, 0.2]\n[6.7, 3.0, 5.2, 2.3]\n",
+    },
+    "text/x-libsvm": {
+        "schema": {"type": "string"},
+        "example": "1:5.1 2:3.5 3:1.4 4:0.2\n1:6.7 2:3.0 3:5.2 4:2.3\n",
+    },
+    "application/x-npy": {
+        "schema": {
+            "type": "string",
+            "format": "binary",
+            "example": "the bytes of a file that numpy.save wrote",
+        }
+    },
+}
+_REPLIES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "text/csv": {"schema": {"type": "string"}},
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/x-npy": {"schema": {"type": "string", "format": "binary"}},
+        }
+    }
+}
 _DOCUMENTED: dict[str, Any] = {
     "response_model": PredictionRead,
     "response_model_exclude_none": True,
-    "openapi_extra": json_request(PredictionCreate, EXAMPLE),
-    "responses": responses(
-        *("malformed-json", "invalid-name", "invalid-parameter", "not-found"),
-        *("body-too-large", "too-many-rows", "unsupported-format"),
+    "openapi_extra": _REQUEST,
+    "responses": _REPLIES
+    | responses(
+        *("malformed-json", "bad-encoding", "invalid-name", "invalid-parameter", "not-found"),
+        *("not-acceptable", "body-too-large", "too-many-rows", "decompression-limit"),
+        *("unsupported-format", "format-mismatch"),
         *("invalid-field", "empty-data", "feature-mismatch", "ragged-row"),
-        *("not-a-number", "missing-value", "non-finite-value", "model-corrupt"),
+        *("not-a-number", "missing-value", "non-finite-value", "csv-unterminated-quote"),
+        *("csv-cell-too-large", "libsvm-index", "npy-unsupported", "npy-corrupt"),
+        *("explanation-unsupported", "model-corrupt", "overloaded"),
     ),
 }
 
 
-def router(predictor: Predictor, body_limit_bytes: int) -> APIRouter:
-    """The `predict` routes below `/v1/models/{name}`."""
+def router(predictor: Predictor) -> APIRouter:
+    """The `predict` routes below `/v1/models/{name}`. They document what mostly is answered in
+    front of them, and answer the rest: requests with a query."""
     routes = APIRouter(prefix="/v1/models/{name}", tags=["predictions"])
 
-    async def answer(request: Request, name: str, reference: Reference) -> Response:
-        _check_format(request)
-        body = await read_limited(request, body_limit_bytes)
-        reply = await predictor.answer(name, reference, body)
-        return Response(reply, media_type="application/json")
+    async def answer(
+        request: Request, name: str, reference: Reference, outputs: str | None
+    ) -> Response:
+        target = Target(name, reference, request.scope["route"].path)
+        call = predictor.call_of(target, request.scope["headers"], outputs)
+        body = await read_limited(request, predictor.body_limit_bytes)
+        return as_response(await unless_left(request.receive, predictor.answer(call, body)))
 
     @routes.post(
         "/predict",
@@ -56,8 +108,8 @@ def router(predictor: Predictor, body_limit_bytes: int) -> APIRouter:
         description=f"{_BODY}The alias `default` answers where it is set, else the latest version.",
         **_DOCUMENTED,
     )
-    async def predict(request: Request, name: ModelName) -> Response:
-        return await answer(request, name, None)
+    async def predict(request: Request, name: ModelName, outputs: Outputs = None) -> Response:
+        return await answer(request, name, None, outputs)
 
     @routes.post(
         "/versions/{version}/predict",
@@ -66,8 +118,10 @@ def router(predictor: Predictor, body_limit_bytes: int) -> APIRouter:
         description=_BODY,
         **_DOCUMENTED,
     )
-    async def predict_by_version(request: Request, name: ModelName, version: Version) -> Response:
-        return await answer(request, name, version)
+    async def predict_by_version(
+        request: Request, name: ModelName, version: Version, outputs: Outputs = None
+    ) -> Response:
+        return await answer(request, name, version, outputs)
 
     @routes.post(
         "/aliases/{alias}/predict",
@@ -76,15 +130,9 @@ def router(predictor: Predictor, body_limit_bytes: int) -> APIRouter:
         description=f"{_BODY}The reply names the version that answered.",
         **_DOCUMENTED,
     )
-    async def predict_by_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
-        return await answer(request, name, alias)
+    async def predict_by_alias(
+        request: Request, name: ModelName, alias: AliasName, outputs: Outputs = None
+    ) -> Response:
+        return await answer(request, name, alias, outputs)
 
     return routes
-
-
-def _check_format(request: Request) -> None:
-    media_type = request.headers.get("content-type", "application/json").partition(";")[0]
-    if media_type.strip().lower() != "application/json":
-        raise UnsupportedFormat("unsupported-format", "send the rows as application/json")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedFormat("unsupported-format", "send the rows without Content-Encoding")

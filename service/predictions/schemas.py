@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.models.versions import Label
 
-Output = Literal["label", "decision"]
-OUTPUTS: tuple[Output, ...] = ("label", "decision")
+Output = Literal["label", "decision", "explanation"]
+OUTPUTS: tuple[Output, ...] = ("label", "decision", "explanation")
 """What a caller may ask for."""
 DEFAULT_OUTPUTS: tuple[Output, ...] = ("label",)
 
@@ -33,6 +33,34 @@ class ModelAnswering(BaseModel):
     digest: str
 
 
+class SupportVectorTerm(BaseModel):
+    """What one support vector adds to a score."""
+
+    index: int
+    term: float
+
+
+class ExplanationRead(BaseModel):
+    """What a score is made of. The terms, `intercept`, `others` and `rounding` sum to `score`:
+    exactly, if the sum is rounded once, as by Python's `math.fsum`."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    classes: list[Label]
+    """The pair of classes that the score decides between, the second for a positive one; or the
+    class that stands against all others."""
+    score: float
+    intercept: float
+    rounding: float
+    """What rounding took or added while the score was summed."""
+    terms: dict[str, float] | None = None
+    """What each feature adds; products of features are written `a*b`."""
+    others: float | None = None
+    """What the support vectors add that are not listed."""
+    support_vectors: list[SupportVectorTerm] | None = None
+    """Of a kernel model: the ten that add or take most."""
+
+
 class PredictionRead(BaseModel):
     """One entry a row, in the order of the request."""
 
@@ -45,3 +73,5 @@ class PredictionRead(BaseModel):
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the
     label's is the largest."""
+    explanation: list[list[ExplanationRead]] | None = None
+    """For each row, for each binary problem, the terms of its score."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from starlette.requests import Request
 
 from service.errors import NotAcceptable
 
 
 def choose(request: Request, offered: tuple[str, ...]) -> str:
-    """The offered media type that Accept ranks highest; of equals, the one offered first.
+    """As `best_of` for the request's Accept."""
+    return best_of(",".join(request.headers.getlist("accept")) or "*/*", offered)
+
+
+@lru_cache(maxsize=256)
+def best_of(accept: str, offered: tuple[str, ...]) -> str:
+    """The offered media type that `accept` ranks highest; of equals, the one offered first.
 
     Raises NotAcceptable.
     """
-    accept = ",".join(request.headers.getlist("accept")) or "*/*"
     ranges = [_parse(part) for part in accept.split(",")]
     best = max(offered, key=lambda media_type: _quality(media_type, ranges))
     if _quality(best, ranges) <= 0:

@@ -29,6 +29,16 @@ PROBLEMS: dict[str, Problem] = {
         "An unknown query parameter, one given twice, or a value outside the allowed range. Ids, "
         "filters and page tokens are parameters too.",
     ),
+    "ambiguous-length": Problem(
+        400,
+        "The length of the body is ambiguous",
+        "Content-Length and Transfer-Encoding exclude each other.",
+    ),
+    "request-timeout": Problem(
+        408,
+        "The request stopped coming",
+        "Its header or its body was not complete, and nothing more came for a while.",
+    ),
     "invalid-header": Problem(400, "A header is wrong", "The detail says which and what fits."),
     "invalid-name": Problem(
         400,
@@ -61,6 +71,9 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "format-mismatch": Problem(
         415, "The body is not what Content-Type says", "Name the format that was sent."
+    ),
+    "decompression-limit": Problem(
+        413, "The body inflates too much", "`limit_bytes` and 100:1 are the most allowed."
     ),
     # What a JSON body says
     "invalid-field": Problem(
@@ -151,6 +164,9 @@ PROBLEMS: dict[str, Problem] = {
         "The features are not those of the model or dataset",
         "`expected` and `got` give the features, `first_difference` where they part.",
     ),
+    "explanation-unsupported": Problem(
+        422, "The model cannot be explained", "Random Fourier features mean nothing by themselves."
+    ),
     # The service
     "internal-error": Problem(
         500, "An error of the service", "It was logged under the request id; nothing was changed."
@@ -162,6 +178,9 @@ PROBLEMS: dict[str, Problem] = {
         500,
         "The stored model is damaged",
         "Its file does not match its digest. The version is set aside, others keep serving.",
+    ),
+    "overloaded": Problem(
+        503, "Too many predictions are waiting", "Retry-After says when to try again."
     ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
     "storage-unavailable": Problem(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI
@@ -195,20 +198,52 @@ def _reply(
     extra: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
+    content = _content(
+        status,
+        code,
+        detail,
+        request.scope["path"],
+        getattr(request.state, "request_id", None),
+        faults,
+        faults_total,
+        extra or {},
+    )
+    media_type = MEDIA_TYPE
+    if request.scope["path"].startswith("/v2"):
+        # The Open Inference Protocol has its own form of errors, to which members may be added.
+        content = {"error": detail, **content}
+        media_type = "application/json"
+    return JSONResponse(content, status, headers, media_type=media_type)
+
+
+def problem_bytes(status: int, code: str, detail: str, path: str, request_id: str) -> bytes:
+    """A problem's body, for what never becomes a request of the application."""
+    return json.dumps(_content(status, code, detail, path, request_id)).encode()
+
+
+def _content(
+    status: int,
+    code: str,
+    detail: str,
+    path: str,
+    request_id: str | None,
+    faults: tuple[Fault, ...] = (),
+    faults_total: int = 0,
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
     problem = PROBLEMS.get(code)
-    content: dict[str, Any] = {
+    return {
         "type": f"/problems/{code}",
         "title": problem.title if problem else code,
         "status": status,
         "detail": detail,
-        "instance": request.scope["path"],
+        "instance": path,
         "code": code,
-        "request_id": getattr(request.state, "request_id", None),
+        "request_id": request_id,
         "errors": [_fault(fault) for fault in faults],
         "errors_total": faults_total,
-        **(extra or {}),
+        **extra,
     }
-    return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)
 
 
 def _fault(fault: Fault) -> dict[str, Any]:

@@ -29,7 +29,9 @@ _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
 
 @dataclass(slots=True)
-class _Rows:
+class Rows:
+    """Lines as flat arrays."""
+
     labels: npt.NDArray[np.float64]
     lengths: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int64]
@@ -48,18 +50,19 @@ def read(spec: ParseSpec) -> Table:
     limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
     if limit > spec.limits.sparse_columns:
         raise too_many("columns", spec.limits.sparse_columns)
+    beyond = "raise n_features, or leave it out"
+    if spec.onto is not None:
+        beyond = "the dataset gets more columns if n_features says so"
     faults = Faults()
     labels = Labels(faults)
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
         for part in slices(Path(spec.data), quotes=False):
-            lines = _lines(part.text)
+            lines = lines_of(part.text)
             if not lines:
                 continue
-            rows = _at_once(lines, base, base + limit)
-            if rows is None:
-                rows = _Careful(spec, base, limit, faults).read(lines, done + 1)
+            rows = rows_of(lines, base, limit, faults, done, spec.n_features is None, beyond)
             done += len(lines)
             if faults.total == 0:
                 labels.add_numbers(rows.labels)
@@ -80,7 +83,28 @@ def read(spec: ParseSpec) -> Table:
     )
 
 
-def _lines(text: str) -> list[str]:
+def rows_of(
+    lines: list[str],
+    base: int,
+    limit: int,
+    faults: Faults,
+    done: int = 0,
+    growing: bool = False,
+    beyond_hint: str = "",
+) -> Rows:
+    """Lines as arrays; what is wrong with them is added to `faults`. Indices go from `base` to
+    `base + limit - 1`; if the table is `growing` a higher one is too many columns, else a fault
+    with `beyond_hint`.
+
+    Raises TooLarge.
+    """
+    rows = _at_once(lines, base, base + limit)
+    if rows is None:
+        rows = _Careful(base, limit, growing, beyond_hint, faults).read(lines, done + 1)
+    return rows
+
+
+def lines_of(text: str) -> list[str]:
     """One label and its pairs each, one blank between them; comments and blank lines are gone."""
     if "#" in text:
         text = _COMMENT.sub("", text)
@@ -91,7 +115,7 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def _at_once(lines: list[str], base: int, end: int) -> _Rows | None:
+def _at_once(lines: list[str], base: int, end: int) -> Rows | None:
     """All lines, or None where some line must be looked at closely.
 
     Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
@@ -123,28 +147,27 @@ def _at_once(lines: list[str], base: int, end: int) -> _Rows | None:
     row = np.repeat(np.arange(len(lines)), lengths)
     if ((np.diff(indices) <= 0) & (np.diff(row) == 0)).any():
         return None
-    return _Rows(
-        numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END]
-    )
+    return Rows(numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END])
 
 
 @dataclass(slots=True)
 class _Careful:
     """Reads line by line to say what is wrong, and where."""
 
-    spec: ParseSpec
     base: int
     limit: int
+    growing: bool
+    beyond_hint: str
     faults: Faults
     labels: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
-    def read(self, lines: list[str], first_row: int) -> _Rows:
+    def read(self, lines: list[str], first_row: int) -> Rows:
         for row, line in enumerate(lines, first_row):
             self._read_line(line, row)
-        return _Rows(
+        return Rows(
             np.array(self.labels),
             np.array(self.lengths, dtype=np.int64),
             np.array(self.indices, dtype=np.int64),
@@ -184,13 +207,11 @@ class _Careful:
             message, hint = "does not come after the pair before", "sort each line by its indices"
         elif index < self.base + self.limit:
             return index
-        elif self.spec.n_features is None:
+        elif self.growing:
             raise too_many("columns", self.limit)
         else:
             message = f"has an index above the last column, {self.base + self.limit - 1}"
-            hint = "raise n_features, or leave it out"
-            if self.spec.onto is not None:
-                hint = "the dataset gets more columns if n_features says so"
+            hint = self.beyond_hint
         self.faults.add("libsvm-index", message, row=row, value=pair, hint=hint)
         return None
 

@@ -31,11 +31,14 @@ MIN_BLOCK_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
+    """What an NPY file says of itself."""
+
     shape: tuple[int, ...]
     fortran_order: bool
     dtype: np.dtype[np.generic]
     size: int
+    """Bytes before the first element."""
 
 
 def read(spec: ParseSpec) -> Table:
@@ -102,17 +105,24 @@ def _add(
     writer.add(X)
 
 
-def _header(path: Path) -> _Header:
+def _header(path: Path) -> Header:
     """Raises InvalidContent `npy-corrupt` or `npy-unsupported`."""
-    size = path.stat().st_size
     with path.open("rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            with warnings.catch_warnings(action="ignore"):  # a header of Python 2
-                shape, fortran_order, dtype = _read_header(file, version)
-        except _BROKEN_HEADER:
-            raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
-        start = file.tell()
+        return read_header(file, path.stat().st_size)
+
+
+def read_header(file: BinaryIO, file_bytes: int) -> Header:
+    """The header at the beginning of a file of `file_bytes`, held against that number.
+
+    Raises InvalidContent `npy-corrupt` or `npy-unsupported`.
+    """
+    try:
+        version = np.lib.format.read_magic(file)
+        with warnings.catch_warnings(action="ignore"):  # a header of Python 2
+            shape, fortran_order, dtype = _read_header(file, version)
+    except _BROKEN_HEADER:
+        raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
+    start = file.tell()
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise refuse(
             "npy-unsupported",
@@ -122,11 +132,11 @@ def _header(path: Path) -> _Header:
     if any(length < 0 for length in shape):
         raise refuse("npy-corrupt", f"the header says shape {shape}")
     expected = start + dtype.itemsize * prod(shape)  # Python's integers do not overflow
-    if expected != size:
+    if expected != file_bytes:
         raise refuse(
-            "npy-corrupt", f"by its header the file has {expected:,} bytes; it has {size:,}"
+            "npy-corrupt", f"by its header the file has {expected:,} bytes; it has {file_bytes:,}"
         )
-    return _Header(shape, fortran_order, dtype, start)
+    return Header(shape, fortran_order, dtype, start)
 
 
 def _read_header(
@@ -140,7 +150,7 @@ def _read_header(
 
 
 def _blocks(
-    path: Path, header: _Header, shape: tuple[int, int]
+    path: Path, header: Header, shape: tuple[int, int]
 ) -> Iterator[npt.NDArray[np.generic]]:
     """The rows, some MiB at a time."""
     rows = max(1, BLOCK_BYTES // (8 * shape[1]))

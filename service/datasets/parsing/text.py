@@ -82,7 +82,19 @@ def _end_of_records(data: bytes, quotes: bool) -> int:
     return end
 
 
+def decode_text(data: bytes) -> str:
+    """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
+    if data.startswith(_UTF16):
+        raise _bad_encoding(1, "this is UTF-16")
+    return _decode(data.removeprefix(_BOM), 1)
+
+
 def _slice(data: bytes, line: int, quotes: bool) -> Slice:
+    text = _decode(data, line)
+    return Slice(text, quotes and '"' in text)
+
+
+def _decode(data: bytes, line: int) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -92,7 +104,7 @@ def _slice(data: bytes, line: int, quotes: bool) -> Slice:
         raise _bad_encoding(line + text.count("\n", 0, text.index("\0")), "a NUL byte")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return Slice(text, quotes and '"' in text)
+    return text
 
 
 def _bad_encoding(line: int, what: str) -> InvalidRequest:

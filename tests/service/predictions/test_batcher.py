@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.predictions.batcher import INLINE_WORK, Batcher, Scores
+from service.errors import InvalidContent
+from service.predictions.answers import Answer
+from service.predictions.batcher import INLINE_WORK, Batcher, Rows
 from service.predictions.loaded_models import LoadedModel
 from svm.pipeline import FittedPipeline
 from tests.service.models.shelf import fitted_pipeline
@@ -19,11 +21,11 @@ class Watched(FittedPipeline):
 
     calls: list[int] = field(default_factory=list)
 
-    def decision_function(self, X: Any) -> Scores:
+    def scores_of_checked(self, X: Any) -> Rows:
         self.calls.append(len(X))
         if (X == 13).any():
             raise ArithmeticError("13")
-        return super().decision_function(X)
+        return super().scores_of_checked(X)
 
 
 def watched(key: str = "a", n_classes: int = 2, n_features: int = 64) -> LoadedModel:
@@ -43,16 +45,17 @@ def calls(model: LoadedModel) -> list[int]:
     return model.fitted.calls
 
 
-def some_rows(*sizes: int, n_features: int = 64) -> list[Scores]:
+def some_rows(*sizes: int, n_features: int = 64) -> list[Rows]:
     random = np.random.default_rng(0)
     return [random.normal(size=(size, n_features)) for size in sizes]
 
 
-async def score_together(model: LoadedModel, parts: list[Scores]) -> list[Any]:
+async def score_together(model: LoadedModel, parts: list[Rows]) -> list[Any]:
     batcher = Batcher()
-    return await asyncio.gather(
+    answers = await asyncio.gather(
         *(batcher.score(model, part) for part in parts), return_exceptions=True
     )
+    return [answer.scores if isinstance(answer, Answer) else answer for answer in answers]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -62,7 +65,7 @@ def test_company_changes_no_bit(n_classes: int) -> None:
     parts = some_rows(1, 3, 100, 1, 17)
     together = asyncio.run(score_together(model, parts))
     for part, scores in zip(parts, together, strict=True):
-        rows = [model.fitted.decision_function(part[i : i + 1]) for i in range(len(part))]
+        rows = [model.fitted.problem_scores(part[i : i + 1]) for i in range(len(part))]
         assert scores.tobytes() == np.concatenate(rows).tobytes()
 
 
@@ -84,12 +87,12 @@ def test_models_are_not_mixed() -> None:
     a, b = watched("a"), replace(watched("b"), fitted=fitted_pipeline(n_features=64, seed=9))
     (X,) = some_rows(4)
 
-    async def ask() -> list[Scores]:
+    async def ask() -> list[Answer]:
         batcher = Batcher()
         return await asyncio.gather(*(batcher.score(model, X) for model in (a, b, a)))
 
-    for model, scores in zip((a, b, a), asyncio.run(ask()), strict=True):
-        assert scores.tobytes() == model.fitted.decision_function(X).tobytes()
+    for model, answer in zip((a, b, a), asyncio.run(ask()), strict=True):
+        assert answer.scores.tobytes() == model.fitted.problem_scores(X).tobytes()
 
 
 def test_one_bad_request_fails_alone() -> None:
@@ -99,15 +102,15 @@ def test_one_bad_request_fails_alone() -> None:
     model = watched()
     results = asyncio.run(score_together(model, [good, bad, other]))
     assert isinstance(results[1], ArithmeticError)
-    assert results[0].tobytes() == model.fitted.decision_function(good).tobytes()
-    assert results[2].tobytes() == model.fitted.decision_function(other).tobytes()
+    assert results[0].tobytes() == model.fitted.problem_scores(good).tobytes()
+    assert results[2].tobytes() == model.fitted.problem_scores(other).tobytes()
 
 
 def test_canceled_request_disturbs_nobody() -> None:
     """It is forgotten; the others of its batch are answered."""
     model = watched()
 
-    async def ask() -> Scores:
+    async def ask() -> Answer:
         batcher = Batcher()
         leaving, staying = (
             asyncio.create_task(batcher.score(model, part)) for part in some_rows(2, 3)
@@ -116,7 +119,7 @@ def test_canceled_request_disturbs_nobody() -> None:
         leaving.cancel()
         return await staying
 
-    assert len(asyncio.run(ask())) == 3
+    assert len(asyncio.run(ask()).scores) == 3
 
 
 @pytest.mark.parametrize("n_requests", [1, 200])
@@ -134,7 +137,7 @@ def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
         while not scoring.done():
             turns += 1
             await asyncio.sleep(0.0005)
-        assert all(len(scores) == len(parts[0]) for scores in await scoring)
+        assert all(len(answer.scores) == len(parts[0]) for answer in await scoring)
 
     asyncio.run(ask())
     assert len(calls(model)) == 1
@@ -149,7 +152,12 @@ def test_small_request_does_not_wait_for_a_large_one() -> None:
     assert sorted(calls(model)) == [3, len(large)]
 
 
-def test_overflow_is_no_error_here() -> None:
-    """It shows in the values; the reply decides."""
-    (scores,) = asyncio.run(score_together(watched(), [np.full((1, 64), 1e308)]))
-    assert not np.isfinite(scores).any()
+def test_overflowing_rows_are_named() -> None:
+    """A score that is not finite is no answer; the others of the batch get theirs."""
+    (good,) = some_rows(3)
+    bad = np.concatenate([good[:1], np.full((1, 64), 1e308), good[1:2], np.full((1, 64), -1e308)])
+    for n_classes in (2, 3):
+        error, scores = asyncio.run(score_together(watched(n_classes=n_classes), [bad, good]))
+        assert isinstance(error, InvalidContent)
+        assert (error.code, [fault.row for fault in error.faults]) == ("non-finite-value", [2, 4])
+        assert np.isfinite(scores).all()

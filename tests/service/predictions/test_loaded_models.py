@@ -78,9 +78,11 @@ def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Setting
     async def ask() -> None:
         for version in range(2, 6):
             shelf.add("iris", fitted_pipeline(seed=version), set_alias="default")
+            await asyncio.sleep(0)  # the next turn of the loop
             assert (await serving.models.get("iris", None)).version == version
             assert (await serving.models.get("iris", "latest")).version == version
         shelf.registry.delete("iris", force=True)
+        await asyncio.sleep(0)
         with pytest.raises(NotFound):
             await serving.models.get("iris", None)
 
@@ -97,6 +99,7 @@ def test_nothing_is_looked_up_while_nothing_changes(shelf: Shelf, settings: Sett
             await serving.models.get("iris", "latest")
         assert serving.registry.lookups == 1
         shelf.add("digits")
+        await asyncio.sleep(0)  # the next turn of the loop
         await serving.models.get("iris", "latest")
         assert serving.registry.lookups == 2
 
@@ -163,6 +166,7 @@ def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -
         shelf.replace_file(version, b"")
         with pytest.raises(Corrupt):
             shelf.registry.open_artifact(version)
+        await asyncio.sleep(0)  # the next turn of the loop
         with pytest.raises(Corrupt):
             await serving.models.get("iris", None)
 

@@ -205,24 +205,6 @@ def test_bad_bodies_are_problems(
     assert (reply.status_code, reply.json()["code"]) == (status, code)
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Content-Type": "text/csv"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        {"Content-Encoding": "gzip"},
-    ],
-    ids=str,
-)
-def test_other_formats_are_refused(
-    client: TestClient, shelf: Shelf, headers: dict[str, str]
-) -> None:
-    """415 instead of a guess."""
-    shelf.add("iris")
-    reply = client.post("/v1/models/iris/predict", content=b"1,2,3", headers=headers)
-    assert (reply.status_code, reply.json()["code"]) == (415, "unsupported-format")
-
-
 def test_damaged_version_does_not_stop_others(client: TestClient, shelf: Shelf) -> None:
     """Its requests get `model-corrupt`; the versions beside it predict."""
     damaged, _ = shelf.add("iris"), shelf.add("iris")

@@ -1,0 +1,232 @@
+"""Bodies of the service's own predict calls, in every format, to rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.datasets.parsing import libsvm, npy
+from service.datasets.parsing.cells import examine
+from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.labels import NUMBER
+from service.datasets.parsing.layout import Layout
+from service.datasets.parsing.text import decode_text, records, unterminated
+from service.errors import InvalidContent, UnsupportedFormat
+from service.predictions import careful
+from service.predictions.careful import Instances, too_many_rows
+from service.predictions.loaded_models import LoadedModel
+from service.predictions.number_rows import read_document, read_rows
+from service.predictions.schemas import DEFAULT_OUTPUTS
+from service.settings import Limits
+
+JSON = "application/json"
+_BOM = b"\xef\xbb\xbf"
+
+
+def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    """The rows of a body of one of `MEDIA_TYPES`.
+
+    Raises UnsupportedFormat, InvalidRequest (`malformed-json`, `bad-encoding`), TooLarge
+    (`too-many-rows`) and InvalidContent with every bad row.
+    """
+    try:
+        read = _READERS[media_type]
+    except KeyError:
+        raise UnsupportedFormat(
+            "unsupported-format", f"send the rows as {', '.join(MEDIA_TYPES)}"
+        ) from None
+    return read(body, model, limits)
+
+
+def _read_json(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    found = read_document(body, model.n_features)
+    if found is None:
+        return careful.decode_carefully(body, model, limits.predict_rows)
+    X, outputs = found
+    return Instances(_counted(X, limits), outputs)
+
+
+def _read_ndjson(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    lines = body.strip()
+    listed = b"[%b]" % lines.replace(b"\n", b",")
+    X = read_rows(listed, 0, len(listed), model.n_features)
+    if X is None or len(X) != lines.count(b"\n") + 1:
+        return careful.decode_lines(body, model, limits.predict_rows)
+    return _plain(X, limits)
+
+
+def _read_csv(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    return _read_delimited(body, model, limits, ",")
+
+
+def _read_tsv(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    return _read_delimited(body, model, limits, "\t")
+
+
+def _read_delimited(body: bytes, model: LoadedModel, limits: Limits, delimiter: str) -> Instances:
+    """With or without a header; its names may stand in any order."""
+    text = body.removeprefix(_BOM).replace(b"\r\n", b"\n").strip(b"\n")
+    plain = b"[" not in text and b"\r" not in text
+    if delimiter == "\t":
+        plain = plain and b"," not in text
+        text = text.replace(b"\t", b",")
+    first, _, rest = text.partition(b"\n")
+    if first == model.header:
+        text = rest
+    X = None
+    if plain:
+        # Lines of plain numbers are JSON but for the brackets.
+        listed = b"[[%b]]" % text.replace(b"\n", b"],[")
+        X = read_rows(listed, 0, len(listed), model.n_features)
+    if X is None:
+        X = _read_delimited_carefully(body, model, limits, delimiter)
+    return _plain(X, limits)
+
+
+def _read_delimited_carefully(
+    body: bytes, model: LoadedModel, limits: Limits, delimiter: str
+) -> NDArray[np.float64]:
+    text = decode_text(body)
+    csv.field_size_limit(len(text) + 1)
+    rows = records(text, delimiter)
+    done = 0
+    try:
+        first = next(rows, None)
+        if first is None:
+            raise InvalidContent("empty-data", "the body holds no row")
+        order = _header(first, model)
+        if order is None:
+            rows = chain([first], rows)
+            layout = Layout(model.n_features, model.columns, None)
+        else:
+            layout = Layout(model.n_features, [name.strip() for name in first], None)
+        faults = Faults()
+        found = []
+        for done, row in enumerate(rows, 1):
+            if done > limits.predict_rows:
+                raise too_many_rows(limits.predict_rows)
+            found += examine([row], layout, done, limits.cell_bytes, faults)
+    except csv.Error:
+        raise unterminated(done + 1) from None
+    faults.check()
+    if not found:
+        raise InvalidContent("empty-data", "there is no row below the header")
+    X = np.array(found, dtype=np.float64)
+    return X if order is None else np.ascontiguousarray(X[:, order])
+
+
+def _header(first: list[str], model: LoadedModel) -> list[int] | None:
+    """Where each feature stands, if the first record names them; None if it is a row.
+
+    Raises InvalidContent `feature-mismatch`.
+    """
+    names = [name.strip() for name in first]
+    known = set(model.columns or ())
+    if not known.intersection(names) and any(NUMBER.fullmatch(name) or not name for name in names):
+        return None
+    if model.columns is None:
+        if len(names) != model.n_features or any(NUMBER.fullmatch(name) for name in names):
+            return None  # the row's own faults say more
+        return list(range(model.n_features))
+    careful.check_names(names, model)
+    return [names.index(name) for name in model.columns]
+
+
+def _read_libsvm(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    """Labels before the pairs are allowed, and count for nothing; features not named are 0."""
+    from scipy.sparse import csr_array
+
+    lines = libsvm.lines_of(decode_text(body))
+    if not lines:
+        raise InvalidContent("empty-data", "the body holds no line of data")
+    if len(lines) > limits.predict_rows:
+        raise too_many_rows(limits.predict_rows)
+    lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
+    faults = Faults()
+    found = libsvm.rows_of(lines, 1, model.n_features, faults)
+    faults.check()
+    indptr = np.concatenate([[0], np.cumsum(found.lengths)])
+    shape = (len(lines), model.n_features)
+    X = csr_array((found.values, found.indices - 1, indptr), shape=shape)
+    if not model.fitted.takes_sparse and X.shape[0] * X.shape[1] <= _DENSE_VALUES:
+        return Instances(X.toarray(), DEFAULT_OUTPUTS)
+    return Instances(X, DEFAULT_OUTPUTS)
+
+
+def _read_npy(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    header = _npy_header(body[: _npy_header_bytes(body)], len(body))
+    shape = header.shape
+    if len(shape) != 2:
+        hint = "one row is an array of shape (1, features)"
+        raise refuse(
+            "npy-unsupported", f"the array has shape {shape}, not two dimensions", hint=hint
+        )
+    if shape[0] > limits.predict_rows:
+        raise too_many_rows(limits.predict_rows)
+    if shape[0] == 0:
+        raise InvalidContent("empty-data", "the array holds no row")
+    if shape[1] != model.n_features:
+        raise careful.wrong_width(shape[1], model)
+    values = np.frombuffer(body, header.dtype, offset=header.size)
+    X = values.reshape(shape, order="F" if header.fortran_order else "C")
+    return Instances(finite(np.ascontiguousarray(X, dtype=np.float64), model), DEFAULT_OUTPUTS)
+
+
+def _npy_header_bytes(body: bytes) -> int:
+    """Where the header ends, or would end."""
+    wide = body[6:7] != b"\x01"
+    return (12 if wide else 10) + int.from_bytes(body[8 : 12 if wide else 10], "little")
+
+
+@lru_cache(maxsize=256)
+def _npy_header(head: bytes, size: int) -> npy.Header:
+    return npy.read_header(io.BytesIO(head), size)
+
+
+def finite(X: NDArray[np.float64], model: LoadedModel) -> NDArray[np.float64]:
+    """X, if all of it is finite. Raises InvalidContent `non-finite-value` with every such value."""
+    sound = np.isfinite(X)
+    if sound.all():
+        return X
+    faults = Faults()
+    for i, j in np.argwhere(~sound):
+        faults.add(
+            "non-finite-value",
+            "is not finite",
+            row=int(i) + 1,
+            column=model.column(int(j)),
+            value=str(X[i, j]),
+            hint="nothing is imputed",
+        )
+    faults.check()
+    return X
+
+
+def _plain(X: NDArray[np.float64], limits: Limits) -> Instances:
+    return Instances(_counted(X, limits), DEFAULT_OUTPUTS)
+
+
+def _counted(X: NDArray[np.float64], limits: Limits) -> NDArray[np.float64]:
+    if len(X) > limits.predict_rows:
+        raise too_many_rows(limits.predict_rows)
+    return X
+
+
+_DENSE_VALUES = 1 << 22
+"""Rows of so many values may be made dense at once; larger batches are, block by block."""
+
+_READERS: dict[str, Callable[[bytes, LoadedModel, Limits], Instances]] = {
+    JSON: _read_json,
+    "application/x-ndjson": _read_ndjson,
+    "text/csv": _read_csv,
+    "text/tab-separated-values": _read_tsv,
+    "text/x-libsvm": _read_libsvm,
+    "application/x-npy": _read_npy,
+}
+MEDIA_TYPES = tuple(_READERS)

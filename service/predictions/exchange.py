@@ -1,0 +1,63 @@
+"""A call of the service's own predict routes: what its headers and query say of the formats."""
+
+from __future__ import annotations
+
+from service.errors import InvalidRequest
+from service.predictions import bodies, replies
+from service.predictions.answers import Answer
+from service.predictions.careful import Instances
+from service.predictions.explanations import check_explainable
+from service.predictions.loaded_models import LoadedModel
+from service.predictions.schemas import OUTPUTS
+from service.settings import Limits
+from service.web.accept import best_of
+from service.web.encodings import inflate, media_type_of
+from service.web.short_cut import Headers, Reply
+
+
+class PlainExchange:
+    """Rows in any of `bodies.MEDIA_TYPES`, answers in any of `replies.MEDIA_TYPES`."""
+
+    def __init__(self, headers: Headers, outputs: str | None, limits: Limits) -> None:
+        """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
+        self._limits = limits
+        content_type, accept, self._encoding = bodies.JSON, "*/*", ""
+        for name, value in headers:
+            if name == b"content-type":
+                content_type = media_type_of(value)
+            elif name == b"accept":
+                accept = (
+                    value.decode("latin-1")
+                    if accept == "*/*"
+                    else f"{accept},{value.decode('latin-1')}"
+                )
+            elif name == b"content-encoding":
+                self._encoding = value.decode("latin-1").strip().lower()
+        self._content_type = content_type
+        self._accept = best_of(accept, replies.MEDIA_TYPES)
+        self._outputs = None if outputs is None else _split(outputs)
+
+    def read(self, body: bytes, model: LoadedModel) -> Instances:
+        if self._encoding:
+            body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        instances = bodies.decode(self._content_type, body, model, self._limits)
+        if self._outputs is not None:
+            instances = instances._replace(outputs=self._outputs)
+        if "explanation" in instances.outputs:
+            check_explainable(model)
+        return instances
+
+    def reply(self, asked: Instances, answer: Answer) -> Reply:
+        return replies.write(self._accept, answer, asked.outputs)
+
+
+def _split(outputs: str) -> tuple[str, ...]:
+    """Raises InvalidRequest `invalid-parameter`."""
+    names = tuple(dict.fromkeys(name.strip() for name in outputs.split(",")))
+    for name in names:
+        if name not in OUTPUTS:
+            detail = (
+                f"query parameter 'outputs': give some of {', '.join(OUTPUTS)}, separated by commas"
+            )
+            raise InvalidRequest("invalid-parameter", detail)
+    return names

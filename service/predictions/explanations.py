@@ -1,0 +1,87 @@
+"""Why a row got its scores: what each feature, or each support vector, adds."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import Fault, InvalidContent, TooLarge
+from service.predictions.loaded_models import LoadedModel
+from svm.features import RandomFourier
+from svm.matrices import Matrix
+from svm.multiclass import splits_of
+from svm.terms import terms
+
+STRONGEST = 10
+"""Support vectors, or features of a sparse row, that are listed."""
+MAX_TERMS = 1_000_000
+"""Terms in one reply."""
+
+
+def check_explainable(model: LoadedModel) -> None:
+    """Raises InvalidContent `explanation-unsupported` for random features, which mean nothing."""
+    if isinstance(model.fitted.features.spec, RandomFourier):
+        message = "no explanation: random Fourier features have no meaning by themselves"
+        fault = Fault(code="explanation-unsupported", message=message, pointer="/outputs")
+        raise InvalidContent("explanation-unsupported", message, (fault,))
+
+
+def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> list[Any]:
+    """For each row, for each binary problem, the terms of its score.
+
+    The terms, `intercept`, `rounding` and (of a kernel model) `others` sum to `score`: exactly,
+    where the sum is rounded once (`math.fsum`).
+    Raises TooLarge where the reply would hold too many terms.
+    """
+    fitted = model.fitted
+    names = _names(model)
+    width = STRONGEST if names is None else len(names)
+    limit = max(1, MAX_TERMS // (width * scores.shape[1]))
+    if len(scores) > limit:
+        detail = f"explanations of more than {limit} rows of this model; send them in several"
+        raise TooLarge("too-many-rows", detail, extra={"limit": limit})
+    splits = splits_of(fitted.multiclass, len(model.classes))
+    found = []
+    for i, row_scores in enumerate(scores.tolist()):
+        row_terms = terms(fitted, X[i : i + 1])
+        row = []
+        for k, split in enumerate(splits):
+            row.append(
+                {
+                    "classes": [model.classes[code] for code in split.classes],
+                    "score": row_scores[k],
+                    "intercept": float(fitted.intercepts[k]),
+                    **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
+                }
+            )
+        found.append(row)
+    return found
+
+
+def _parts(
+    score: float, intercept: float, some: NDArray[np.float64], names: list[str] | None
+) -> dict[str, Any]:
+    if names is not None:
+        listed: list[float] = some.tolist()
+        parts: dict[str, Any] = {"terms": dict(zip(names, listed, strict=True))}
+    else:
+        order = np.argsort(-np.abs(some), kind="stable")
+        first = order[:STRONGEST].tolist()
+        others = fsum(some[order[STRONGEST:]].tolist())
+        parts = {
+            "support_vectors": [{"index": i, "term": float(some[i])} for i in first],
+            "others": others,
+        }
+        listed = [*some[first].tolist(), others]
+    return {"rounding": fsum([score, -intercept, *(-term for term in listed)]), **parts}
+
+
+def _names(model: LoadedModel) -> list[str] | None:
+    """Of the features that a linear model sees; None where it sees likenesses to vectors."""
+    if model.fitted.kernel is not None:
+        return None
+    given = model.columns or [str(i) for i in range(model.n_features)]
+    return model.fitted.features.output_names(given)

@@ -1,0 +1,99 @@
+"""Scores as replies: JSON, NDJSON, CSV or NPY."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+
+from service.errors import InvalidRequest
+from service.predictions.answers import Answer
+from service.web.short_cut import Reply
+
+JSON = "application/json"
+NPY = "application/x-npy"
+
+
+def write(media_type: str, answer: Answer, outputs: tuple[str, ...]) -> Reply:
+    """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest where that cannot hold the outputs.
+
+    What has no room for it in the body, the version that answered, stands in a header.
+    """
+    if media_type == JSON:
+        return Reply(_json(answer, outputs))
+    body = _WRITERS[media_type](answer, outputs)
+    answering = f"{answer.model.name}/{answer.model.version}"
+    return Reply(body, media_type, (("X-Model-Version", answering),))
+
+
+def _json(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+    model = answer.model
+    parts = [model.json_head]
+    for name in outputs:
+        if name == "label":
+            labels = model.json_labels
+            parts.append(b',"label":[%b]' % b",".join([labels[code] for code in answer.codes]))
+        else:
+            value = orjson.dumps(answer.output(name), option=orjson.OPT_SERIALIZE_NUMPY)
+            parts.append(b',"%b":%b' % (name.encode(), value))
+    parts.append(b"}")
+    return b"".join(parts)
+
+
+def _ndjson(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+    columns = [_plain(answer.output(name)) for name in outputs]
+    rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+def _csv(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    for name in outputs:
+        if name == "explanation":
+            raise _impossible("explanations need JSON or NDJSON")
+        value = answer.output(name)
+        if np.ndim(value) == 2:
+            names += [f"{name}:{label}" for label in answer.model.classes]
+            columns += value.T.tolist()
+        else:
+            names.append(name)
+            columns.append(_plain(value))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue().encode()
+
+
+def _npy(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+    if len(outputs) != 1 or outputs[0] == "explanation":
+        raise _impossible("an NPY reply holds one of label, decision, probability")
+    value = answer.output(outputs[0])
+    if outputs[0] == "label":
+        value = answer.model.fitted.classes[answer.codes]
+    file = io.BytesIO()
+    np.save(file, value, allow_pickle=False)
+    return file.getvalue()
+
+
+def _plain(value: Any) -> list[Any]:
+    plain: list[Any] = value.tolist() if isinstance(value, np.ndarray) else value
+    return plain
+
+
+def _impossible(detail: str) -> InvalidRequest:
+    return InvalidRequest("invalid-parameter", f"{detail}; change Accept or `outputs`")
+
+
+_WRITERS: dict[str, Callable[[Answer, tuple[str, ...]], bytes]] = {
+    JSON: _json,
+    "application/x-ndjson": _ndjson,
+    "text/csv": _csv,
+    NPY: _npy,
+}
+MEDIA_TYPES = tuple(_WRITERS)

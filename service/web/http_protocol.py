@@ -1,0 +1,456 @@
+"""The server's HTTP protocol class: uvicorn's own, with time limits and a door for predictions.
+
+uvicorn waits forever for a header or a body that does not come, copies a large body several times,
+and starts a task for every request. Here
+
+- a header not complete after `header_s`, and a body of which nothing comes for `body_idle_s`, end
+  with 408;
+- what `answerer` can answer in the same turn of the event loop is answered without a task and
+  without ASGI. The request is parsed by uvicorn and held back until its body is complete; wherever
+  anything is unusual it is started as uvicorn would have done;
+- a head that was parsed once and answered so is known: when the same bytes come again, with their
+  body and nothing else, they need not be parsed;
+- a large body for the answerer is received into one buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.server import ServerState
+
+from service.errors import ServiceError
+from service.web.observability import Metrics, new_request_id, request_id_of
+from service.web.problems import problem_bytes
+from service.web.short_cut import Answerer, Headers, Reply
+
+LARGE_BYTES = 128 * 1024
+"""A body of this size is worth a buffer of its own."""
+KNOWN_HEADS = 4096
+LONGEST_HEAD = 2048
+
+
+@dataclass
+class Conduct:
+    """What the connections of one server have in common."""
+
+    answerer: Answerer
+    metrics: Metrics
+    header_s: float
+    body_idle_s: float
+    known: OrderedDict[bytes, _Known] = field(default_factory=OrderedDict, init=False)
+    """Heads that were parsed and answered; the one used longest ago is forgotten first."""
+    _watch: asyncio.TimerHandle | None = field(default=None, init=False)
+    _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
+
+    def protocol(self, *args: Any, **options: Any) -> ServiceProtocol:
+        """A new connection: what uvicorn takes as its `http` setting."""
+        return ServiceProtocol(self, *args, **options)
+
+    def learn(self, head: bytes, call: Any, length: int) -> None:
+        """Know this head, which asks for `call` with a body of `length` bytes."""
+        self.known[head] = _Known(call, len(head), len(head) + length)
+        if len(self.known) > KNOWN_HEADS:
+            self.known.popitem(last=False)
+
+    def preamble(self, state: ServerState) -> bytes:
+        """How every reply begins; uvicorn writes the date anew each second."""
+        headers = state.default_headers
+        if self._preamble[0] is not headers:
+            lines = [b"%b: %b\r\n" % header for header in headers]
+            fixed = b"x-content-type-options: nosniff\r\nx-request-id: "
+            self._preamble = headers, b"".join((STATUS_LINE[200], *lines, fixed))
+        return self._preamble[1]
+
+    def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at all connections now and then, as long as there are any: one timer for all."""
+        if self._watch is None:
+            pause = min(1.0, self.header_s / 4, self.body_idle_s / 4)
+            self._watch = loop.call_later(pause, self._look, state, loop)
+
+    def _look(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._watch = None
+        now = loop.time()
+        for connection in list(state.connections):
+            if isinstance(connection, ServiceProtocol):
+                connection.check_time(now)
+        if state.connections:
+            self.watch(state, loop)
+
+
+class ServiceProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        conduct: Conduct,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._conduct = conduct
+        self._held: _Held | None = None
+        self._quick: _Quick | None = None
+        self._head: bytes | None = None
+        self._in_header = True
+        self._in_message = False
+        self._last_byte_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._last_byte_at = self.loop.time()
+        self._conduct.watch(self.server_state, self.loop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held is not None:
+            self._held.leave()
+        super().connection_lost(exc)
+
+    # Heads that are known
+
+    def data_received(self, data: bytes) -> None:
+        if self._quick is not None:
+            self._quick.next.append(data)
+            return
+        self._head = None
+        if not self._in_message and (self.cycle is None or self.cycle.response_complete):
+            head = data[: data.find(b"\r\n\r\n", 0, LONGEST_HEAD) + 4]
+            known = self._conduct.known.get(head)
+            if known is not None and known.size == len(data) and not self.flow.write_paused:
+                self._unset_keepalive_if_required()
+                self._in_header = False
+                self._last_byte_at = self.loop.time()
+                self._quick = _Quick(known, data, time.perf_counter())
+                body = data[known.head_size :]
+                if self._conduct.answerer.answer_soon(known.call, body, self._deliver_quick):
+                    return
+                self._quick = None
+            elif len(head) > 4:
+                self._head = head
+        super().data_received(data)
+
+    def _deliver_quick(self, reply: Reply | Exception) -> None:
+        quick = self._quick
+        assert quick is not None
+        self._quick = None
+        if self.transport.is_closing() and not quick.closing:
+            return
+        if isinstance(reply, Exception):
+            # Nothing has happened yet that the parser would have to know.
+            super().data_received(quick.data)
+        else:
+            self._write(reply, new_request_id(), not quick.closing)
+            self._conduct.metrics.record(
+                "POST", quick.known.call.route, 200, time.perf_counter() - quick.started
+            )
+            self.server_state.total_requests += 1
+        for data in quick.next:
+            self.data_received(data)
+
+    def shutdown(self) -> None:
+        if self._quick is not None:
+            self._quick.closing = True
+        else:
+            super().shutdown()
+
+    # What the parser reports
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_header = True
+        self._in_message = True
+        self._last_byte_at = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        self._in_header = False
+        super().on_headers_complete()
+        self._head = None  # what follows is another message's
+        held = self._held
+        if held is not None and held.length >= LARGE_BYTES and held.cycle is self.cycle:
+            held.buffer = bytearray(held.length)
+            # uvloop looks at the kind of protocol when it begins to read.
+            self.transport.pause_reading()
+            self.transport.set_protocol(_BodyReceiver(self, held))
+            self.transport.resume_reading()
+
+    def on_body(self, body: bytes) -> None:
+        self._last_byte_at = self.loop.time()
+        held = self._held
+        if held is None or held.cycle is not self.cycle:
+            super().on_body(body)
+        elif held.buffer is None:
+            held.parts.append(body)
+        else:
+            held.add(body)
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        held = self._held
+        if held is None or held.cycle is not self.cycle:
+            super().on_message_complete()
+        elif held.buffer is None:
+            held.cycle.more_body = False
+            self._answer(held)
+        else:  # all of it had come already
+            self.transport.set_protocol(self)
+            self.answer_received(held)
+
+    # What uvicorn would start
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if cycle is self.cycle and app is self.app and cycle.more_body:
+            self._held = self._hold(cycle)
+            if self._held is not None:
+                return
+        super()._start_asgi_task(cycle, app)
+
+    def _hold(self, cycle: RequestResponseCycle) -> _Held | None:
+        """The request, if it is a usual one for the answerer."""
+        scope = cycle.scope
+        if scope["method"] != "POST" or scope["query_string"] or cycle.waiting_for_100_continue:
+            return None
+        length = 0
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                return None
+        if not 0 < length <= self._conduct.answerer.body_limit_bytes:
+            return None
+        try:
+            call = self._conduct.answerer.call(scope["raw_path"] or b"", self.headers)
+        except ServiceError:
+            return None  # the application says it
+        if call is None:
+            return None
+        head = None if any(name == b"x-request-id" for name, _ in self.headers) else self._head
+        return _Held(cycle, call, self.headers, length, head if cycle.keep_alive else None)
+
+    # Answers
+
+    def _answer(self, held: _Held) -> None:
+        answerer = self._conduct.answerer
+        if not answerer.answer_soon(held.call, held.body(), partial(self._deliver, held)):
+            self._release(held)
+
+    def answer_received(self, held: _Held) -> None:
+        """A large body is complete."""
+        held.cycle.more_body = False
+        held.task = self.loop.create_task(self._answer_in_time(held))
+
+    def take_back(self) -> None:
+        """Receive again: the body has bypassed the parser, which begins afresh."""
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.transport.pause_reading()
+        self.transport.set_protocol(self)
+        self.transport.resume_reading()
+
+    async def _answer_in_time(self, held: _Held) -> None:
+        try:
+            reply = await self._conduct.answerer.answer(held.call, held.body())
+        except Exception as error:
+            self._deliver(held, error)
+        else:
+            self._deliver(held, reply)
+
+    def _deliver(self, held: _Held, reply: Reply | Exception) -> None:
+        cycle = held.cycle
+        if cycle.disconnected:
+            self._held = None
+        elif isinstance(reply, Exception) or self.flow.write_paused:
+            self._release(held)
+        else:
+            self._held = None
+            cycle.response_started = cycle.response_complete = True
+            self._write(reply, request_id_of(held.headers), cycle.keep_alive)
+            seconds = time.perf_counter() - held.started
+            self._conduct.metrics.record("POST", held.call.route, 200, seconds)
+            if held.head is not None:
+                self._conduct.learn(held.head, held.call, held.length)
+            cycle.on_response()
+
+    def _release(self, held: _Held) -> None:
+        """Let the application answer: it takes its time, or says what is wrong."""
+        self._held = None
+        held.cycle.body = bytearray(held.body())
+        held.cycle.message_event.set()
+        super()._start_asgi_task(held.cycle, self.app)
+
+    def _write(self, reply: Reply, request_id: str, keep_alive: bool) -> None:
+        more = "" if keep_alive else "connection: close\r\n"
+        for title, content in reply.headers:
+            more += f"{title}: {content}\r\n"
+        head = (
+            f"{request_id}\r\ncontent-type: {reply.media_type}\r\n"
+            f"content-length: {len(reply.body)}\r\n{more}\r\n"
+        )
+        preamble = self._conduct.preamble(self.server_state)
+        self.transport.write(b"".join((preamble, head.encode("latin-1"), reply.body)))
+        if not keep_alive:
+            self.transport.close()
+
+    # Time limits
+
+    def check_time(self, now: float) -> None:
+        """End the connection where its client has stopped sending in the middle of a request."""
+        silent = now - self._last_byte_at
+        if self._quick is not None:
+            return
+        if self._idle():
+            # uvicorn's own timer runs only after requests that it has parsed.
+            if self.timeout_keep_alive_task is None and silent > self.timeout_keep_alive:
+                self.transport.close()
+        elif self._in_header:
+            if silent > self._conduct.header_s and not self._busy():
+                # Nothing sent at all is no request: there is nothing to answer.
+                self._end("the header did not come" if self.headers is not None else None)
+        elif (
+            self.cycle is not None
+            and self.cycle.more_body
+            and not self.flow.read_paused
+            and not self.cycle.response_started
+            and silent > self._conduct.body_idle_s
+        ):
+            self._end("the body stopped coming")
+
+    def touch(self) -> None:
+        """Something came."""
+        self._last_byte_at = self.loop.time()
+
+    def _idle(self) -> bool:
+        """Between two requests."""
+        return not self._in_message and not self._in_header and not self._busy()
+
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end(self, reason: str | None) -> None:
+        if reason is not None and not self.transport.is_closing():
+            self._refuse(408, "request-timeout", f"{reason}; send the whole request again")
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is told so as a problem, like everything else."""
+        reason = str(sys.exception())
+        if "present with" in reason or "Duplicate" in reason:
+            detail = "give one Content-Length, or Transfer-Encoding, not both"
+            self._refuse(400, "ambiguous-length", detail)
+        else:
+            self._refuse(400, "malformed-request", "this is not an HTTP/1.1 request")
+        self.transport.close()
+
+    def _refuse(self, status: int, code: str, detail: str) -> None:
+        path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
+        body = problem_bytes(status, code, detail, path, request_id_of(self.headers or []))
+        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body)
+        self.transport.write(
+            b"".join((STATUS_LINE[status], head, b"connection: close\r\n\r\n", body))
+        )
+        self._conduct.metrics.record("none", "none", status, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a head asks for, and the sizes of it and of the whole request."""
+
+    call: Any
+    head_size: int
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class _Quick:
+    """A request with a known head, due for its answer in this turn of the loop."""
+
+    known: _Known
+    data: bytes
+    started: float
+    next: list[bytes] = field(default_factory=list)
+    """What came meanwhile."""
+    closing: bool = False
+
+
+@dataclass(eq=False)
+class _Held:
+    """A request for the answerer, of which the body is still coming or the answer is due."""
+
+    cycle: RequestResponseCycle
+    call: Any
+    headers: Headers
+    length: int
+    head: bytes | None
+    """As it came, if it is to be known."""
+    parts: list[bytes] = field(default_factory=list)
+    buffer: bytearray | None = None
+    """Holds a large body, of which `received` bytes are there."""
+    received: int = 0
+    started: float = field(default_factory=time.perf_counter)
+    task: asyncio.Task[None] | None = None
+
+    def add(self, data: bytes) -> None:
+        assert self.buffer is not None
+        self.buffer[self.received : self.received + len(data)] = data
+        self.received += len(data)
+
+    def body(self) -> bytes:
+        """What has come of the body."""
+        if self.buffer is not None:
+            return cast(bytes, self.buffer)  # whoever reads it may treat it as such
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+
+    def leave(self) -> None:
+        """The client has left: nobody waits for the answer."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class _BodyReceiver(asyncio.BufferedProtocol):
+    """Receives the rest of a body straight into its buffer, and gives the connection back."""
+
+    def __init__(self, connection: ServiceProtocol, held: _Held) -> None:
+        self._connection = connection
+        self._held = held
+        assert held.buffer is not None
+        self._view = memoryview(held.buffer)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._held.received :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._held.received += nbytes
+        self._connection.touch()
+        if self._held.received == self._held.length:
+            self.finish()
+
+    def finish(self) -> None:
+        self._view.release()
+        self._connection.take_back()
+        self._connection.answer_received(self._held)
+
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()

@@ -1,0 +1,288 @@
+"""Connections as bytes: whatever way the bytes come, the answers are the same, and in order."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from service.app import create_app
+from service.settings import Limits, Settings
+from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.predictions.doors import served
+
+PATH = "/v1/models/iris/predict"
+N_FEATURES = 3
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    limits = Limits(upload_bytes=1_000_000)
+    return settings.model_copy(update={"limits": limits, "header_s": 0.4, "body_idle_s": 0.4})
+
+
+@pytest.fixture
+def address(settings: Settings) -> Iterator[tuple[str, int]]:
+    with served(create_app(settings)) as url:
+        shelf = Shelf(settings)
+        shelf.add("iris", fitted_pipeline(n_features=N_FEATURES))
+        shelf.add("wide", fitted_pipeline(n_features=300))
+        yield "127.0.0.1", int(url.rpartition(":")[2])
+        shelf.database.close()
+
+
+class Connection:
+    """A client that sends bytes as it is told and reads whole replies."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=20)
+        self._rest = b""
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, *parts: bytes, pause_s: float = 0.0) -> None:
+        for part in parts:
+            self.socket.sendall(part)
+            time.sleep(pause_s)
+
+    def reply(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers, body."""
+        while b"\r\n\r\n" not in self._rest:
+            self._more()
+        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
+        }
+        size = int(headers["content-length"])
+        while len(self._rest) < size:
+            self._more()
+        body, self._rest = self._rest[:size], self._rest[size:]
+        return int(status.split()[1]), headers, body
+
+    def closed(self) -> bool:
+        """Whether the server closes, with nothing more to say."""
+        return self.socket.recv(1) == b""
+
+    def _more(self) -> None:
+        data = self.socket.recv(1 << 20)
+        assert data, f"closed after {self._rest!r}"
+        self._rest += data
+
+
+def body(value: float = 1.0, outputs: str = "decision") -> bytes:
+    return json.dumps({"instances": [[value] * N_FEATURES], "outputs": [outputs]}).encode()
+
+
+def request(content: bytes, *headers: str, path: str = PATH, version: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "Host: x", f"Content-Length: {len(content)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+def decision(value: float) -> list[float]:
+    fitted = fitted_pipeline(n_features=N_FEATURES)
+    return list(fitted.decision_function(np.full((1, N_FEATURES), value)).tolist())
+
+
+def values(reply: tuple[int, dict[str, str], bytes]) -> list[float]:
+    assert reply[0] == 200, reply
+    found: list[float] = json.loads(reply[2])["decision"]
+    return found
+
+
+def test_requests_cut_anywhere(address: tuple[str, int]) -> None:
+    """In two pieces at every place, before and after the head is known."""
+    whole = request(body(2.0))
+    with Connection(address) as client:
+        for cut in [*range(1, len(whole), 7), len(whole)]:
+            client.send(whole[:cut], whole[cut:], pause_s=0.001)
+            assert values(client.reply()) == decision(2.0), cut
+
+
+def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> None:
+    """Sent at once, with other calls and errors between them, twice over."""
+    livez = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    bad = request(b'{"instances": [[1, 2, null]]}')
+    with Connection(address) as client:
+        for _ in range(3):
+            client.send(request(body(1.0)) + request(body(2.0)) + livez + bad + request(body(3.0)))
+            assert values(client.reply()) == decision(1.0)
+            assert values(client.reply()) == decision(2.0)
+            assert client.reply()[0] == 200
+            assert client.reply()[0] == 422
+            assert values(client.reply()) == decision(3.0)
+
+
+def test_more_arrives_before_the_answer(address: tuple[str, int]) -> None:
+    """A known head followed at once by the next request, whole or in part."""
+    with Connection(address) as client:
+        client.send(request(body(1.0)))
+        client.reply()
+        second = request(body(2.0))
+        for cut in (0, 1, 30, len(second)):
+            client.send(request(body(1.0)), second[:cut])
+            client.send(second[cut:])
+            assert values(client.reply()) == decision(1.0)
+            assert values(client.reply()) == decision(2.0)
+
+
+@pytest.mark.parametrize("size", [40_000, 130_000, 400_000, 5_000_000])
+def test_large_bodies(address: tuple[str, int], size: int) -> None:
+    """Through the parser, in a buffer of their own, in one piece or many; then another request."""
+    X = np.random.default_rng(0).normal(size=(max(1, size // 6000), 300))
+    content = json.dumps({"instances": X.tolist(), "outputs": ["decision"]}).encode()
+    expected = fitted_pipeline(n_features=300).decision_function(X).tolist()
+    whole = request(content, path="/v1/models/wide/predict")
+    with Connection(address) as client:
+        for step in (len(whole), 65_536, 50):
+            pieces = (
+                [whole[:step], whole[step:]]
+                if step == 50
+                else [whole[i : i + step] for i in range(0, len(whole), step)]
+            )
+            client.send(*pieces, pause_s=0.01 if step == 50 else 0)
+            assert values(client.reply()) == expected
+            client.send(request(body(1.0)))
+            assert values(client.reply()) == decision(1.0)
+
+
+def test_what_is_unusual_is_answered_too(address: tuple[str, int]) -> None:
+    """Chunks, HTTP/1.0, an expectation, a closing connection, names in any case."""
+    content = body(2.0)
+    chunked = (
+        f"POST {PATH} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        + b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content)
+    )
+    for _ in range(2):
+        with Connection(address) as client:
+            client.send(chunked)
+            assert values(client.reply()) == decision(2.0)
+            client.send(request(content, "content-TYPE: Application/JSON", "ACCEPT: */*"))
+            assert values(client.reply()) == decision(2.0)
+            client.send(request(content, "Connection: close"))
+            assert values(client.reply()) == decision(2.0)
+            assert client.closed()
+        with Connection(address) as client:
+            client.send(request(content, version="1.0"))
+            assert values(client.reply()) == decision(2.0)
+            assert client.closed()
+        with Connection(address) as client:
+            client.send(request(content, "Expect: 100-continue")[: -len(content)])
+            assert client.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.send(content)
+            assert values(client.reply()) == decision(2.0)
+
+
+def test_head_with_another_length_is_another_head(address: tuple[str, int]) -> None:
+    """What is known of a head holds for the same bytes only."""
+    with Connection(address) as client:
+        for value in (1.0, 1.5, 1.25, 1.0, 1.5):
+            client.send(request(body(value)))
+            assert values(client.reply()) == decision(value)
+        client.send(request(b'{"instances": [[1, 2, 3]] }'), request(b'{"instances": [[1, 2, 3]]}'))
+        assert client.reply()[2] == client.reply()[2]
+
+
+def test_missing_header_ends_the_connection(address: tuple[str, int]) -> None:
+    """408 where it began; a connection on which nothing came is closed without a word."""
+    with Connection(address) as client, Connection(address) as silent:
+        client.send(b"POST /v1/models/iris/predict HTTP/1.1\r\nHost:")
+        status, headers, content = client.reply()
+        assert (status, json.loads(content)["code"]) == (408, "request-timeout")
+        assert headers["content-type"] == "application/problem+json"
+        assert client.closed()
+        assert silent.closed()
+
+
+@pytest.mark.parametrize("path", [PATH, "/v1/datasets", "/v1/jobs"])
+@pytest.mark.parametrize("announced", [200, 500_000])
+def test_stalled_body_ends_the_connection(
+    address: tuple[str, int], path: str, announced: int
+) -> None:
+    """408, on every route; a body that comes slowly is waited for."""
+    kind = "text/csv" if path == "/v1/datasets" else "application/json"
+    lines = ["Host: x", f"Content-Type: {kind}", f"Content-Length: {announced}", "", ""]
+    head = "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode()
+    with Connection(address) as client:
+        client.send(head, b"{")
+        status, _, content = client.reply()
+        assert (status, json.loads(content)["code"]) == (408, "request-timeout")
+        assert client.closed()
+    content = body(2.0)
+    with Connection(address) as client:
+        client.send(request(content)[: -len(content)])
+        for i in range(0, len(content), 20):
+            client.send(content[i : i + 20], pause_s=0.2)
+        assert values(client.reply()) == decision(2.0)
+
+
+def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
+    """A connection that is kept open between two requests, and one that waits for its answer."""
+    with Connection(address) as client:
+        for _ in range(2):
+            client.send(request(body(2.0)))
+            assert values(client.reply()) == decision(2.0)
+            time.sleep(1.0)
+        job = b"GET /v1/jobs?wait_s=2 HTTP/1.1\r\nHost: x\r\n\r\n"
+        client.send(job)
+        assert client.reply()[0] in (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"HELLO\r\n\r\n", "malformed-request"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", "malformed-request"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n",
+            "ambiguous-length",
+        ),
+    ],
+)
+def test_what_is_no_request_is_a_problem(address: tuple[str, int], data: bytes, code: str) -> None:
+    """Even before there is a path."""
+    with Connection(address) as client:
+        client.send(data)
+        status, headers, content = client.reply()
+        assert (status, json.loads(content)["code"]) == (400, code)
+        assert headers["content-type"] == "application/problem+json"
+        assert client.closed()
+
+
+def test_client_who_leaves_disturbs_nobody(address: tuple[str, int]) -> None:
+    """In the middle of a head or a body, or without waiting for the answer."""
+    whole = request(body(2.0))
+    large = request(b" " * 500_000, path="/v1/models/wide/predict")
+    for data in (whole[:20], whole[:-5], whole, large[:200_000], large):
+        for _ in range(5):
+            with Connection(address) as client:
+                client.send(data)
+    with Connection(address) as client:
+        client.send(whole)
+        assert values(client.reply()) == decision(2.0)
+
+
+def test_every_answer_has_its_own_id_and_a_date(address: tuple[str, int]) -> None:
+    """Also those to a head that is known; a caller's id comes back."""
+    seen = set()
+    with Connection(address) as client:
+        for _ in range(5):
+            client.send(request(body(1.0)))
+            _, headers, _ = client.reply()
+            assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
+            assert headers["date"].endswith("GMT")
+            seen.add(headers["x-request-id"])
+        for number in range(3):
+            client.send(request(body(1.0), f"X-Request-Id: mine-{number % 2}"))
+            assert client.reply()[1]["x-request-id"] == f"mine-{number % 2}"
+    assert len(seen) == 5
