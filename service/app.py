@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
     app.include_router(datasets.router(dataset_store, parser, blobs, limits))
-    app.include_router(jobs.router(job_store, dataset_store, limits, tail))
+    app.include_router(jobs.router(job_store, dataset_store, registry, limits, tail))
     app.include_router(events.router(event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
     app.include_router(models.router(registry))

@@ -33,6 +33,7 @@ from svm.preparation import held_out, prepare, problems
 from svm.problem import Problem
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
+from svm.solvers.protocol import WorksOnRows
 from svm.stored_rows import StoredRows
 from svm.warm_start import WarmStart
 
@@ -110,6 +111,8 @@ class Training:
         self._started: float | None = None
         self._interrupted = interrupted
         self._stopping = pipeline.stopping.resolved()
+        if warm_start is not None and not isinstance(pipeline.solver, WorksOnRows):
+            warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         self._warm_start = warm_start
         # In memory the preparation is short; from files it reads them three times.
         poll = self._poll if isinstance(X, StoredRows) else (lambda: None)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
 
 Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
 
-_ACTIVE = ("queued", "running", "paused")
-"""States of jobs that still need their dataset."""
+ACTIVE = ("queued", "running", "paused")
+"""States of jobs that still need what they were made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,20 @@ class DatasetStore:
         with self._database.read() as connection:
             return _find(connection, dataset_id)
 
+    def begins_with(self, dataset: Dataset, other_id: str, other_digest: str) -> bool:
+        """Whether all rows of the other dataset are its first ones, in the same order: it is that
+        one, or holds the same, or was made from it by append."""
+        while dataset.id != other_id and dataset.matrix_digest != other_digest:
+            if dataset.parent is None or dataset.inherited_rows is None:
+                return False
+            if dataset.parent == other_id:
+                return True
+            try:
+                dataset = self.get(dataset.parent)
+            except NotFound:
+                return False
+        return True
+
     def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
         """Datasets newest first; with `label` only those that carry it."""
         statement = sa.select(datasets)
@@ -208,7 +222,7 @@ class DatasetStore:
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:
         """Raises NotFound, Conflict while a job needs it, and what `check` raises."""
         active = sa.select(jobs.c.id).where(
-            jobs.c.dataset_id == dataset_id, jobs.c.state.in_(_ACTIVE)
+            jobs.c.dataset_id == dataset_id, jobs.c.state.in_(ACTIVE)
         )
         with self._database.write() as connection:
             check(_find(connection, dataset_id, lock=True))

@@ -12,8 +12,22 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from service.errors import NotFound
 from service.web.problems import responses
 from svm.solvers import SOLVERS
+from svm.solvers.protocol import WorksOnRows
 
 SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
+
+
+class WarmStartRead(BaseModel):
+    """What a job with `warm_start_from` begins with."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    goes_on_from: list[str]
+    """Solvers whose models it can begin at."""
+    takes: str
+    """What it takes over."""
+    needs_rows: bool
+    """Whether the dataset must be the model's, or made from it by `append`."""
 
 
 class SolverRead(BaseModel):
@@ -28,6 +42,7 @@ class SolverRead(BaseModel):
     cost_per_epoch: str
     """With n rows and d features."""
     reference: str
+    warm_start: WarmStartRead
     parameters: dict[str, Any]
     """JSON Schema of the job's field `solver`: types, ranges, defaults and their meaning."""
 
@@ -73,5 +88,10 @@ def _describe(name: str) -> SolverRead:
         objective=solver.objective,
         cost_per_epoch=solver.cost_per_epoch,
         reference=solver.reference,
+        warm_start=WarmStartRead(
+            goes_on_from=list(solver.starts_from),
+            takes=solver.inherits,
+            needs_rows=issubclass(solver, WorksOnRows),
+        ),
         parameters=TypeAdapter(solver).json_schema(),
     )

@@ -27,6 +27,8 @@ from service.jobs.schemas import (
 )
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
+from service.jobs.warm_starts import check_start, find_start
+from service.models.registry import ModelRegistry
 from service.settings import Limits
 from service.storage.pages import PageRequest
 from service.web.accept import choose
@@ -71,21 +73,28 @@ _BODY = ("malformed-json", "body-too-large", "unsupported-format", "invalid-fiel
 _UNTRAINABLE = (
     *("target-missing", "target-continuous", "single-class", "too-many-classes"),
     *("class-too-small", "scaling-unsupported", "features-unsupported", "plan-too-large"),
-    "unknown-class",
+    *("unknown-class", "warm-start-unsupported"),
 )
 
 
-def router(jobs: JobStore, datasets: DatasetStore, limits: Limits, tail: Tail) -> APIRouter:
+def router(
+    jobs: JobStore, datasets: DatasetStore, models: ModelRegistry, limits: Limits, tail: Tail
+) -> APIRouter:
     """`/v1/jobs` and all below it but events; long polls wait for `tail`."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-    _add_create(routes, jobs, datasets, limits, tail)
+    _add_create(routes, jobs, datasets, models, limits, tail)
     _add_read(routes, jobs, tail)
     _add_steering(routes, jobs)
     return routes
 
 
 def _add_create(
-    routes: APIRouter, jobs: JobStore, datasets: DatasetStore, limits: Limits, tail: Tail
+    routes: APIRouter,
+    jobs: JobStore,
+    datasets: DatasetStore,
+    models: ModelRegistry,
+    limits: Limits,
+    tail: Tail,
 ) -> None:
     @routes.post(
         "",
@@ -101,7 +110,7 @@ def _add_create(
     async def create_job(
         request: Request, response: Response, body: JobCreateBody, wait_s: WaitS = 0
     ) -> JobRead:
-        job = await run_sync(_create, jobs, datasets, limits, body, request)
+        job = await run_sync(_create, jobs, datasets, models, limits, body, request)
         job = await _ended(jobs, tail, job, wait_s)
         return _accepted(response, job)
 
@@ -241,7 +250,12 @@ async def _ended(jobs: JobStore, tail: Tail, job: Job, wait_s: float) -> Job:
 
 
 def _create(
-    jobs: JobStore, datasets: DatasetStore, limits: Limits, body: JobCreate, request: Request
+    jobs: JobStore,
+    datasets: DatasetStore,
+    models: ModelRegistry,
+    limits: Limits,
+    body: JobCreate,
+    request: Request,
 ) -> Job:
     dataset_id = body.dataset_id
     if dataset_id == LATEST_DATASET:
@@ -251,10 +265,16 @@ def _create(
         dataset_id = newest[0].id
     dataset = datasets.get(dataset_id)
     check_trainable(body, dataset, limits)
+    start = find_start(body, models)
+    begins_at = None
+    if start is not None:
+        check_start(body, dataset, start, datasets)
+        begins_at = (start.model_name, start.version)
     seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
     return jobs.create(
         kind="train",
-        spec=body.normalized(dataset.id, seed),
+        spec=body.normalized(dataset.id, seed, begins_at),
+        begins_at=begins_at,
         dataset_id=dataset.id,
         dataset_digest=dataset.matrix_digest,
         model_name=body.model_name,

@@ -13,16 +13,18 @@ from service.jobs.job import Job
 from service.jobs.lifecycle import State
 from service.models.aliases import LATEST
 from service.web.labels import Labels
-from service.web.names import INVALID_NAME, AliasName, ModelName
+from service.web.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.times import rfc3339
 from svm.features import AnyFeatures, Identity
 from svm.hyperparameters import Positive
 from svm.multiclass import MulticlassName
+from svm.pipeline import Pipeline
 from svm.scaling import ScalingName
 from svm.solvers import AnySolver
 from svm.stopping import Stopping
 
 LATEST_DATASET = "latest"
+VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
@@ -73,6 +75,10 @@ class JobCreate(BaseModel):
     validation: Validation | None = None
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher one are taken first."""
+    warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None
+    """A model version to begin at instead of at zero, such as `iris/3`, or an alias, such as
+    `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` says
+    what a solver takes over from which others."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
     set_alias: Annotated[AliasName, AfterValidator(_not_latest)] | None = None
@@ -80,9 +86,27 @@ class JobCreate(BaseModel):
     labels: Labels = Field(default_factory=dict)
     """Your own remarks, to find the job by."""
 
-    def normalized(self, dataset_id: str, seed: int) -> dict[str, Any]:
+    def pipeline(self) -> Pipeline:
+        """What to train, without the data and the limits of this service."""
+        return Pipeline(
+            solver=self.solver,
+            scaling=self.scaling,
+            features=self.features,
+            multiclass=self.multiclass,
+            class_weight=self.class_weight,
+            stopping=self.stopping.resolved(),
+        )
+
+    def normalized(
+        self, dataset_id: str, seed: int, begins_at: tuple[str, int] | None = None
+    ) -> dict[str, Any]:
         """The same request as plain JSON with all defaults written out."""
-        values = {"dataset_id": dataset_id, "seed": seed, "stopping": self.stopping.resolved()}
+        values = {
+            "dataset_id": dataset_id,
+            "seed": seed,
+            "stopping": self.stopping.resolved(),
+            "warm_start_from": begins_at and "{}/{}".format(*begins_at),
+        }
         return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
 
 

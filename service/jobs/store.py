@@ -13,6 +13,7 @@ from service.jobs import events
 from service.jobs.changes import change, locked, move
 from service.jobs.job import Job
 from service.jobs.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
+from service.models.versions import alone_with, find_version
 from service.storage.blobs import Blobs
 from service.storage.database import Database, in_turn, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
@@ -51,10 +52,12 @@ class JobStore:
         labels: Mapping[str, str],
         caller: str,
         request_id: str | None = None,
+        begins_at: tuple[str, int] | None = None,
     ) -> Job:
         """Queue a job; once this returns it is durable.
 
-        Raises NotFound where the dataset is gone, Unavailable `queue-full`.
+        `begins_at` is the model version (name, number) that it needs. Raises NotFound where this
+        or the dataset is gone, Unavailable `queue-full`.
         """
         values = {
             "id": new_id("job"),
@@ -88,6 +91,9 @@ class JobStore:
             dataset = dataset.with_for_update(key_share=True, read=True)
             if connection.execute(dataset).first() is None:
                 raise NotFound("not-found", f"there is no dataset {dataset_id}")
+            if begins_at is not None:
+                alone_with(connection, begins_at[0])
+                find_version(connection, *begins_at)
             if connection.execute(waiting).scalar_one() >= self._queue_limit:
                 raise Unavailable(
                     "queue-full",

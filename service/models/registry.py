@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Protocol
 
 import sqlalchemy as sa
 
+from service.datasets.store import ACTIVE
 from service.errors import Conflict, Corrupt, Fault, InvalidContent, NotFound
 from service.models import aliases as alias_rows
 from service.models import artifacts
@@ -18,6 +19,7 @@ from service.models.versions import (
     Label,
     Model,
     ModelVersion,
+    alone_with,
     find_model,
     find_version,
     next_version,
@@ -25,11 +27,15 @@ from service.models.versions import (
     no_version,
     with_aliases,
 )
+from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
-from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
-from service.storage.tables import model_versions, models
+from service.storage.tables import jobs, model_versions, models
 from svm.pipeline import FittedPipeline
+
+WARM_START = "warm_start_from"
+"""In the spec of a job, the version that it begins at: `name/number`."""
 
 
 class TrainingData(Protocol):
@@ -50,6 +56,7 @@ class PreparedVersion:
     """A model's file, already written, and what its row will say of it."""
 
     blob: Blob
+    warm_start: Blob | None
     digest: str
     classes: list[Label]
     columns: list[str] | None
@@ -63,13 +70,31 @@ class ModelRegistry:
         self._database = database
         self._blobs = blobs
 
-    def prepare(self, fitted: FittedPipeline, columns: Sequence[str] | None) -> PreparedVersion:
-        """Write the model's file. Unless `register` follows, it is swept away later."""
+    def prepare(
+        self,
+        fitted: FittedPipeline,
+        columns: Sequence[str] | None,
+        warm_start: Arrays | None = None,
+    ) -> PreparedVersion:
+        """Write the model's file, and beside it what a training that begins there needs.
+
+        Unless `register` follows, they are swept away later.
+        """
+        number = new_id("artifact")
         with self._blobs.temporary() as path:
             digest = artifacts.dump(fitted, path)
-            blob = self._blobs.adopt(f"models/{new_id('artifact')}", path)
-        names = None if columns is None else list(columns)
-        return PreparedVersion(blob, digest, fitted.classes.tolist(), names, fitted.n_features)
+            blob = self._blobs.adopt(f"models/{number}", path)
+        beside = None
+        if warm_start is not None:
+            beside = self._blobs.write(f"warm-starts/{number}", pack(warm_start))
+        return PreparedVersion(
+            blob=blob,
+            warm_start=beside,
+            digest=digest,
+            classes=fitted.classes.tolist(),
+            columns=None if columns is None else list(columns),
+            n_features=fitted.n_features,
+        )
 
     def register(
         self,
@@ -95,6 +120,8 @@ class ModelRegistry:
             artifact_key=prepared.blob.key,
             artifact_sha256=prepared.blob.sha256,
             size_bytes=prepared.blob.size_bytes,
+            warm_start_key=prepared.warm_start and prepared.warm_start.key,
+            warm_start_sha256=prepared.warm_start and prepared.warm_start.sha256,
             classes=prepared.classes,
             columns=prepared.columns,
             n_features=prepared.n_features,
@@ -154,31 +181,33 @@ class ModelRegistry:
         """Delete the model with all its versions. Should it come back, its numbers go on.
 
         `check` sees its present state and raises to refuse.
-        Raises NotFound, and Conflict `resource-in-use` while it has aliases, unless `force`.
+        Raises NotFound, and Conflict `resource-in-use` while a job is to begin at a version, or
+        while it has aliases, unless `force`.
         """
         with self._write(name) as connection:
             model = find_model(connection, name)
             check(model)
             if model.aliases and not force:
                 raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
+            _require_unneeded(connection, jobs.c.spec[WARM_START].as_string().like(f"{name}/%"))
             alias_rows.remove(connection, name)
-            keys = connection.scalars(
+            files = connection.execute(
                 model_versions.delete()
                 .where(model_versions.c.model_name == name)
-                .returning(model_versions.c.artifact_key)
+                .returning(model_versions.c.artifact_key, model_versions.c.warm_start_key)
             ).all()
             connection.execute(
                 models.update().where(models.c.name == name).values(deleted_at=now())
             )
-        for key in keys:
-            self._blobs.delete(key)
+        self._delete_files(*(key for keys in files for key in keys))
 
     def delete_version(
         self, name: str, version: int, check: Callable[[ModelVersion], None] = _anything
     ) -> None:
         """Delete one version; `check` sees its present state and raises to refuse.
 
-        Raises NotFound, and Conflict `resource-in-use` while an alias points to it.
+        Raises NotFound, and Conflict `resource-in-use` while an alias points to it, or a job is to
+        begin at it.
         """
         with self._write(name) as connection:
             found = find_version(connection, name, version)
@@ -186,8 +215,10 @@ class ModelRegistry:
             pointing = alias_rows.to_version(connection, name, version)
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
+            needed = jobs.c.spec[WARM_START].as_string() == f"{name}/{version}"
+            _require_unneeded(connection, needed)
             connection.execute(model_versions.delete().where(_is(found)))
-        self._blobs.delete(found.artifact_key)
+        self._delete_files(found.artifact_key, found.warm_start_key)
 
     def aliases(self, name: str) -> list[Alias]:
         """By name, `latest` not among them. Raises NotFound."""
@@ -245,6 +276,16 @@ class ModelRegistry:
         except (Corrupt, BlobDamaged):
             raise self._quarantine(version) from None
 
+    def load_warm_start(self, version: ModelVersion) -> Arrays:
+        """What was given to `prepare` beside the model. Raises Corrupt."""
+        assert version.warm_start_key is not None
+        assert version.warm_start_sha256 is not None
+        try:
+            return unpack(self._blobs.read(version.warm_start_key, version.warm_start_sha256))
+        except BlobDamaged:
+            detail = f"what a warm start from {version.model_name}/{version.version} needs is lost"
+            raise Corrupt("model-corrupt", f"{detail}; the model itself is not affected") from None
+
     def open_artifact(self, version: ModelVersion) -> BinaryIO:
         """The model's file, known to be undamaged. Raises Corrupt as `load`."""
         _check_sound(version)
@@ -257,8 +298,13 @@ class ModelRegistry:
     def _write(self, name: str) -> Iterator[sa.Connection]:
         """A transaction in which nobody else changes this model."""
         with self._database.write() as connection:
-            in_turn(connection, f"model {name}")
+            alone_with(connection, name)
             yield connection
+
+    def _delete_files(self, *keys: str | None) -> None:
+        for key in keys:
+            if key is not None:
+                self._blobs.delete(key)
 
     def _quarantine(self, version: ModelVersion) -> Corrupt | NotFound:
         with self._database.write() as connection:
@@ -285,6 +331,13 @@ def _corrupt(version: ModelVersion) -> Corrupt:
         f"the file of {version.model_name} version {version.version} is damaged; "
         "it was set aside, other versions keep serving",
     )
+
+
+def _require_unneeded(connection: sa.Connection, needs: sa.ColumnElement[bool]) -> None:
+    job_id = connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))
+    if job_id is not None:
+        detail = f"{job_id} is to begin at this model; wait for its end or cancel it"
+        raise Conflict("resource-in-use", detail)
 
 
 def _in_use(aliases: Mapping[str, int] | list[str], what: str) -> Conflict:

@@ -50,6 +50,9 @@ class ModelVersion:
     seed: int
     result: dict[str, Any]
     quarantined_at: float | None
+    warm_start_key: str | None = None
+    """None for versions of the time before warm starts."""
+    warm_start_sha256: str | None = None
 
 
 _LATEST_VERSION = (
@@ -101,9 +104,14 @@ def find_version(connection: sa.Connection, name: str, reference: int | str | No
     return ModelVersion(**row._mapping)
 
 
+def alone_with(connection: sa.Connection, name: str) -> None:
+    """From here to the end of the transaction nobody else changes the model or deletes of it."""
+    in_turn(connection, f"model {name}")
+
+
 def next_version(connection: sa.Connection, name: str) -> int:
     """Take the model's next number; a name not in use becomes a model."""
-    in_turn(connection, f"model {name}")
+    alone_with(connection, name)
     known = connection.execute(
         sa.select(models.c.last_version, models.c.deleted_at).where(models.c.name == name)
     ).one_or_none()

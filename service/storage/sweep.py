@@ -19,6 +19,7 @@ def sweep(database: Database, blobs: Blobs, min_age_s: float = MIN_AGE_S) -> lis
     with database.read() as connection:
         owners = {f"datasets/{id}" for id in connection.scalars(sa.select(datasets.c.id))}
         named = set(connection.scalars(sa.select(model_versions.c.artifact_key)))
+        named.update(connection.scalars(sa.select(model_versions.c.warm_start_key)))
         named.update(connection.scalars(sa.select(jobs.c.checkpoint_key)))
     orphans = [key for key in old if key not in named and key.rpartition("/")[0] not in owners]
     for key in orphans:

@@ -150,6 +150,8 @@ model_versions = Table(
     Column("seed", BigInteger, nullable=False),
     Column("result", JSON, nullable=False),  # metrics, certificate, epochs, updates
     Column("quarantined_at", Float),  # the file did not match its digest
+    Column("warm_start_key", String),  # what a training that begins here needs beside the model
+    Column("warm_start_sha256", String),
 )
 
 model_aliases = Table(

@@ -153,6 +153,13 @@ PROBLEMS: dict[str, Problem] = {
         422, "The feature map does not fit", "Products of sparse features would be dense."
     ),
     "unknown-class": Problem(422, "No such class", "`class_weight` names a label not in the data."),
+    "warm-start-unsupported": Problem(
+        422,
+        "The training cannot begin at this model",
+        "A warm start needs a version with the same features, classes, scaling, feature map, "
+        "kernel and scheme, of a solver that hands down what is needed; solvers that work on rows "
+        "need a dataset that begins with the model's rows. The detail names the first difference.",
+    ),
     "class-too-small": Problem(
         422, "A class is too small to split", "Every class needs rows on both sides of the split."
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -11,23 +10,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from service.datasets.store import Dataset, DatasetStore, LoadedData
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.leases import Ending
 from service.jobs.lifecycle import State
 from service.jobs.schemas import JobCreate
+from service.jobs.warm_starts import load_start
 from service.models.registry import ModelRegistry
 from service.settings import Settings
+from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import BlobDamaged, Blobs
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.matrices import Indices
 from svm.metrics import classification_metrics
 from svm.pipeline import FittedPipeline, Pipeline
 from svm.splitting import split
 from svm.training import Evaluation, Progress, Training
-
-Arrays = Mapping[str, npt.NDArray[Any]]
+from svm.warm_start import WarmStart
 
 CHECKPOINT_LOST = "The last checkpoint could not be used, so the training began afresh."
 
@@ -54,7 +54,8 @@ class Trainer:
         spec = JobCreate.model_validate_json(json.dumps(job.spec))
         dataset = self._datasets.get(job.dataset_id)
         data = _Parts(self._datasets.load(dataset), dataset, spec)
-        training, warnings = self._begin(attempt, spec, data)
+        start = load_start(spec, dataset, data.rows, self._registry, self._datasets)
+        training, warnings = self._begin(attempt, spec, data, start and start[0])
         canceled = _iterate(training, attempt)
         result = training.result()
         stop_reason = "canceled" if canceled else result.stop_reason
@@ -70,14 +71,15 @@ class Trainer:
             "updates": result.updates,
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
-        prepared = self._registry.prepare(result.fitted, columns)
+        left = result.warm_start.with_rows(data.rows).to_arrays()
+        prepared = self._registry.prepare(result.fitted, columns, left)
         attempt.finish(
             Ending(
                 state=State.CANCELED if canceled else State.SUCCEEDED,
                 stop_reason=stop_reason,
                 converged=converged,
                 result=outcome,
-                warnings=(*warnings, *result.warnings),
+                warnings=(*warnings, *(start[1] if start else ()), *result.warnings),
             ),
             lambda connection: self._registry.register(
                 connection,
@@ -94,13 +96,14 @@ class Trainer:
         )
 
     def _begin(
-        self, attempt: Attempt, spec: JobCreate, data: _Parts
+        self, attempt: Attempt, spec: JobCreate, data: _Parts, start: WarmStart | None
     ) -> tuple[Training, tuple[str, ...]]:
         """The training at its last checkpoint, or at its start, and warnings."""
         pipeline = _pipeline(spec, self._longest_s)
         options: dict[str, Any] = {
             "seed": data.seed,
             "validation": data.validation,
+            "warm_start": start,
             "interrupted": attempt.check,
             "threads": self._threads,
         }
@@ -121,12 +124,14 @@ class Trainer:
             content = self._blobs.read(attempt.job.checkpoint_key, attempt.job.checkpoint_sha256)
         except BlobDamaged:
             return None
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return unpack(content)
 
 
 class _Parts:
     """The rows to train on and those held back."""
+
+    rows: Indices
+    """Numbers of the rows to train on."""
 
     def __init__(self, data: LoadedData, dataset: Dataset, spec: JobCreate) -> None:
         assert data.codes is not None
@@ -137,15 +142,16 @@ class _Parts:
         labels = np.asarray(dataset.classes)
         self._X, self._codes = {"train": data.X}, {"train": data.codes}
         self.train, self.validation = (data.X, labels[data.codes]), None
+        self.rows = np.arange(dataset.n_samples)
         if spec.validation is not None:
-            kept, held_back = split(
+            self.rows, held_back = split(
                 data.codes,
                 spec.validation.fraction,
                 stratify=spec.validation.stratify,
                 seed=self.seed,
             )
-            self._X = {"train": data.X[kept], "validation": data.X[held_back]}
-            self._codes = {"train": data.codes[kept], "validation": data.codes[held_back]}
+            self._X = {"train": data.X[self.rows], "validation": data.X[held_back]}
+            self._codes = {"train": data.codes[self.rows], "validation": data.codes[held_back]}
             self.train = (self._X["train"], labels[self._codes["train"]])
             self.validation = (self._X["validation"], labels[self._codes["validation"]])
 
@@ -173,11 +179,11 @@ def _iterate(training: Training, attempt: Attempt) -> bool:
                 _progress(progress, attempt.elapsed_s), _trace(progress, attempt, training)
             )
             if attempt.checkpoint_is_due:
-                attempt.save(_savez(training.checkpoint()))
+                attempt.save(pack(training.checkpoint()))
         return False
     except Interrupted:
         if attempt.wish is Wish.SAVE_AND_LEAVE:
-            attempt.save(_savez(training.checkpoint()))
+            attempt.save(pack(training.checkpoint()))
         if attempt.wish is Wish.KEEP_AND_END and learnt:
             return True
         raise
@@ -187,14 +193,8 @@ def _iterate(training: Training, attempt: Attempt) -> bool:
 
 def _pipeline(spec: JobCreate, longest_s: float) -> Pipeline:
     budget = min(spec.stopping.time_budget_s or math.inf, longest_s)
-    return Pipeline(
-        solver=spec.solver,
-        scaling=spec.scaling,
-        features=spec.features,
-        multiclass=spec.multiclass,
-        class_weight=spec.class_weight,
-        stopping=replace(spec.stopping.resolved(), time_budget_s=budget),
-    )
+    pipeline = spec.pipeline()
+    return replace(pipeline, stopping=replace(pipeline.stopping, time_budget_s=budget))
 
 
 def _progress(progress: Progress, elapsed_s: float) -> dict[str, Any]:
@@ -242,9 +242,3 @@ def _trace(progress: Progress, attempt: Attempt, training: Training) -> list[dic
             "validation_error": evaluation.validation_error,
         }
     ]
-
-
-def _savez(arrays: Arrays) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted
-from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, upload
+from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
 ENDLESS = {"max_epochs": 1_000_000}
@@ -31,32 +31,6 @@ def settings(settings: Settings) -> Settings:
 def worker(client: TestClient, settings: Settings) -> Worker:
     upload(client)
     return Worker(settings, threading.Event())
-
-
-class StopAfter(threading.Event):
-    """A service that stops in mid-training: after the worker has looked so many times."""
-
-    def __init__(self, looks: int = 300) -> None:
-        super().__init__()
-        self._looks = looks
-
-    def is_set(self) -> bool:
-        self._looks -= 1
-        return self._looks < 0
-
-
-def carry_out_until(
-    client: TestClient, worker: Worker, job_id: str, then: Callable[[], Any]
-) -> dict[str, Any]:
-    """Run the job in another thread, call `then` after some epochs; returns how it was left."""
-    thread = threading.Thread(target=worker.take_next_job)
-    thread.start()
-    while read(client, job_id)["progress"]["epoch"] < 20:
-        assert thread.is_alive()
-    then()
-    thread.join(timeout=30)
-    assert not thread.is_alive()
-    return read(client, job_id)
 
 
 def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:

@@ -1,0 +1,38 @@
+"""Workers and jobs that are stopped in mid-training."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from service.jobs.worker_process import Worker
+from tests.service.jobs.data import read
+
+
+class StopAfter(threading.Event):
+    """A service that stops in mid-training: after the worker has looked so many times."""
+
+    def __init__(self, looks: int = 300) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def is_set(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+def carry_out_until(
+    client: TestClient, worker: Worker, job_id: str, then: Callable[[], Any]
+) -> dict[str, Any]:
+    """Run the job in another thread, call `then` after some epochs; returns how it was left."""
+    thread = threading.Thread(target=worker.take_next_job)
+    thread.start()
+    while read(client, job_id)["progress"]["epoch"] < 20:
+        assert thread.is_alive()
+    then()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    return read(client, job_id)
