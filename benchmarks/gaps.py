@@ -11,6 +11,7 @@ import argparse
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import TimedProblem, dense, sparse
 from svm import DualCoordinateDescent, Pipeline, Stopping, Training, TrainingResult
+from svm.hyperparameters import Dtype
 
 MOST_PASSES = 20_000
 
@@ -28,8 +30,8 @@ def main(
     problems: Iterable[TimedProblem] | None = None,
     gaps: tuple[float, ...] = (1e-2, 1e-3),
     rounds: int = 5,
-) -> dict[tuple[str, float], float]:
-    """Print the table; returns the ratio ours / theirs by problem and gap."""
+) -> dict[tuple[str, float, str], float]:
+    """Print the table; returns the ratio ours / theirs by problem, gap and precision."""
     ratios = {}
     print(f"CPU ms to a relative gap, medians of {rounds} alternating rounds")
     with threadpool_limits(1), warnings.catch_warnings():
@@ -39,33 +41,25 @@ def main(
             optimum = _trained(problem, 1e-5).certificate.worst.primal
             for gap in gaps:
                 passes = _passes_within(problem, gap, optimum)
-                ours, theirs, result = _seconds(problem, gap, passes, rounds)
-                ratio = ratios[problem.name, gap] = ours / theirs
-                reached = result.certificate.worst.primal / optimum - 1.0
-                print(
-                    f"{gap:>8.1%} {'dual-coordinate-descent':>26} {1e3 * ours:8.1f} "
-                    f"({result.epochs} passes, {reached:.3%} above the optimum)   "
-                    f"LinearSVC {1e3 * theirs:8.1f} ({passes} passes)   ratio {ratio:.2f}"
-                )
+                candidates: dict[str, Callable[[], object]] = {
+                    "float64": partial(_trained, problem, gap),
+                    "float32": partial(_trained, problem, gap, "float32"),
+                    "theirs": partial(_peer, problem, passes),
+                }
+                seconds = cpu_seconds(candidates, rounds)
+                theirs = seconds.pop("theirs")
+                print(f"{gap:>8.1%} {'LinearSVC':>24} {1e3 * theirs:8.1f} ({passes} passes)")
+                for dtype, ours in seconds.items():
+                    ratio = ratios[problem.name, gap, dtype] = ours / theirs
+                    print(
+                        f"{f'dual-coordinate-descent {dtype}':>33} {1e3 * ours:8.1f} {ratio:6.2f}"
+                    )
     return ratios
 
 
-def _seconds(
-    problem: TimedProblem, gap: float, passes: int, rounds: int
-) -> tuple[float, float, TrainingResult]:
-    """CPU seconds of ours and of LinearSVC, and what ours ended with."""
-    results = []
-    candidates: dict[str, Callable[[], object]] = {
-        "ours": lambda: results.append(_trained(problem, gap)),
-        "theirs": lambda: _peer(problem, passes),
-    }
-    seconds = cpu_seconds(candidates, rounds)
-    return seconds["ours"], seconds["theirs"], results[-1]
-
-
-def _trained(problem: TimedProblem, gap: float) -> TrainingResult:
+def _trained(problem: TimedProblem, gap: float, dtype: Dtype = "float64") -> TrainingResult:
     pipeline = Pipeline(
-        solver=DualCoordinateDescent(C=problem.C),
+        solver=DualCoordinateDescent(C=problem.C, dtype=dtype),
         stopping=Stopping(duality_gap=gap, max_epochs=MOST_PASSES),
     )
     training = Training(pipeline, problem.X, problem.y, seed=0)

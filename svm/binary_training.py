@@ -24,6 +24,9 @@ ROUGH_BOUND = 0.01
 CERTIFIER_STEPS = 200
 CERTIFIER_STEPS_AT_ONCE = 8
 
+SMALLEST_GROWTH = 1.03
+"""Of the count of updates between two evaluations, where the end seems near."""
+
 CERTIFIER = Newton()
 
 
@@ -33,9 +36,11 @@ class PairProgress:
 
     advances: int = 0
     next_evaluation: int = 1
-    """Count of advances at the next one: 0 while a warm start is judged as it is."""
+    """Count of updates at the next one: 0 while a warm start is judged as it is."""
     evaluated_at: int = 0
     """Count of advances at the latest evaluation."""
+    evaluated_updates: int = 0
+    """Count of updates at the latest evaluation."""
     primal: float = math.inf
     """At the latest evaluation."""
     train_error: float = 1.0
@@ -99,7 +104,7 @@ class BinaryTraining:
         limit = self.stopping.max_epochs
         at_limit = limit is not None and state.epoch >= limit
         each_epoch = self._tests_each_epoch
-        due = now.advances >= now.next_evaluation
+        due = state.updates >= now.next_evaluation
         training = replace(self, state=state, progress=now)
         if not (due or each_epoch or at_limit or state.stopped or out_of_time):
             return training
@@ -129,20 +134,23 @@ class BinaryTraining:
         if not math.isfinite(value):
             raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
-        growth = self.solver.evaluation_growth
-        now = replace(
+        before, now = (
             now,
-            evaluated_at=now.advances,
-            primal=value,
-            train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
-            dual=bound,
-            next_evaluation=max(now.advances + 1, math.floor(now.advances * growth)),
+            replace(
+                now,
+                evaluated_at=now.advances,
+                evaluated_updates=self.state.updates,
+                primal=value,
+                train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
+                dual=bound,
+            ),
         )
         training = replace(self, progress=now)
         target = stopping.duality_gap
         if not self.solver.certifies and not out_of_time:
             training = training._tightened(CERTIFIED_GAP if target is None else target)
             now = training.progress
+        now = replace(now, next_evaluation=self._next_evaluation(before, now))
         reason: StopReason | Literal[""] = ""
         rule = stopping.cost_change
         if rule is not None and self._tests_each_epoch:
@@ -162,6 +170,21 @@ class BinaryTraining:
         # The gap that was asked for needs no better bound; the certifier cannot better itself.
         finished = reason == "gap-reached" or (bool(reason) and isinstance(self.solver, Newton))
         return replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+
+    def _next_evaluation(self, before: PairProgress, now: PairProgress) -> int:
+        """The count of updates at which to evaluate again.
+
+        It has grown by the solver's factor then, or less where the gap, if it goes on falling as it
+        did since the evaluation `before`, is what was asked for sooner.
+        """
+        updates, target = now.evaluated_updates, self.stopping.duality_gap
+        due = updates * self.solver.evaluation_growth
+        if target is not None and 0.0 < target < now.relative_gap < before.relative_gap:
+            fallen = math.log(before.relative_gap / now.relative_gap)
+            left = math.log(now.relative_gap / target) / fallen
+            foreseen = updates + left * (updates - before.evaluated_updates)
+            due = min(due, max(foreseen, updates * SMALLEST_GROWTH))
+        return max(updates + 1, math.ceil(due))
 
     @property
     def _tests_each_epoch(self) -> bool:

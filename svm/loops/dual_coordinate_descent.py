@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from svm.loops import compiled
-from svm.loops.rows import add, dot
-from svm.matrices import Floats, Indices, Vector
+from svm.loops.rows import add, dot, prefetch
+from svm.matrices import Counts, Indices, Vector
+
+LONGEST_REST = 63
 
 
 @compiled
@@ -18,44 +20,43 @@ def sweep(
     order: Indices,
     y: Vector,
     weights: Vector,
-    inverse_curvature: Vector,
+    step: Vector,
     scale: float,
     augmented: bool,
-    upper: float,
-    lower: float,
-    w: Floats,
+    w: Vector,
     intercept: float,
     alpha: Vector,
-    kept: Indices,
-) -> tuple[float, float, float, int]:
-    """Minimize over one αᵢ at a time, for every i in `order`; α and w change in place.
+    rest: Counts,
+) -> tuple[float, float, float]:
+    """One step in one αᵢ at a time, for every i in `order`.
 
-    `scale` is 1/(λn) and `inverse_curvature` λn/‖xᵢ‖². A variable at a bound whose gradient is
-    beyond `upper` (at 0) or `lower` (at sᵢ) is shrunk: it is left out of `kept`. Returns
-    (intercept, largest and smallest projected gradient, length of `kept`).
+    αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1), 0, sᵢ), and w, kept equal to `scale` Σ αᵢ yᵢ xᵢ. `rest`
+    grows from 0 to 1, 3, 7 … `LONGEST_REST` where a variable is found at a bound at which its
+    gradient holds it, and falls to 0 where it moves. α, w and `rest` change in place. Returns
+    (intercept, largest and smallest projected gradient).
     """
-    largest, smallest, n_kept = -np.inf, np.inf, 0
-    for i in order:
+    largest, smallest = -np.inf, np.inf
+    for k in range(len(order)):
+        i = order[k]
+        if k + 1 < len(order):
+            prefetch(operand, rows[order[k + 1]])
         label, bound, old = y[i], weights[i], alpha[i]
         gradient = label * (dot(operand, rows[i], w) + intercept) - 1.0
         projected = gradient
         if old <= 0.0:
-            if gradient > upper:
-                continue
             projected = min(gradient, 0.0)
         elif old >= bound:
-            if gradient < lower:
-                continue
             projected = max(gradient, 0.0)
-        kept[n_kept] = i
-        n_kept += 1
         largest = max(largest, projected)
         smallest = min(smallest, projected)
-        if abs(projected) > 1e-12:
-            new = min(max(old - gradient * inverse_curvature[i], 0.0), bound)
-            alpha[i] = new
-            change = (new - old) * label * scale
-            add(operand, rows[i], change, w)
-            if augmented:
-                intercept += change
-    return intercept, largest, smallest, n_kept
+        if abs(projected) <= 1e-12:
+            rest[i] = min(2 * rest[i] + 1, LONGEST_REST)
+            continue
+        rest[i] = 0
+        new = min(max(old - gradient * step[i], 0.0), bound)
+        alpha[i] = new
+        change = (new - old) * label * scale
+        add(operand, rows[i], change, w)
+        if augmented:
+            intercept += change
+    return intercept, largest, smallest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svm.loops import compiled
-from svm.loops.rows import add, dot, squared_norm
+from svm.loops.rows import add, dot, prefetch, squared_norm
 from svm.matrices import Floats, Indices, Vector
 
 # Numbers of the three intercept treatments inside compiled loops.
@@ -53,7 +53,10 @@ def updates(
             norm += v[j] * v[j]
         if treatment == AUGMENTED:
             norm += intercept * intercept
-    for i in order:
+    for k in range(len(order)):
+        i = order[k]
+        if k + 1 < len(order):
+            prefetch(operand, rows[order[k + 1]])
         scale = 1.0 / (regularization * step) if step > 0 else 0.0
         product = dot(operand, rows[i], v)
         if treatment == AUGMENTED:

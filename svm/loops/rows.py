@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 from svm.loops import REORDER
 
@@ -26,6 +28,11 @@ def dot(operand: Any, row: int, w: Any) -> float:
 
 def add(operand: Any, row: int, factor: float, out: Any) -> None:
     """out += factor · x."""
+    raise NotImplementedError("for compiled code only")
+
+
+def prefetch(operand: Any, row: int) -> None:
+    """Let the processor bring the row x into its cache while it works on another one."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -78,6 +85,43 @@ def _add(operand: Any, row: Any, factor: Any, out: Any) -> Callable[..., Any]:
         data, indices, indptr = operand
         for k in range(indptr[row], indptr[row + 1]):
             out[indices[k]] += factor * data[k]
+
+    return sparse
+
+
+def _cache_line(typing_context: Any, array: Any, index: Any) -> Any:
+    """The cache line of array[index], for a contiguous array of one dimension."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = builder.gep(array.data, [arguments[1]])
+        pointer = builder.bitcast(pointer, cgutils.voidptr_t)
+        number = ir.IntType(32)
+        of_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        fetch: Any = cgutils.get_or_insert_function(builder.module, of_type, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        builder.call(fetch, [pointer, number(0), number(3), number(1)])  # to read, near, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+_prefetch_line = cast(Callable[..., None], intrinsic(_cache_line))
+
+
+@overloads(prefetch)
+def _prefetch(operand: Any, row: Any) -> Callable[..., Any]:
+    if isinstance(operand, types.Array):
+
+        def dense(operand: Any, row: Any) -> None:
+            """The processor itself sees that a long row is read from one end to the other."""
+
+        return dense
+
+    def sparse(operand: Any, row: Any) -> None:
+        data, indices, indptr = operand
+        for k in range(indptr[row], indptr[row + 1], 8):
+            _prefetch_line(data, k)
+            _prefetch_line(indices, k)
 
     return sparse
 

@@ -60,7 +60,7 @@ class Solver(Protocol):
     """Every method is a pure function of its arguments; `Any` stands for the solver's own state."""
 
     evaluation_growth: ClassVar[float]
-    """Primal and dual are evaluated after 1 advance, and again whenever the count of advances has
+    """Primal and dual are evaluated after 1 advance, and again whenever the count of updates has
     grown by this factor: 1 for a solver that knows its gap, 2 for cheap rough epochs."""
     certifies: ClassVar[bool]
     """Whether `bound` approaches the optimum as the training goes on; else the certifier helps."""

@@ -95,71 +95,65 @@ def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
 
 @pytest.mark.parametrize("augmented", [False, True])
 def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
-    """One pass gives the twin's α, w(α), kept rows and projected gradients, with and without
-    shrinking."""
+    """One pass gives the twin's α, w(α) and projected gradients, and rows at a bound that holds
+    them shall rest longer and longer."""
     problem, X = part_of(form, "augmented" if augmented else "none")
     n, scale = len(X), 1.0 / (problem.regularization * len(X))
-    curvature = scale * (problem.squared_norms + (1.0 if augmented else 0.0))
-    alpha, w, intercept = np.zeros(n), np.zeros(4, dtype=problem.X.dtype), 0.0
-    for epoch, (upper, lower) in enumerate([(np.inf, -np.inf), (0.4, -0.3), (0.05, -0.05)]):
+    step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
+    alpha, w, intercept = np.zeros(n), np.zeros(4), 0.0
+    rest = np.zeros(n, dtype=np.int8)
+    for epoch in range(8):
         order = problem.permutation(epoch)
-        expected, rows_kept, high, low = twins.dual_coordinate_descent(
-            X,
-            problem.y,
-            problem.weights,
-            problem.regularization,
-            augmented,
-            alpha,
-            order,
-            upper,
-            lower,
+        expected, projected = twins.dual_coordinate_descent(
+            X, problem.y, problem.weights, problem.regularization, augmented, alpha, order
         )
-        kept = np.empty(n, dtype=np.int64)
-        intercept, largest, smallest, n_kept = sweep(
+        rests = np.empty(n, dtype=np.int8)
+        rests[order] = np.where(projected == 0.0, np.minimum(2 * rest[order] + 1, 63), 0)
+        intercept, largest, smallest = sweep(
             problem.operand,
             problem.rows,
             order,
             problem.y,
             problem.weights,
-            1.0 / curvature,
+            step,
             scale,
             augmented,
-            upper,
-            lower,
             w,
             intercept,
             alpha,
-            kept,
+            rest,
         )
-        assert kept[:n_kept].tolist() == rows_kept
+        np.testing.assert_array_equal(rest, rests)
         close(alpha, expected, form)
-        close([largest, smallest], [high, low], form)
+        close([largest, smallest], [projected.max(), projected.min()], form)
         close(w, scale * twins.combination(X, alpha * problem.y), form)
         close(intercept, scale * float(alpha @ problem.y) if augmented else 0.0, form)
-    assert n_kept < n  # else the shrinking was not seen at work
+    assert rest.max() == 63
 
 
 def test_dual_coordinate_descent_epochs(form: Form) -> None:
-    """The solver's epochs are passes of the twin over the active rows."""
+    """The solver's epochs are passes of the twin over the rows that do not rest, one epoch for
+    every unit of `rest`, and its classifier is their average."""
     problem, X = part_of(form, "augmented")
     solver = DualCoordinateDescent()
-    state = solver.start(problem)
-    for epoch in range(6):
-        order = state.active[problem.permutation(epoch, len(state.active))]
-        expected, *_ = twins.dual_coordinate_descent(
-            X,
-            problem.y,
-            problem.weights,
-            problem.regularization,
-            True,
-            state.alpha,
-            order,
-            state.upper,
-            state.lower,
+    state, average = solver.start(problem), np.zeros(5)
+    n, scale = len(X), 1.0 / (problem.regularization * len(X))
+    due = np.zeros(n, dtype=np.int64)
+    for epoch in range(12):
+        awake = np.flatnonzero(due == epoch)
+        awake = awake[problem.permutation(epoch, len(awake))]
+        expected, _ = twins.dual_coordinate_descent(
+            X, problem.y, problem.weights, problem.regularization, True, state.alpha, awake
         )
         before, state = state, solver.advance(problem, state)
+        due[awake] = epoch + 1 + state.rest[awake]
         close(state.alpha, expected, form)
-        assert state.updates == before.updates + len(order)
+        assert state.updates == before.updates + len(awake)
+        extended = np.column_stack([X, np.ones(len(X))])
+        w = scale * twins.combination(extended, expected * problem.y)
+        average = w if epoch == 0 else 0.6 * average + 0.4 * w
+        found = solver.classifier(problem, state)
+        close(np.append(found.coefficients, found.intercept), average, form)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

@@ -64,36 +64,29 @@ def dual_coordinate_descent(
     augmented: bool,
     alpha: Vector,
     order: Indices,
-    upper: float = np.inf,
-    lower: float = -np.inf,
-) -> tuple[Vector, list[int], float, float]:
-    """(α, rows kept, largest and smallest projected gradient) after one pass over `order`.
+) -> tuple[Vector, Vector]:
+    """(α, the projected gradients met on the way) after one over-relaxed pass over `order`.
 
     w is computed from α anew for every row, with the constant feature as a column of X.
     """
     if augmented:
         X = np.column_stack([X, np.ones(len(X))])
     scale = 1.0 / (regularization * len(y))
-    alpha, kept, projected_gradients = alpha.copy(), [], []
-    for i in order:
+    alpha, projected = alpha.copy(), np.zeros(len(order))
+    for k, i in enumerate(order):
         w = scale * combination(X, alpha * y)
         gradient = y[i] * float(np.dot(X[i], w)) - 1.0
-        at_zero, at_bound = alpha[i] <= 0.0, alpha[i] >= weights[i]
-        if (at_zero and gradient > upper) or (at_bound and gradient < lower):
-            continue
-        kept.append(int(i))
-        projected = gradient
-        if at_zero:
-            projected = min(gradient, 0.0)
-        elif at_bound:
-            projected = max(gradient, 0.0)
-        projected_gradients.append(projected)
-        if projected != 0.0:
-            curvature = scale * float(np.dot(X[i], X[i]))
-            target = alpha[i] - gradient / curvature if curvature > 0.0 else np.inf
+        curvature = scale * float(np.dot(X[i], X[i]))
+        target = alpha[i] - 1.5 * gradient / curvature if curvature > 0.0 else np.inf
+        if alpha[i] <= 0.0:
+            projected[k] = min(gradient, 0.0)
+        elif alpha[i] >= weights[i]:
+            projected[k] = max(gradient, 0.0)
+        else:
+            projected[k] = gradient
+        if projected[k] != 0.0:
             alpha[i] = min(max(target, 0.0), weights[i])
-    largest = max(projected_gradients, default=-np.inf)
-    return alpha, kept, largest, min(projected_gradients, default=np.inf)
+    return alpha, projected
 
 
 def stated_cost(
