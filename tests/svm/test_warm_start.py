@@ -67,9 +67,11 @@ def test_good_model_stays_as_it_is(name: str, intercept: str, form: Form, scheme
     pipeline = Pipeline(solver=solver, multiclass=scheme, stopping=GAP)
     rows = in_form(X, form)
     earlier = train(pipeline, rows, LABELS).result()
+    wider = 1.2e-2  # a model just within its gap may have a slightly worse bound the second time
     if not earlier.converged:  # gradient descent with a fixed rate comes near, and no nearer
         assert name == "gradient-descent"
-        pipeline = replace(pipeline, stopping=Stopping(duality_gap=0.2))
+        wider = 0.2
+    pipeline = replace(pipeline, stopping=Stopping(duality_gap=wider))
     later = train(pipeline, rows, LABELS, warm_start=earlier.warm_start).result()
     close = 1e-9 if form.endswith("64") else 1e-4
     if name == "newton":  # its bound may come from a later iterate than its model
