@@ -14,7 +14,7 @@ from svm.binary_training import BinaryTraining
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.kernels import GaussianKernel
 from svm.pipeline import Pipeline
-from svm.problem import BLOCK, Problem
+from svm.problem import Problem
 from svm.schedules import InverseTime
 from svm.solvers import (
     AnySolver,
@@ -180,7 +180,7 @@ def test_epoch_interrupted_between_its_blocks(
     changed in place."""
     newton = isinstance(solver, Newton)  # it looks around while it builds the Hessian
     problem = repeated_rows(5000, 10) if newton else repeated_rows(40_000, 2000)
-    assert newton or problem.block_rows == BLOCK // 2000 < problem.n_samples // 2
+    assert newton or problem.block_rows < problem.n_samples // 2
     before = solver.start(problem)
     kept = {name: np.copy(value) for name, value in vars(before).items()}
     expected = solver.advance(problem, before)  # type: ignore[arg-type]
