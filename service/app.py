@@ -19,7 +19,7 @@ from service.jobs import event_routes as events
 from service.jobs import routes as jobs
 from service.jobs.child import Child
 from service.jobs.events import EventLog
-from service.jobs.gauges import JobGauges
+from service.jobs.metrics import JobMetrics
 from service.jobs.store import JobStore
 from service.jobs.tail import Tail
 from service.models import routes as models
@@ -67,7 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
     event_log = EventLog(database)
     tail = Tail(event_log, state)
     metrics = Metrics()
-    metrics.registry.register(JobGauges(job_store))
+    metrics.registry.register(JobMetrics(job_store, database))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

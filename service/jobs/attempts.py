@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from enum import Enum, auto
 from typing import Any
 
@@ -26,6 +27,8 @@ RETRY_S = 1.0
 """Pause before the next try to write how the attempt ended."""
 REPORT_S = 0.25
 """Shortest time between two reports."""
+REPORT_SHARE = 1e-3
+"""The same as a share of the time spent so far: long jobs have few thousand events, too."""
 CHECKPOINT_COST = 20
 """Time between two checkpoints, as a multiple of what one takes."""
 
@@ -105,8 +108,8 @@ class Attempt:
             self._leases.report(self._lease, self._report())
             self._trace = []
         except PASSING:
-            logger.exception("progress could not be written", extra={"job_id": self.job.id})
-        self._next_report = time.monotonic() + REPORT_S
+            logger.exception("progress could not be written")
+        self._next_report = time.monotonic() + max(REPORT_S, REPORT_SHARE * self.elapsed_s)
 
     @property
     def checkpoint_is_due(self) -> bool:
@@ -128,7 +131,7 @@ class Attempt:
             self._moved = False
             self.has_checkpoint = True
         except PASSING:
-            logger.exception("checkpoint failed", extra={"job_id": self.job.id})
+            logger.exception("checkpoint failed")
         pause = max(self._settings.checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
         self._next_checkpoint = time.monotonic() + pause
 
@@ -149,7 +152,7 @@ class Attempt:
             except PASSING:
                 if self._stopping.wait(RETRY_S):
                     raise
-                logger.exception("to be written again", extra={"job_id": self.job.id})
+                logger.exception("to be written again")
 
     def _report(self) -> Report:
         return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=self._trace)
@@ -174,7 +177,7 @@ class Attempt:
             except PASSING:
                 # The lease may outlive it; if not, the next write is refused.
                 if reachable:
-                    logger.exception("heartbeat failed", extra={"job_id": self.job.id})
+                    logger.exception("heartbeat failed")
                 reachable = False
 
 
@@ -186,7 +189,10 @@ def attempting(
     attempt = Attempt(lease, leases, settings, stopping)
     ended = threading.Event()
     heartbeat = threading.Thread(
-        target=attempt._keep_lease, args=(ended,), name="heartbeat", daemon=True
+        target=copy_context().run,  # its log lines name the job, as those of this thread do
+        args=(attempt._keep_lease, ended),
+        name="heartbeat",
+        daemon=True,
     )
     heartbeat.start()
     try:

@@ -121,7 +121,7 @@ async def follow(
                 yield event_stream.HEARTBEAT
         try:
             batch = await run_sync(log.read, job_id, after, BATCH)
-        except NotFound:  # the job has ended, and somebody has deleted it
+        except (NotFound, Unavailable):  # deleted, or no database: who comes again is told
             return
 
 

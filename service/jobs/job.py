@@ -67,4 +67,5 @@ class Job:
     @property
     def log_context(self) -> dict[str, Any]:
         """What every log line about the present attempt says."""
-        return {"job_id": self.id, "attempt": self.attempt, "request_id": self.request_id}
+        made_by = {} if self.request_id is None else {"request_id": self.request_id}
+        return {"job_id": self.id, "attempt": self.attempt, **made_by}

@@ -30,6 +30,7 @@ class State(StrEnum):
 
 
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELED})
+ACTIVE = frozenset(State) - FINAL
 WAITING = frozenset({State.QUEUED, State.PAUSED})
 """Accepted, and in no worker's hands."""
 

@@ -7,6 +7,7 @@ import io
 import secrets
 from typing import Annotated, Any
 
+import structlog
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -55,6 +56,8 @@ TRACE_COLUMNS = (
     *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
     *("train_error", "validation_error"),
 )
+
+log = structlog.stdlib.get_logger("service.jobs")
 
 WaitS = Annotated[
     float,
@@ -271,7 +274,7 @@ def _create(
         check_start(body, dataset, start, datasets)
         begins_at = (start.model_name, start.version)
     seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-    return jobs.create(
+    job = jobs.create(
         kind="train",
         spec=body.normalized(dataset.id, seed, begins_at),
         begins_at=begins_at,
@@ -283,6 +286,8 @@ def _create(
         caller=caller_of(request),
         request_id=request.state.request_id,
     )
+    log.info("job queued", job_id=job.id)
+    return job
 
 
 def _accepted(response: Response, job: Job) -> JobRead:

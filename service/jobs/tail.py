@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 
 import anyio
-import sqlalchemy as sa
 from anyio.to_thread import run_sync
 
 from service.jobs.events import EventLog, Sighting
@@ -60,7 +59,7 @@ class Tail:
                 continue
             try:
                 await self._look()
-            except sa.exc.SQLAlchemyError:
+            except Exception:  # whatever it is, those who wait must not wait for ever
                 logger.exception("cannot look for changes of jobs")
                 await anyio.sleep(FAILED_S)
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import structlog
+
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
 from service.jobs.attempts import PASSING, Attempt, Wish, attempting
@@ -125,14 +127,14 @@ class Worker:
         if lease is None:
             return False
         started = time.monotonic()
-        about = {"job_id": lease.job.id, "attempt": lease.job.attempt}
-        logger.info("job taken", extra=about)
-        with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
-            try:
-                self._carry_out(attempt)
-            except LeaseLost:
-                logger.info("the job was canceled, or another attempt took it", extra=about)
-        logger.info("job left", extra={**about, "seconds": round(time.monotonic() - started, 3)})
+        with structlog.contextvars.bound_contextvars(**lease.job.log_context):
+            logger.info("job taken")
+            with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
+                try:
+                    self._carry_out(attempt)
+                except LeaseLost:
+                    logger.info("the job was canceled, or another attempt took it")
+            logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
 
     def _carry_out(self, attempt: Attempt) -> None:
@@ -167,7 +169,7 @@ class Worker:
             hint = "send less data at once, or raise the memory limit of workers"
             attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
         except Exception:
-            logger.exception("job failed", extra={"job_id": attempt.job.id})
+            logger.exception("job failed")
             detail = "an unexpected error; it was logged under the job's id"
             attempt.finish(_failed("internal-error", detail))
 

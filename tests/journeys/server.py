@@ -23,8 +23,10 @@ COMMAND = str(Path(sys.executable).parent / "svm-service")
 class Server:
     """A running service and a client for it."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
         self.process = process
+        self.log = log
+        """JSON lines of all its processes."""
         self.url = url
         self.http = httpx2.Client(base_url=url, timeout=120)
 
@@ -96,7 +98,8 @@ def ok(reply: httpx2.Response, *expected: int) -> dict[str, Any]:
 @contextmanager
 def running(data_dir: Path, **environment: str) -> Iterator[Server]:
     """The service on a free port with its data in `data_dir`, until the end of the block."""
-    log = (data_dir.parent / f"{data_dir.name}.log").open("ab")
+    log_path = data_dir.parent / f"{data_dir.name}.log"
+    log = log_path.open("ab")
     process = subprocess.Popen(
         [COMMAND, "serve", "--port", "0"],
         env={**os.environ, "SVM_DATA_DIR": str(data_dir), **environment},
@@ -108,7 +111,7 @@ def running(data_dir: Path, **environment: str) -> Iterator[Server]:
     children: list[psutil.Process] = []
     server: Server | None = None
     try:
-        server = Server(process, _address(process))
+        server = Server(process, _address(process), log_path)
         _wait_ready(server)
         yield server
         children = server.processes()[1:] if process.poll() is None else []

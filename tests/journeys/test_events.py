@@ -187,6 +187,20 @@ def test_states_of_a_training_arrive_as_they_happen(server: Server) -> None:
     assert stream.status == 204
 
 
+def test_log_lines_of_workers_name_the_request(server: Server) -> None:
+    """From the id that a caller sent to what any process did because of it."""
+    server.upload(iris_csv())
+    body = {"dataset_id": "latest", "model_name": "logged", "solver": {"name": "newton"}}
+    reply = server.http.post("/v1/jobs", json=body, headers={"X-Request-Id": "from-the-caller"})
+    job = server.finished(ok(reply, 202))
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    ours = {line["event"]: line for line in lines if line.get("request_id") == "from-the-caller"}
+    assert {"job queued", "request", "job taken"} <= set(ours)
+    for event in ("job queued", "job taken"):
+        assert ours[event]["job_id"] == job["id"]
+    assert ours["job taken"]["attempt"] == 1
+
+
 def test_streams_are_limited_and_a_lost_caller_makes_room(quiet: Server) -> None:
     """The fourth is told when to come again; pages are always given."""
     job_id = quiet.train("latest", "waiting", solver={"name": "newton"})["id"]

@@ -176,7 +176,7 @@ def _iterate(training: Training, attempt: Attempt) -> bool:
         for progress in training:
             learnt = True
             attempt.show(
-                _progress(progress, attempt.elapsed_s), _trace(progress, attempt, training)
+                _progress(progress, training.elapsed_s), _trace(progress, attempt, training)
             )
             if attempt.checkpoint_is_due:
                 attempt.save(pack(training.checkpoint()))
@@ -198,6 +198,8 @@ def _pipeline(spec: JobCreate, longest_s: float) -> Pipeline:
 
 
 def _progress(progress: Progress, elapsed_s: float) -> dict[str, Any]:
+    """`elapsed_s` is the time that led to this point: what a lost worker did since its checkpoint
+    is not in it, nor is the loading of data."""
     fraction = progress.fraction
     return {
         "fraction": fraction,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.jobs import tail as tail_module
 from service.jobs.event_routes import follow
 from service.jobs.events import Event, EventLog, Kind
 from service.jobs.leases import Ending, Leases
@@ -23,7 +24,10 @@ from service.storage.database import Database
 from service.storage.tables import jobs as jobs_table
 from service.web.event_stream import HEARTBEAT, RECONNECT
 from service.web.health import Health
+from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
+
+pytestmark = ON_ALL_BACKENDS
 
 SUCCEEDED = Ending(
     state=State.SUCCEEDED, stop_reason="converged", converged=True, warnings=("look out",)
@@ -235,6 +239,26 @@ def test_waiting_ends_with_the_job_or_with_the_process(
     assert asyncio.run(wait(lambda: setattr(draining, "draining", True), draining))
     jobs.cancel(job_id, keep_model=False)
     assert asyncio.run(wait(lambda: jobs.delete(job_id), Health()))
+
+
+def test_tail_outlives_a_database_that_is_away(
+    jobs: JobStore, log: EventLog, dataset_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who wait are woken once it is back."""
+    job_id = queue(jobs, dataset_id).id
+    monkeypatch.setattr(tail_module, "FAILED_S", 0.1)
+
+    async def wait() -> bool:
+        away = EventLog(Database("sqlite:////nowhere/service.db"))
+        async with running_tail(away) as tail:
+            waiting = asyncio.create_task(tail.until(job_id, lambda job: job.is_final, 30.0))
+            await asyncio.sleep(0.4)
+            assert not waiting.done()
+            tail._log = log
+            await asyncio.to_thread(jobs.cancel, job_id, keep_model=False)
+            return await asyncio.wait_for(waiting, 3.0)
+
+    assert asyncio.run(wait())
 
 
 async def collect(log: EventLog, tail: Tail, job_id: str, **options: Any) -> list[bytes]:

@@ -1,0 +1,119 @@
+"""Jobs for Prometheus: how many in each state, how long they wait and take, how good they end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from prometheus_client import Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from service.errors import Unavailable
+from service.jobs.lifecycle import ACTIVE, State
+from service.jobs.store import JobStore
+from service.storage.database import Database, now
+from service.storage.tables import jobs
+
+LATE_S = 60.0
+"""A row may become visible so long after the time that stands in it."""
+SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+GAPS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0)
+MEASURED = (
+    *(jobs.c.id, jobs.c.state, jobs.c.created_at, jobs.c.started_at, jobs.c.finished_at),
+    *(jobs.c.elapsed_s, jobs.c.progress),
+)
+COVERS = (
+    "Counts jobs of all workers since this process started; each replica counts all of them, "
+    "so take one replica's. A job deleted before the next scrape is not counted."
+)
+
+
+class JobMetrics(Collector):
+    """Looks when asked: the table is the truth, and workers change it in other processes."""
+
+    def __init__(self, store: JobStore, database: Database) -> None:
+        self._store = store
+        self._database = database
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._first: float | None = None
+        """When this process started, by the database's clock."""
+        self._since = 0.0
+        self._counted: dict[tuple[str, str], float] = {}
+        """What was counted after `_since`: (job, what) and the time that stands in the row."""
+        self._wait = Histogram(
+            "svm_job_queue_wait_seconds",
+            f"Time from a job's creation to its first start. {COVERS}",
+            buckets=SECONDS,
+            registry=None,
+        )
+        self._duration = Histogram(
+            "svm_job_duration_seconds",
+            "Time that workers spent on a job, all attempts together, by the state it ended in. "
+            + COVERS,
+            ["state"],
+            buckets=SECONDS,
+            registry=None,
+        )
+        self._gap = Histogram(
+            "svm_job_relative_gap",
+            f"Relative duality gap of the models of jobs that succeeded. {COVERS}",
+            buckets=GAPS,
+            registry=None,
+        )
+
+    def describe(self) -> Iterator[Metric]:
+        """Names only: a collector is registered before the database has its tables."""
+        yield _states()
+        for histogram in (self._wait, self._duration, self._gap):
+            yield from histogram.describe()
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing while the database is away: the metrics of others shall be seen then too."""
+        family = _states()
+        try:
+            for state, count in self._store.counts().items():
+                family.add_metric([state], count)
+            with self._lock:
+                self._catch_up()
+        except Unavailable:
+            return
+        yield family
+        for histogram in (self._wait, self._duration, self._gap):
+            yield from histogram.collect()
+
+    def _catch_up(self) -> None:
+        with self._database.read() as connection:
+            present: float = connection.execute(sa.select(now())).scalar_one()
+            if self._first is None:
+                self._first = self._since = present - (time.monotonic() - self._started)
+            # Whatever started since then has not ended, or has ended since then.
+            lately = sa.or_(jobs.c.state.in_(ACTIVE), jobs.c.finished_at >= self._since)
+            rows: Sequence[Any] = connection.execute(sa.select(*MEASURED).where(lately)).all()
+        for row in rows:
+            if self._is_new(row.id, "start", row.started_at):
+                self._wait.observe(row.started_at - row.created_at)
+            if row.started_at is not None and self._is_new(row.id, "end", row.finished_at):
+                self._count_end(row)
+        self._since = max(self._first, present - LATE_S)
+        self._counted = {k: at for k, at in self._counted.items() if at >= self._since}
+
+    def _is_new(self, job_id: str, what: str, at: float | None) -> bool:
+        if at is None or at < self._since or (job_id, what) in self._counted:
+            return False
+        self._counted[job_id, what] = at
+        return True
+
+    def _count_end(self, row: Any) -> None:
+        self._duration.labels(row.state).observe(row.elapsed_s)
+        gap = row.progress.get("relative_gap")
+        if row.state == State.SUCCEEDED and gap is not None:
+            self._gap.observe(gap)
+
+
+def _states() -> GaugeMetricFamily:
+    return GaugeMetricFamily("svm_jobs", "Jobs kept, by state.", labels=["state"])
