@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 
 import structlog
@@ -14,6 +15,7 @@ from service import __version__
 from service.datasets import routes as datasets
 from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
+from service.errors import Unavailable
 from service.jobs import catalog as solvers
 from service.jobs import event_routes as events
 from service.jobs import routes as jobs
@@ -30,7 +32,8 @@ from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
-from service.storage.sweep import MIN_AGE_S, sweep
+from service.storage.ownership import claim
+from service.storage.sweep import Sweeper
 from service.web import docs, health, problems
 from service.web.head import HeadAsGet
 from service.web.http_protocol import Conduct
@@ -48,6 +51,10 @@ Try it from this page, top to bottom; every body holds an example that runs as i
 Every error is a problem (RFC 9457) with a stable `code`; `/problems` explains each.
 """
 
+START_S = 30.0
+"""Database and file store may start at the same time as this process."""
+PRUNE_S = 3600.0
+
 log = structlog.stdlib.get_logger("service")
 
 
@@ -63,6 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
     registry = ModelRegistry(database, blobs)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
+    sweeper = Sweeper(database, blobs)
     state = health.Health()
     event_log = EventLog(database)
     tail = Tail(event_log, state)
@@ -71,11 +79,12 @@ def create_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await run_sync(database.migrate)
+        await run_sync(_prepare, database, blobs)
         if settings.workers > 0:
             engine.start()
+        sweeper.start()
         tasks = [
-            asyncio.create_task(_clean_forever(database, blobs, event_log, limits.history_s)),
+            asyncio.create_task(_prune_forever(event_log, limits.history_s)),
             asyncio.create_task(tail.run()),
         ]
         try:
@@ -86,6 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            await run_sync(sweeper.stop)
             await run_sync(parser.close)
             database.close()
 
@@ -118,14 +128,24 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-async def _clean_forever(
-    database: Database, blobs: Blobs, event_log: EventLog, history_s: float
-) -> None:
+def _prepare(database: Database, blobs: Blobs) -> None:
+    """Bring the tables up to date and see that the files are theirs; wait a while for both."""
+    deadline = time.monotonic() + START_S
     while True:
         try:
-            if orphans := await run_sync(sweep, database, blobs):
-                log.info("removed files that no row names", keys=orphans[:20], total=len(orphans))
+            database.migrate()
+            return claim(database, blobs)
+        except Unavailable as error:
+            if time.monotonic() > deadline:
+                raise
+            log.warning("waiting", reason=error.detail, cause=str(error.__cause__)[:300])
+        time.sleep(1)
+
+
+async def _prune_forever(event_log: EventLog, history_s: float) -> None:
+    while True:
+        try:
             await run_sync(event_log.prune, history_s)
         except Exception:
-            log.exception("cleaning failed")
-        await asyncio.sleep(MIN_AGE_S)
+            log.exception("old events could not be removed")
+        await asyncio.sleep(PRUNE_S)

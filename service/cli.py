@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from service import __version__
 from service.app import create_app
+from service.errors import ServiceError
 from service.jobs.child import Child
 from service.settings import Settings
 from service.storage.database import Database
@@ -99,9 +100,13 @@ def migrate() -> None:
     """Bring the database to this version's schema."""
     with _data_dir() as settings:
         database = Database(settings.database_url)
-        database.migrate()
+        try:
+            database.migrate()
+        except ServiceError as error:
+            print(f"{error.detail}: {error.__cause__}", file=sys.stderr)
+            raise typer.Exit(1) from None
         database.close()
-        print(f"{settings.data_dir} is up to date")
+        print("the database is up to date")
 
 
 class _Server(uvicorn.Server):
@@ -145,10 +150,12 @@ def _settings() -> Settings:
 
 @contextmanager
 def _data_dir() -> Iterator[Settings]:
-    """The settings, with their data directory held."""
+    """The settings; the folder of an SQLite database is held, since one service may use it."""
     settings = _settings()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    held = exclusive(settings.sqlite_file.parent) if settings.sqlite_file else nullcontext()
     try:
-        with exclusive(settings.data_dir):
+        with held:
             yield settings
     except DataDirInUse as error:
         print(error, file=sys.stderr)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -64,6 +66,23 @@ def _own_files(given: dict[str, Any]) -> str:
     return str((given["data_dir"] / "blobs").resolve())
 
 
+def _check_database(url: str) -> str:
+    kind = url.partition(":")[0]
+    if not (kind in ("postgresql", "postgres") or re.match(r"sqlite:///.*[^/]$", url)):
+        raise ValueError("give postgresql://user:password@host/name or sqlite:///path/of/a/file")
+    return url.replace("postgres://", "postgresql://", 1)
+
+
+def _check_files(url: str) -> str:
+    if "://" in url and not re.match(r"s3://[^/]+", url):
+        raise ValueError("give s3://bucket/prefix or the path of a directory")
+    return url
+
+
+DatabaseUrl = Annotated[str, AfterValidator(_check_database)]
+FilesUrl = Annotated[str, AfterValidator(_check_files)]
+
+
 class Settings(BaseSettings):
     """How this instance runs; the defaults are the embedded service on one machine."""
 
@@ -77,9 +96,9 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path("var")
     """Where database, files and compiled loops live, unless the next two say otherwise."""
-    database_url: str = Field(default_factory=_own_database)
+    database_url: DatabaseUrl = Field(default_factory=_own_database)
     """`postgresql://user:password@host/name` for several machines or replicas; else SQLite."""
-    blob_url: str = Field(default_factory=_own_files)
+    blob_url: FilesUrl = Field(default_factory=_own_files)
     """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
     or another directory."""
     blob_cache_bytes: PositiveInt = 4 * GIB
@@ -111,6 +130,12 @@ class Settings(BaseSettings):
                 "PostgreSQL database, and SVM_BLOB_URL to a place that all machines reach"
             )
         return address
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """None with PostgreSQL, which many processes may share."""
+        kind, _, path = self.database_url.partition(":///")
+        return Path(path.partition("?")[0]) if kind == "sqlite" else None
 
     def environment(self) -> dict[str, str]:
         """The variables from which another process builds equal settings."""

@@ -14,16 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import psycopg
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
 
 START_S = 30.0
 
@@ -98,15 +98,21 @@ def seaweedfs() -> Iterator[S3]:
 
 
 def _wait_for_bucket(s3: S3, process: subprocess.Popen[bytes], log: Path) -> None:
+    variables = s3.environment()
+    bucket = S3Store(
+        "tests",
+        endpoint=variables["AWS_ENDPOINT_URL"],
+        access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{s3.port}/tests", timeout=5)
-        except urllib.error.HTTPError as error:
-            if error.code == 403:  # it is there, for those who sign
-                return
-        except OSError:
-            pass
+        with suppress(BaseError):
+            bucket.put("ready", b"")
+            bucket.delete("ready")
+            return
         time.sleep(0.05)
     raise RuntimeError(f"SeaweedFS did not start:\n{log.read_text()[-2000:]}")
 

@@ -1,27 +1,93 @@
-"""Removes files that no row names: what a crash left between writing a file and its row."""
+"""Removes files that no row names: what a crash left between writing a file and its row.
+
+Any number of processes may sweep the same files. A file is removed if it is old and has no row,
+twice, a minute apart: should a clock jump, the row that a writer is about to insert is waited for.
+"""
 
 from __future__ import annotations
 
+import threading
+
 import sqlalchemy as sa
+import structlog
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.tables import datasets, jobs, model_versions
+from service.storage.ownership import MARKS
+from service.storage.tables import datasets, metadata
 
-MIN_AGE_S = 3600
+MIN_AGE_S = 3600.0
 """A file younger than this may still get its row."""
+AGAIN_S = 60.0
+"""Time between the two looks; a row follows its file within the time that a commit may take."""
+STOP_S = 5.0
+
+KEY_COLUMNS = [
+    column
+    for table in metadata.sorted_tables
+    for column in table.columns
+    if column.name.endswith("_key")
+]
+"""All that may name a file: by their names, so that no column to come is forgotten here."""
+
+log = structlog.stdlib.get_logger("service.storage")
 
 
-def sweep(database: Database, blobs: Blobs, min_age_s: float = MIN_AGE_S) -> list[str]:
-    """Delete the orphans and what is left of files never finished; gives their names."""
+class Sweeper:
+    """Sweeps at its start and every hour, in a thread of its own."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if removed := sweep(self._database, self._blobs, stop=self._stop):
+                    log.info("removed old files", names=removed[:20], total=len(removed))
+            except Exception:
+                log.exception("sweep failed")
+            self._stop.wait(MIN_AGE_S)
+
+
+def sweep(
+    database: Database,
+    blobs: Blobs,
+    min_age_s: float = MIN_AGE_S,
+    again_s: float = AGAIN_S,
+    stop: threading.Event | None = None,
+) -> list[str]:
+    """Delete the orphans and what is left of files never finished; gives their names.
+
+    Raises Unavailable.
+    """
+    stop = stop or threading.Event()
+    found = _orphans(database, blobs, min_age_s)
+    if found and not stop.wait(again_s):
+        found &= _orphans(database, blobs, min_age_s)
+        for key in sorted(found):
+            blobs.delete(key)
+        return sorted(found) + blobs.sweep_scratch(min_age_s)
+    return blobs.sweep_scratch(min_age_s)
+
+
+def _orphans(database: Database, blobs: Blobs, min_age_s: float) -> set[str]:
     # Files first, rows second: a row that appears meanwhile is seen.
-    old = list(blobs.keys(min_age_s))
+    old = set(blobs.keys(older_than_s=min_age_s))
+    named: set[str | None] = set()
     with database.read() as connection:
         owners = {f"datasets/{id}" for id in connection.scalars(sa.select(datasets.c.id))}
-        named = set(connection.scalars(sa.select(model_versions.c.artifact_key)))
-        named.update(connection.scalars(sa.select(model_versions.c.warm_start_key)))
-        named.update(connection.scalars(sa.select(jobs.c.checkpoint_key)))
-    orphans = [key for key in old if key not in named and key.rpartition("/")[0] not in owners]
-    for key in orphans:
-        blobs.delete(key)
-    return orphans + blobs.sweep_scratch(min_age_s)
+        for column in KEY_COLUMNS:
+            named.update(connection.scalars(sa.select(column)))
+    folders = {*owners, MARKS}
+    return {key for key in old if key not in named and key.rpartition("/")[0] not in folders}

@@ -154,6 +154,12 @@ model_versions = Table(
     Column("warm_start_sha256", String),
 )
 
+identity = Table(
+    "identity",
+    metadata,
+    Column("id", String, primary_key=True),  # one row: files of this database bear this id
+)
+
 model_aliases = Table(
     "model_aliases",
     metadata,

@@ -175,11 +175,16 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
     assert psutil.wait_procs(children, timeout=5)[1] == []
 
 
-def test_migrate_prepares_the_database(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_migrate_prepares_the_database(
+    start: Start, request: pytest.FixtureRequest, kind: str
+) -> None:
     """It makes the schema, and says so; again changes nothing."""
+    url = {}
+    if kind == "postgresql":
+        url["SVM_DATABASE_URL"] = request.getfixturevalue("postgres_database_url")
     for _ in range(2):
-        migration = start("migrate")
+        migration = start("migrate", **url)
         said, log = migration.communicate(timeout=30)
         assert migration.returncode == 0, log
         assert "is up to date" in said
-    assert (tmp_path / "var" / "service.db").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from service.settings import Limits, Settings
 
@@ -24,3 +25,30 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
             for name, value in each.environment().items():
                 patch.setenv(name, value)
             assert Settings() == each
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("database_url", "mysql://host/name", "postgresql://"),
+        ("database_url", "sqlite://", "sqlite:///path"),
+        ("blob_url", "gs://bucket", "s3://bucket"),
+        ("blob_url", "s3:///prefix", "s3://bucket"),
+        ("dask_address", "tcp://10.0.0.2:8786", "SVM_DATABASE_URL"),
+        ("dask_address", "10.0.0.2", "pattern"),
+    ],
+)
+def test_setting_that_cannot_work_is_refused(name: str, value: str, advice: str) -> None:
+    """With what to do; several machines cannot share SQLite."""
+    with pytest.raises(ValidationError, match=advice) as caught:
+        Settings.model_validate({name: value})
+    assert caught.value.errors()[0]["loc"] == (name,)
+
+
+def test_database_and_files_are_found_below_the_data_directory(tmp_path: Path) -> None:
+    """Unless they are named: then nothing but them is used."""
+    own = Settings(data_dir=tmp_path)
+    assert own.sqlite_file == tmp_path / "service.db"
+    assert own.blob_url == str(tmp_path / "blobs")
+    shared = Settings(data_dir=tmp_path, database_url="postgres://h/d", blob_url="s3://b/p")
+    assert (shared.database_url, shared.sqlite_file) == ("postgresql://h/d", None)

@@ -94,8 +94,8 @@ class Blobs(ABC):
             log.exception("files could not be removed", prefix=prefix)
 
     @abstractmethod
-    def keys(self, older_than_s: float = 0) -> Iterator[str]:
-        """All keys whose file is at least that old."""
+    def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
+        """All keys below `prefix` whose file is at least that old."""
 
     def sweep_scratch(self, older_than_s: float) -> list[str]:
         """Remove what dead processes left of files that they were making; gives their names."""

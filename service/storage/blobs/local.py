@@ -52,9 +52,9 @@ class LocalBlobs(Blobs):
             raise BlobDamaged(key)
         return file
 
-    def keys(self, older_than_s: float = 0) -> Iterator[str]:
+    def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
         newest = time.time() - older_than_s
-        for folder, folders, names in os.walk(self._directory):
+        for folder, folders, names in os.walk(self.path(prefix)):
             if self._scratch.name in folders and Path(folder) == self._directory:
                 folders.remove(self._scratch.name)
             for name in names:

@@ -70,10 +70,10 @@ class S3Blobs(Blobs):
             self._cache.shrink(0)
             return self._fetch(key, sha256)
 
-    def keys(self, older_than_s: float = 0) -> Iterator[str]:
+    def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
         newest = time.time() - older_than_s
         with _failures_reported():
-            for chunk in obstore.list(self._store):
+            for chunk in obstore.list(self._store, prefix):
                 for found in chunk:
                     if found["last_modified"].timestamp() <= newest:
                         yield found["path"]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
 import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.sweep import sweep
+from service.storage.ownership import ForeignFiles, claim
+from service.storage.sweep import MIN_AGE_S, sweep
 from service.storage.tables import datasets, jobs, model_versions, models
 from tests.backends import ON_ALL_BACKENDS
 
@@ -25,28 +32,85 @@ def _insert(database: Database, table: sa.Table, **given: object) -> None:
         connection.execute(table.insert().values(row | given))
 
 
+def _sweep(database: Database, blobs: Blobs, min_age_s: float = 0) -> list[str]:
+    return sweep(database, blobs, min_age_s=min_age_s, again_s=0)
+
+
 def test_named_files_stay_and_orphans_go(database: Database, blobs: Blobs) -> None:
-    """A dataset's arrays, a model's file and the present checkpoint are kept."""
+    """A dataset's arrays, a model's file, the present checkpoint and the owner's mark are kept."""
+    claim(database, blobs)
+    kept = list(blobs.keys())
     _insert(database, datasets, id="ds_1")
     _insert(database, jobs, id="job_1", checkpoint_key="checkpoints/job_1/1-2")
     _insert(database, models, name="iris")
     _insert(database, model_versions, model_name="iris", version=1, artifact_key="models/m1")
-    kept = ["datasets/ds_1/X.npy", "checkpoints/job_1/1-2", "models/m1"]
-    orphans = ["datasets/ds_2/X.npy", "checkpoints/job_1/1-1", "models/m2", "models/m3"]
-    for key in kept + orphans:
+    named = ["datasets/ds_1/X", "checkpoints/job_1/1-2", "models/m1"]
+    orphans = ["datasets/ds_2/X", "checkpoints/job_1/1-1", "models/m2"]
+    for key in named + orphans:
         blobs.write(key, b"content")
 
-    assert sorted(sweep(database, blobs, min_age_s=0)) == sorted(orphans)
-    assert sorted(blobs.keys()) == sorted(kept)
+    assert sorted(_sweep(database, blobs)) == sorted(orphans)
+    assert sorted(blobs.keys()) == sorted(kept + named)
 
 
 def test_young_files_stay(database: Database, blobs: Blobs) -> None:
     """A file whose row may still be on its way is not touched."""
     blobs.write("models/m1", b"content")
-    assert sweep(database, blobs) == []
+    assert _sweep(database, blobs, MIN_AGE_S) == []
     assert list(blobs.keys()) == ["models/m1"]
+
+
+class Late(threading.Event):
+    """Between the two looks of a sweep, a row is committed."""
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        super().__init__()
+        self._commit = commit
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._commit()
+        return False
+
+
+def test_file_whose_row_comes_late_stays(database: Database, blobs: Blobs) -> None:
+    """Also when a clock that jumped lets it seem old: its row is waited for."""
+    blobs.write("datasets/ds_1/X", b"content")
+    late = Late(lambda: _insert(database, datasets, id="ds_1"))
+    assert sweep(database, blobs, min_age_s=0, stop=late) == []
+    assert list(blobs.keys()) == ["datasets/ds_1/X"]
+
+
+def test_replicas_may_sweep_at_the_same_time(database: Database, blobs: Blobs) -> None:
+    """Each finds the orphans or what the others left of them; nothing fails."""
+    for number in range(20):
+        blobs.write(f"datasets/ds_{number}/X", b"content")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: _sweep(database, blobs), range(4)))
+    assert list(blobs.keys()) == []
 
 
 def test_sweep_works_on_nothing(database: Database, blobs: Blobs) -> None:
     """A service that starts for the first time has nothing to remove."""
-    assert sweep(database, blobs) == []
+    assert _sweep(database, blobs) == []
+
+
+def test_files_are_claimed_by_one_database(
+    database: Database, blobs: Blobs, tmp_path: Path
+) -> None:
+    """A second one is refused, before it takes the files of the first for orphans."""
+    claim(database, blobs)
+    claim(database, blobs)
+    other = Database(f"sqlite:///{tmp_path / 'other.db'}")
+    other.migrate()
+    with pytest.raises(ForeignFiles, match="SVM_BLOB_URL"):
+        claim(other, blobs)
+    other.close()
+
+
+def test_new_database_does_not_claim_old_files(database: Database, blobs: Blobs) -> None:
+    """Files without a mark are those of a service that had none yet; its database has rows."""
+    blobs.write("models/m1", b"content")
+    with pytest.raises(ForeignFiles):
+        claim(database, blobs)
+    _insert(database, models, name="iris")
+    claim(database, blobs)
