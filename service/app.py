@@ -17,7 +17,7 @@ from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
 from service.errors import Unavailable
 from service.jobs import catalog as solvers
-from service.jobs import event_routes as events
+from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
 from service.jobs.child import Child
 from service.jobs.events import EventLog
@@ -119,7 +119,7 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.include_router(datasets.router(dataset_store, parser, blobs, limits))
     app.include_router(jobs.router(job_store, dataset_store, registry, limits, tail))
-    app.include_router(events.router(event_log, tail, limits.event_streams))
+    app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
     app.include_router(models.router(registry))
     app.include_router(solvers.router())

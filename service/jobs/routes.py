@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import secrets
-from typing import Annotated, Any
+from typing import Annotated
 
 import structlog
 from anyio.to_thread import run_sync
@@ -24,7 +22,6 @@ from service.jobs.schemas import (
     JobPage,
     JobRead,
     JobSummary,
-    TraceRead,
 )
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
@@ -32,7 +29,6 @@ from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry
 from service.settings import Limits
 from service.storage.pages import PageRequest
-from service.web.accept import choose
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
@@ -52,11 +48,6 @@ EXAMPLE = {
     "validation": {"fraction": 0.25},
     "seed": 1,
 }
-TRACE_COLUMNS = (
-    *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
-    *("train_error", "validation_error"),
-)
-
 log = structlog.stdlib.get_logger("service.jobs")
 
 WaitS = Annotated[
@@ -83,7 +74,7 @@ _UNTRAINABLE = (
 def router(
     jobs: JobStore, datasets: DatasetStore, models: ModelRegistry, limits: Limits, tail: Tail
 ) -> APIRouter:
-    """`/v1/jobs` and all below it but events; long polls wait for `tail`."""
+    """`/v1/jobs` and all below it but histories; long polls wait for `tail`."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
     _add_create(routes, jobs, datasets, models, limits, tail)
     _add_read(routes, jobs, tail)
@@ -159,27 +150,6 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
         tag = etag(str(job.revision))
         response.headers["ETag"] = tag
         return not_modified(request, tag) or JobRead.of(job)
-
-    @routes.get(
-        "/{id}/trace",
-        operation_id="get_job_trace",
-        summary="Get a job's learning curve",
-        description="Cost, bound and errors at epochs 1, 2, 4, 8 … and at the end, while the job "
-        "runs and after it. `Accept: text/csv` gives the same table as CSV.",
-        response_model=TraceRead,
-        responses={
-            200: {"description": "The table.", "content": {"text/csv": {}}},
-            **responses("invalid-parameter", "not-found", "not-acceptable"),
-        },
-    )
-    def get_trace(request: Request, id: JobId) -> TraceRead | Response:
-        media_type = choose(request, ("application/json", "text/csv"))
-        trace = _trace(jobs, id)
-        if media_type == "application/json":
-            return trace
-        text = io.StringIO()
-        csv.writer(text).writerows([trace.columns, *trace.rows])
-        return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
 
 
 def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
@@ -303,13 +273,3 @@ def _steered(response: Response, job: Job, effect: Effect) -> JobRead:
         response.status_code = 200
         return JobRead.of(job)
     return _accepted(response, job)
-
-
-def _trace(jobs: JobStore, job_id: str) -> TraceRead:
-    rows = jobs.trace(job_id)
-    table: list[list[Any]] = [
-        # One class stands against all others, or against one.
-        [*(row[name] for name in TRACE_COLUMNS), *([None, *row["classes"]][-2:])]
-        for row in rows
-    ]
-    return TraceRead(columns=[*TRACE_COLUMNS, "negative_class", "positive_class"], rows=table)

@@ -46,7 +46,7 @@ def test_only_routes_and_web_speak_http() -> None:
         "service/cli.py",
         "service/datasets/uploads.py",  # requests with data in them
         "service/jobs/catalog.py",  # the routes of the solvers
-        "service/jobs/event_routes.py",
+        "service/jobs/history_routes.py",
     }
     others = {
         path

@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.jobs import tail as tail_module
-from service.jobs.event_routes import follow
 from service.jobs.events import Event, EventLog, Kind
+from service.jobs.history_routes import follow
 from service.jobs.leases import Ending, Leases
 from service.jobs.lifecycle import State
 from service.jobs.store import JobStore

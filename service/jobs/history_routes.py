@@ -1,16 +1,19 @@
-"""`/v1/jobs/{id}/events`: what happens to a job, as it happens."""
+"""`/v1/jobs/{id}/events` and `/trace`: what happens to a job, and its learning curve."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.events import Batch, Event, EventLog
-from service.jobs.schemas import EventPage, EventRead
+from service.jobs.schemas import EventPage, EventRead, TraceRead
+from service.jobs.store import JobStore
 from service.jobs.tail import Condition, Tail
 from service.storage.pages import Cursor, Page
 from service.web import event_stream
@@ -26,6 +29,11 @@ BATCH = 500
 """Most events read at once for a stream."""
 RETRY_AFTER_S = 1
 MAX_NUMBER = 2**31 - 1
+
+TRACE_COLUMNS = (
+    *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
+    *("train_error", "validation_error"),
+)
 
 EXAMPLE = """\
 id: 7
@@ -48,11 +56,15 @@ LastEventId = Annotated[
 ]
 
 
-def router(log: EventLog, tail: Tail, max_streams: int) -> APIRouter:
-    """The events of jobs; streams end early once `tail` is closing."""
+def router(jobs: JobStore, log: EventLog, tail: Tail, max_streams: int) -> APIRouter:
+    """Events and traces of jobs; streams end early once `tail` is closing."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-    streams = EventStreams(max_streams)
+    _add_events(routes, log, tail, EventStreams(max_streams))
+    _add_trace(routes, jobs)
+    return routes
 
+
+def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStreams) -> None:
     @routes.get(
         "/{id}/events",
         operation_id="get_job_events",
@@ -97,7 +109,28 @@ def router(log: EventLog, tail: Tail, max_streams: int) -> APIRouter:
             return Response(media_type=event_stream.MEDIA_TYPE)
         return streams.reply(follow(log, tail, id, after, batch))
 
-    return routes
+
+def _add_trace(routes: APIRouter, jobs: JobStore) -> None:
+    @routes.get(
+        "/{id}/trace",
+        operation_id="get_job_trace",
+        summary="Get a job's learning curve",
+        description="Cost, bound and errors at epochs 1, 2, 4, 8 … and at the end, while the job "
+        "runs and after it. `Accept: text/csv` gives the same table as CSV.",
+        response_model=TraceRead,
+        responses={
+            200: {"description": "The table.", "content": {"text/csv": {}}},
+            **responses("invalid-parameter", "not-found", "not-acceptable"),
+        },
+    )
+    def get_trace(request: Request, id: JobId) -> TraceRead | Response:
+        media_type = choose(request, ("application/json", "text/csv"))
+        trace = _trace(jobs, id)
+        if media_type == "application/json":
+            return trace
+        text = io.StringIO()
+        csv.writer(text).writerows([trace.columns, *trace.rows])
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
 
 
 async def follow(
@@ -148,3 +181,13 @@ def _number(cursor: Cursor) -> int:
     if not isinstance(cursor.id, int) or not 0 <= cursor.id <= MAX_NUMBER:
         raise InvalidRequest("invalid-parameter", "page_token is of another list than this one")
     return cursor.id
+
+
+def _trace(jobs: JobStore, job_id: str) -> TraceRead:
+    rows = jobs.trace(job_id)
+    table: list[list[Any]] = [
+        # One class stands against all others, or against one.
+        [*(row[name] for name in TRACE_COLUMNS), *([None, *row["classes"]][-2:])]
+        for row in rows
+    ]
+    return TraceRead(columns=[*TRACE_COLUMNS, "negative_class", "positive_class"], rows=table)
