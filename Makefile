@@ -26,7 +26,7 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 soundness: $(VENV)/.test ## Check the certificates of 5,000 random problems against an exact solver
 	$(BIN)/python -m pytest -m soundness -s
 
-torture: $(VENV)/.test ## Break connections, kill processes and fill disks, many times over
+torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so
 	$(BIN)/python -m pytest -m torture -s
 
 bench: $(VENV)/.test ## Measure against scikit-learn

@@ -1,0 +1,172 @@
+"""A stream of jobs over HTTP, and what must be true of every one, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from tests.torture.specs import SPECS, rows
+
+FINAL = ("succeeded", "failed", "canceled")
+LEGAL = ("queued", "running", *FINAL)
+PATIENCE_S = 300.0
+
+
+@dataclass
+class Stream:
+    """Jobs of all solvers in turn; an accepted one is one that was answered with 202."""
+
+    urls: list[str]
+    dataset_id: str = ""
+    digests: dict[str, str] = field(default_factory=dict)
+    """By model: what an undisturbed training gives."""
+    durations: dict[str, float] = field(default_factory=dict)
+    """Seconds that it takes."""
+    accepted: dict[str, str] = field(default_factory=dict)
+    """Job to model."""
+    done: set[str] = field(default_factory=set)
+    refused: list[str] = field(default_factory=list)
+    """Answers other than 202, and calls without an answer."""
+    attempts: int = 0
+    _names: Any = field(default_factory=lambda: itertools.cycle(SPECS))
+
+    def learn_digests(self) -> None:
+        """Upload the data and train each model once, undisturbed."""
+        reply = self._call("POST", "/v1/datasets", content=rows(), media_type="text/csv")
+        self.dataset_id = reply.json()["id"]
+        jobs = {name: self._post(name).json()["id"] for name in SPECS}
+        for name, job_id in jobs.items():
+            job = self.finished(job_id)
+            assert (job["state"], job["attempt"]) == ("succeeded", 1), job
+            self.digests[name] = self._version(job)["digest"]
+            self.durations[name] = job["elapsed_s"]
+            print(name, job["elapsed_s"], job["epochs"], job["stop_reason"])
+
+    def offer(self, name: str | None = None) -> str | None:
+        """Ask for one more job, and remember it if it was accepted."""
+        name = name or next(self._names)
+        try:
+            reply = self._post(name)
+        except httpx2.HTTPError as error:
+            self.refused.append(type(error).__name__)
+            return None
+        if reply.status_code != 202:
+            self.refused.append(f"{reply.status_code} {reply.text[:200]}")
+            return None
+        job_id: str = reply.json()["id"]
+        self.accepted[job_id] = name
+        return job_id
+
+    def outstanding(self) -> list[str]:
+        return [job_id for job_id in self.accepted if job_id not in self.done]
+
+    def check(self) -> bool:
+        """Look at every job that is not known to be done; a finished one must be right in every
+        respect. Returns whether all could be looked at."""
+        for job_id in self.outstanding():
+            try:
+                reply = self._call("GET", f"/v1/jobs/{job_id}")
+                if reply.status_code in (500, 502, 503):  # a database that is coming back
+                    return False
+                assert reply.status_code == 200, f"an accepted job is lost: {reply.text}"
+                job = reply.json()
+                assert job["state"] in LEGAL, job
+                if job["state"] in FINAL:
+                    self._check_done(job)
+            except httpx2.HTTPError:
+                return False
+        return True
+
+    def running_jobs_are_safe(self) -> bool:
+        """Whether the present attempt of every running job has a checkpoint."""
+        try:
+            jobs = self._call("GET", "/v1/jobs?state=running").raise_for_status().json()["jobs"]
+            for job in jobs:
+                path = f"/v1/jobs/{job['id']}/events?page_size=1000"
+                events = self._call("GET", path).raise_for_status().json()["events"]
+                attempts = [e["data"]["attempt"] for e in events if e["event"] == "checkpoint"]
+                if job["attempt"] not in attempts:
+                    return False
+            return True
+        except httpx2.HTTPError:
+            return False
+
+    def drain(self) -> None:
+        """Wait until all jobs are done."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.outstanding():
+            assert time.monotonic() < deadline, f"still not done: {self.outstanding()}"
+            self.check()
+            time.sleep(0.2)
+
+    def check_all_versions(self) -> None:
+        """Every model version: of one job each, with the bits of an undisturbed training."""
+        jobs: list[str] = []
+        for name, digest in self.digests.items():
+            path = f"/v1/models/{name}/versions?page_size=1000"
+            token: str | None = ""
+            while token is not None:
+                at = f"&page_token={token}" if token else ""
+                page = self._call("GET", path + at).raise_for_status().json()
+                for version in page["versions"]:
+                    jobs.append(version["job_id"])
+                    assert version["digest"] == digest, version
+                    self._check_artifact(version)
+                token = page["next_page_token"]
+        assert len(jobs) == len(set(jobs)), "a job made two versions"
+        assert set(self.accepted) <= set(jobs), "an accepted job made no version"
+
+    def finished(self, job_id: str) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            job: dict[str, Any] = self._call("GET", f"/v1/jobs/{job_id}?wait_s=10").json()
+            if job["state"] in FINAL:
+                return job
+        raise AssertionError(f"the job did not end: {job}")
+
+    def _check_done(self, job: dict[str, Any]) -> None:
+        name = self.accepted[job["id"]]
+        assert job["state"] == "succeeded", job
+        version = self._version(job)
+        assert version["job_id"] == job["id"]
+        assert version["digest"] == self.digests[name], (job, version)
+        self._check_artifact(version)
+        self.attempts += job["attempt"]
+        self.done.add(job["id"])
+
+    def _check_artifact(self, version: dict[str, Any]) -> None:
+        path = f"/v1/models/{version['name']}/versions/{version['version']}/artifact"
+        content = self._call("GET", path).raise_for_status().content
+        assert hashlib.sha256(content).hexdigest() == version["artifact_sha256"]
+
+    def _version(self, job: dict[str, Any]) -> dict[str, Any]:
+        model = job["model"]
+        reply = self._call("GET", f"/v1/models/{model['name']}/versions/{model['version']}")
+        version: dict[str, Any] = reply.raise_for_status().json()
+        return version
+
+    def _post(self, name: str) -> httpx2.Response:
+        body = {"dataset_id": self.dataset_id, "model_name": name, "seed": 1, **SPECS[name]}
+        return self._call("POST", "/v1/jobs", json=body)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        media_type: str = "application/json",
+    ) -> httpx2.Response:
+        """By one of the replicas."""
+        url = random.choice(self.urls) + path
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = media_type
+        return httpx2.request(method, url, json=json, content=content, headers=headers, timeout=30)

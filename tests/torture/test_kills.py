@@ -1,0 +1,51 @@
+"""Kill any process at any moment: no accepted job is lost, none runs to two results, no half-made
+model is visible, and every model has the bits of an undisturbed training."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from tests import servers
+from tests.torture.killing import torture
+from tests.torture.stacks import cluster, one_machine
+from tests.torture.stream import Stream
+
+QUICK_S, SLOW_S = 10.0, 30.0
+"""How soon after a kill all is in order; the latter where other tests may share the machine."""
+KILLS = int(os.environ.get("TORTURE_KILLS", "150"))
+SEED = random.randrange(1000)
+
+
+@pytest.mark.timeout(300)
+def test_some_kills_on_one_machine(tmp_path: Path) -> None:
+    """API, engine and workers with SQLite and files."""
+    with one_machine(tmp_path) as stack:
+        print(torture(stack, Stream(stack.urls), 8, SEED, SLOW_S), f"seed {SEED}")
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(7200)
+def test_many_kills_on_one_machine(tmp_path: Path) -> None:
+    """The same for longer."""
+    with one_machine(tmp_path) as stack:
+        print(torture(stack, Stream(stack.urls), KILLS, SEED, QUICK_S), f"seed {SEED}")
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(7200)
+def test_many_kills_in_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two replicas, a scheduler and two machines of workers with PostgreSQL, whose connections'
+    processes are killed too, and S3."""
+    with servers.postgres() as database_url, servers.seaweedfs() as s3:
+        for name, value in s3.environment().items():
+            monkeypatch.setenv(name, value)
+        with cluster(tmp_path, database_url, f"{s3.url}/torture") as stack:
+            with psycopg.connect(database_url) as connection:
+                stack.postgres = psutil.Process(connection.info.backend_pid).parent()
+            print(torture(stack, Stream(stack.urls), KILLS, SEED, QUICK_S), f"seed {SEED}")
