@@ -35,16 +35,14 @@ class Service:
         else:
             files = {"file": ("x", content, media_type), "labels": ("y", labels, media_type)}
             reply = self.http.post("/v1/datasets", data=query, files=files)
-        reply.raise_for_status()
-        dataset: dict[str, Any] = reply.json()
-        return dataset
+        return _content(reply)
 
     def train(self, dataset: dict[str, Any], specs: list[dict[str, Any]]) -> list[str]:
         """The ids of the jobs of these specs, queued together."""
         jobs = []
         for spec in specs:
             body = {"dataset_id": dataset["id"], "model_name": "benchmark", **spec}
-            jobs.append(self.http.post("/v1/jobs", json=body).raise_for_status().json()["id"])
+            jobs.append(_content(self.http.post("/v1/jobs", json=body))["id"])
         return jobs
 
     def finished(self, job_ids: list[str]) -> list[dict[str, Any]]:
@@ -52,24 +50,29 @@ class Service:
         return [self._finished(job_id) for job_id in job_ids]
 
     def delete(self, dataset: dict[str, Any]) -> None:
-        self.http.delete(f"/v1/datasets/{dataset['id']}").raise_for_status()
+        _content(self.http.delete(f"/v1/datasets/{dataset['id']}"))
 
     def predict(self, job: dict[str, Any], rows: list[list[float]]) -> list[Any]:
         """Labels by the model that a job made."""
         path = f"/v1/models/benchmark/versions/{job['model']['version']}/predict"
-        labels: list[Any] = (
-            self.http.post(path, json={"instances": rows}).raise_for_status().json()["label"]
-        )
+        labels: list[Any] = _content(self.http.post(path, json={"instances": rows}))["label"]
         return labels
 
     def _finished(self, job_id: str) -> dict[str, Any]:
         while True:
-            reply = self.http.get(f"/v1/jobs/{job_id}", params={"wait_s": 30}).raise_for_status()
-            job: dict[str, Any] = reply.json()
+            job = _content(self.http.get(f"/v1/jobs/{job_id}", params={"wait_s": 30}))
             if job["state"] == "succeeded":
                 return job
             if job["state"] in ("failed", "canceled"):
                 raise RuntimeError(f"job {job_id} {job['state']}: {job['error']}")
+
+
+def _content(reply: httpx2.Response) -> dict[str, Any]:
+    """The JSON of a good reply. Raises RuntimeError with the whole problem otherwise."""
+    if reply.is_error:
+        raise RuntimeError(f"{reply.status_code} from {reply.url}: {reply.text}")
+    content: dict[str, Any] = reply.json() if reply.content else {}
+    return content
 
 
 @contextmanager
