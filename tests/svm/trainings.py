@@ -53,12 +53,24 @@ def written_and_read(
 
 
 def interrupting_at(call: int) -> Callable[[], None]:
-    """A callback that raises Interrupted when it is called for the `call`-th time, from 1, by any
-    thread."""
+    """A callback that raises Interrupted when it is called for the `call`-th time, from 1, and
+    only then."""
     calls = itertools.count(1)
 
     def interrupted() -> None:
         if next(calls) == call:
+            raise Interrupted
+
+    return interrupted
+
+
+def interrupting_from(call: int) -> Callable[[], None]:
+    """A callback that raises Interrupted from its `call`-th call on, in every thread that looks:
+    what a canceled job does."""
+    calls = itertools.count(1)
+
+    def interrupted() -> None:
+        if next(calls) >= call:
             raise Interrupted
 
     return interrupted
