@@ -22,7 +22,9 @@ CERTIFIED_GAP = 5e-4
 ROUGH_BOUND = 0.01
 """The bound is brought at least this close to the optimum, however bad the model is."""
 CERTIFIER_STEPS = 200
+"""Most Newton steps that the certifier makes for one pair."""
 CERTIFIER_STEPS_AT_ONCE = 8
+"""Most of them in one step of the training, so that it can be written down between them."""
 
 SMALLEST_GROWTH = 1.03
 """Of the count of updates between two evaluations, where the end seems near."""

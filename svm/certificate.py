@@ -22,10 +22,12 @@ class PairCertificate:
 
     @property
     def gap(self) -> float:
+        """Primal minus dual, ≥ 0 but for rounding."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
+        """Gap over primal; 0 where the primal value is 0."""
         return self.gap / self.primal if self.primal > 0 else 0.0
 
 
@@ -37,26 +39,23 @@ class Certificate:
 
     @property
     def worst(self) -> PairCertificate:
+        """The one with the largest relative gap."""
         return max(self.pairs, key=lambda pair: pair.relative_gap)
 
     def as_dict(self, classes: npt.NDArray[Any]) -> dict[str, Any]:
         """For JSON; `classes` (n_classes,) are the labels."""
-        names, worst = classes.tolist(), self.worst
-        return {
-            "primal": worst.primal,
-            "dual": worst.dual,
-            "gap": worst.gap,
-            "relative_gap": worst.relative_gap,
-            "solver_objective": worst.solver_objective,
-            "pairs": [
-                {
-                    "classes": [names[i] for i in pair.classes],
-                    "primal": pair.primal,
-                    "dual": pair.dual,
-                    "gap": pair.gap,
-                    "relative_gap": pair.relative_gap,
-                    "solver_objective": pair.solver_objective,
-                }
-                for pair in self.pairs
-            ],
-        }
+        names = classes.tolist()
+        pairs = [
+            {"classes": [names[i] for i in pair.classes], **_values(pair)} for pair in self.pairs
+        ]
+        return {**_values(self.worst), "pairs": pairs}
+
+
+def _values(pair: PairCertificate) -> dict[str, float]:
+    return {
+        "primal": pair.primal,
+        "dual": pair.dual,
+        "gap": pair.gap,
+        "relative_gap": pair.relative_gap,
+        "solver_objective": pair.solver_objective,
+    }

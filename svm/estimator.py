@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from svm.errors import InvalidHyperparameter
 from svm.features import FEATURES
 from svm.kernels import KERNELS
 from svm.multiclass import label_name
@@ -33,7 +35,8 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     scaling, features, feature_options, multiclass, class_weight : as in `svm.Pipeline`.
     duality_gap, max_epochs : when to stop.
     random_state : seed of everything random; None draws one.
-    n_jobs : pairs of classes trained at once.
+    n_jobs : pairs of classes trained at once; -1 for as many as there are processors, -2 for one
+        less, and so on.
 
     Attributes
     ----------
@@ -82,7 +85,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         training = Training(
-            self._pipeline(X.dtype), X, y, seed=self._seed(), threads=max(1, self.n_jobs)
+            self._pipeline(X.dtype), X, y, seed=self._seed(), threads=self._threads()
         )
         for _ in training:
             pass
@@ -121,6 +124,13 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         }
         stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
         return Pipeline(stopping=stopping, **settings)
+
+    def _threads(self) -> int:
+        if self.n_jobs == 0:
+            raise InvalidHyperparameter("n_jobs", 0, "a number of pairs, or -1 for all processors")
+        if self.n_jobs > 0:
+            return self.n_jobs
+        return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

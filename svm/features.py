@@ -169,16 +169,15 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
     n, d = X.shape
     check_features(spec, d, is_csr(X))
     random = generator("features", seed)
-    everything = np.arange(n)
     match spec:
         case RandomFourier():
-            gamma = GaussianKernel(gamma=spec.gamma).fitted(X, everything).gamma
+            gamma = GaussianKernel(gamma=spec.gamma).fitted(X).gamma
             scale = math.sqrt(2.0 * float(gamma))
             directions = scale * random.normal(size=(spec.n_components, d))
             phases = random.uniform(0.0, 2.0 * math.pi, size=spec.n_components)
             return FeatureMap(spec, d, directions, phases)
         case Nystroem():
-            kernel = spec.kernel.fitted(X, everything)
+            kernel = spec.kernel.fitted(X)
             count = min(spec.n_components, n)
             rows = np.sort(random.permutation(n)[:count])
             landmarks = dense_rows(X, rows)

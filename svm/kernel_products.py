@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from svm.kernels import dense_rows
-from svm.matrices import Indices, Vector, is_sparse
+from svm.kernels import inner_products
+from svm.matrices import Indices, Vector
 from svm.problem import Problem
 
 BLOCK_VALUES = 1 << 22
@@ -19,13 +19,8 @@ BLOCK_VALUES = 1 << 22
 def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
     """k(x_left, x_right), (len(left), len(right))."""
     assert problem.kernel is not None
-    X, a, b = problem.matrix, problem.rows[left], problem.rows[right]
-    if is_sparse(X):
-        wide = X.astype(np.float64, copy=False)
-        products = (wide[a] @ wide[b].T).toarray()
-    else:
-        products = dense_rows(X, a) @ dense_rows(X, b).T
-    norms = problem.squared_norms
+    X, norms = problem.matrix, problem.squared_norms
+    products = inner_products(X[problem.rows[left]], X[problem.rows[right]])
     values = problem.kernel.of_products(products, norms[left], norms[right])
     if problem.intercept == "augmented":
         values += 1.0

@@ -12,13 +12,15 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.hyperparameters import Checked, NonNegative, Positive
-from svm.matrices import Indices, Vector, is_sparse
+from svm.matrices import Matrix, Vector, is_sparse
 from svm.stored_rows import Rows, StoredRows
 
 MEDIAN_ROWS = 1000
 """Rows that the median distance is taken from."""
 UNDERFLOW = 1e-10
-"""A kernel value that adds nothing."""
+"""A kernel value that adds nothing, relative to k(x, x)."""
+UNDERFLOW_ROWS = 200
+"""Rows between which kernel values are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class LinearKernel(Checked):
 
     name: Literal["linear"] = "linear"
 
-    def fitted(self, X: Rows, rows: Indices) -> LinearKernel:
+    def fitted(self, X: Rows) -> LinearKernel:
         """This kernel: nothing to learn from the data."""
         return self
 
@@ -48,12 +50,11 @@ class GaussianKernel(Checked):
     gamma: Positive | Literal["median"] = "median"
     """γ; `median`: one over the median squared distance between rows, a sound first choice."""
 
-    def fitted(self, X: Rows, rows: Indices) -> GaussianKernel:
-        """With γ as a number: from the distances between at most 1,000 of `rows`, evenly spread."""
+    def fitted(self, X: Rows) -> GaussianKernel:
+        """With γ as a number: from the distances between at most 1,000 rows, evenly spread."""
         if self.gamma != "median":
             return self
-        sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), MEDIAN_ROWS)).astype(np.int64)]
-        Z = dense_rows(X, sample)
+        Z = _spread_rows(X, MEDIAN_ROWS)
         norms = np.einsum("ij,ij->i", Z, Z)
         distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
         upper = distances[np.triu_indices(len(Z), 1)]
@@ -88,7 +89,7 @@ class PolynomialKernel(Checked):
     coef0: NonNegative = 1.0
     """At least 0: below, the kernel is not positive semi-definite."""
 
-    def fitted(self, X: Rows, rows: Indices) -> PolynomialKernel:
+    def fitted(self, X: Rows) -> PolynomialKernel:
         """This kernel: nothing to learn from the data."""
         return self
 
@@ -122,16 +123,31 @@ def dense_rows(X: Rows, rows: Any) -> Vector:
     return np.ascontiguousarray(dense, dtype=np.float64)
 
 
-def mostly_underflows(kernel: AnyKernel, X: Rows, rows: Indices) -> bool:
+def inner_products(X: Matrix, Z: Matrix) -> Vector:
+    """⟨xᵢ, zⱼ⟩ of rows in one layout, (len(X), len(Z)), in float64."""
+    if is_sparse(X):
+        sparse: Any = X.astype(np.float64, copy=False) @ Z.T.astype(np.float64, copy=False)
+        products: Vector = sparse.toarray()
+        return products
+    left, right = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (X, Z))
+    return left @ right.T
+
+
+def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
     """Whether most values between different rows are as good as 0: a kernel far too narrow.
 
     Such a model remembers its training rows and knows nothing else: half of the answers on new
     rows are right. Raw 0 … 255 pixels under γ = 2 do that.
     """
-    sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), 200)).astype(np.int64)]
-    Z = dense_rows(X, sample)
+    Z = _spread_rows(X, UNDERFLOW_ROWS)
     norms = np.einsum("ij,ij->i", Z, Z)
     values = kernel.of_products(Z @ Z.T, norms, norms)
     off_diagonal = values[np.triu_indices(len(Z), 1)]
     scale = float(np.median(kernel.of_norms(norms)))
     return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale
+
+
+def _spread_rows(X: Rows, count: int) -> Vector:
+    """At most `count` rows of X, evenly spread, as `dense_rows`."""
+    n = X.shape[0]
+    return dense_rows(X, np.linspace(0, n - 1, min(n, count)).astype(np.int64))

@@ -10,7 +10,8 @@ feature 1: ‖w‖² includes b²) or `none` (b = 0).
 
 Solvers state the same problem in other constants:
 
-    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ   (LIBSVM, gradient descent)
+    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, gradient descent)
+     ‖w‖² + C Σ sᵢ hinge   λ = 2/(nC), and this objective is 2P/λ   (sub-gradient coursework)
 
 For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds what is left to gain.
 """

@@ -81,13 +81,12 @@ def prepare(
     X = _scaled(X, scaling, pipeline, interrupted)
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = _mapped(X, features, pipeline, interrupted)
-    everything = np.arange(X.shape[0])
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
     warnings: tuple[str, ...] = ()
     if kernel is not None:
-        kernel = earlier.kernel if earlier else kernel.fitted(X, everything)
+        kernel = earlier.kernel if earlier else kernel.fitted(X)
         assert kernel is not None
-        warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X, everything) else ()
+        warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
     return Prepared(
         classes=classes,
         codes=codes,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
-from svm.kernels import dense_rows
+from svm.kernels import dense_rows, inner_products
 from svm.matrices import Matrix, Vector, is_sparse
 from svm.problem import Problem
 
@@ -51,12 +51,7 @@ def scores_elsewhere(problem: Problem, classifier: Classifier, watched: Problem)
     for start in range(0, watched.n_samples, BLOCK_ROWS):
         watched.interrupted()
         part = slice(start, start + BLOCK_ROWS)
-        if is_sparse(vectors):
-            products = np.asarray(
-                (others[watched.rows[part]] @ vectors.T).toarray(), dtype=np.float64
-            )
-        else:
-            products = dense_rows(others, watched.rows[part]) @ vectors.T
+        products = inner_products(others[watched.rows[part]], vectors)
         values = problem.kernel.of_products(products, watched.squared_norms[part], norms)
         out[part] = values @ classifier.coefficients + classifier.intercept
     return out

@@ -17,7 +17,9 @@ from svm.matrices import Indices
 from svm.problem import Problem
 
 EXACT_ROWS = 2000
+"""Most rows for which the whole kernel matrix is factored."""
 LANDMARKS = 1000
+"""Rows whose columns of the kernel matrix stand for it beyond that."""
 JITTER = 1e-10
 """Added to the diagonal, relative to its largest entry, so that the factor exists."""
 

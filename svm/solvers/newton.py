@@ -29,11 +29,15 @@ from svm.surrogate import n_surrogate_features
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
 GATHER_ROWS = 2048
+"""Rows copied at a time to build the Hessian."""
 MAX_CONJUGATE_GRADIENTS = 250
+"""Most products with the Hessian in one step."""
 FIRST_SMOOTHING = 4.0
 """μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""
 LESS_SMOOTHING = 0.3
+"""Factor from one level of μ to the next."""
 SMALLEST_SMOOTHING = 1e-12
+"""μ below which nothing is left to gain."""
 WARM_SMOOTHING = 0.03
 """Least μ of the first step from inherited weights. With less, weights that are near the optimum
 but not at it took more steps than zero weights do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svm
-from svm import SVMClassifier
+from svm import InvalidHyperparameter, SVMClassifier
+from tests.svm.trainings import bits
 
 ESTIMATORS = [
     SVMClassifier(),
@@ -46,3 +48,24 @@ def test_is_reached_through_the_package() -> None:
     assert svm.SVMClassifier is SVMClassifier
     with pytest.raises(AttributeError, match="nothing"):
         svm.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "threads"), [(1, 1), (3, 3), (-1, 4), (-2, 3), (-9, 1)], ids=str
+)
+def test_n_jobs_is_counted_as_elsewhere(
+    n_jobs: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-1 is every processor, here 4; the model is the same to the bit."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    X, y = load_iris(return_X_y=True)
+    estimator = SVMClassifier("pegasos", max_epochs=3, n_jobs=n_jobs).fit(X, y)
+    assert estimator._threads() == threads
+    alone = SVMClassifier("pegasos", max_epochs=3).fit(X, y)
+    assert bits(estimator.result_) == bits(alone.result_)
+
+
+def test_no_jobs_at_all_is_refused() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InvalidHyperparameter, match="n_jobs"):
+        SVMClassifier(n_jobs=0).fit(X, y)
