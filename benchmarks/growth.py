@@ -183,7 +183,7 @@ def _kernel_pegasos(support_vectors: int, n_samples: int) -> tuple[Callable[[], 
     violations = np.zeros(n_samples, dtype=np.int64)
     violations[:support_vectors] = 1
     # One epoch is over: the very first update would find f = 0, and its row inside the margin.
-    begun = KernelPegasosState(epoch=1, updates=n_samples, intercept=0.0, violations=violations)
+    begun = KernelPegasosState(epoch=1, step=n_samples, intercept=0.0, violations=violations)
 
     def run() -> None:
         after = solver.advance(problem, begun)
