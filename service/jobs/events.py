@@ -150,7 +150,12 @@ class EventLog:
 
     def prune(self, older_than_s: float) -> None:
         """Remove the events and traces of jobs that ended so long ago; the jobs stay."""
-        ended = sa.select(jobs.c.id).where(jobs.c.finished_at < now() - older_than_s)
-        with self._database.write() as connection:
-            for table in (job_events, job_trace):
-                connection.execute(sa.delete(table).where(table.c.job_id.in_(ended)))
+        histories = (job_events, job_trace)
+        kept = (sa.exists().where(table.c.job_id == jobs.c.id) for table in histories)
+        old = sa.select(jobs.c.id).where(jobs.c.finished_at < now() - older_than_s, sa.or_(*kept))
+        with self._database.read() as connection:
+            job_ids = connection.execute(old).scalars().all()
+        for job_id in job_ids:  # one by one: nobody waits long for the write lock
+            with self._database.write() as connection:
+                for table in histories:
+                    connection.execute(sa.delete(table).where(table.c.job_id == job_id))

@@ -91,7 +91,7 @@ class Database:
                 self._commits = self._commits or make(self._engine)
         return self._commits.number()
 
-    def migrate(self) -> None:
+    def migrate(self, revision: str = "head") -> None:
         """Bring the schema to the newest revision; nothing happens where it is there already."""
         # Imported here: workers use the database, but never migrate it.
         from alembic import command
@@ -102,7 +102,7 @@ class Database:
         with self.write() as connection:
             in_turn(connection, "migrate")
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
 
     def close(self) -> None:
         if self._commits is not None:

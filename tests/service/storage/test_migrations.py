@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -36,6 +37,28 @@ def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+    database.close()
+
+
+def test_rows_of_the_first_schema_are_kept(empty_database_url: str) -> None:
+    """A service that is brought up to date goes on with the jobs that it had."""
+    database = Database(empty_database_url)
+    database.migrate("0001")
+    with database.write() as connection:
+        first = sa.MetaData()
+        first.reflect(connection)
+        fill: dict[type, Any] = {str: "x", int: 1, float: 1.0, bool: True}
+        for name in ("datasets", "jobs", "models", "model_versions", "model_aliases", "job_trace"):
+            table = first.tables[name]
+            row = {column.name: fill.get(column.type.python_type, {}) for column in table.columns}
+            connection.execute(table.insert().values(row))
+    database.migrate()
+    with database.read() as connection:
+        for table in first.tables.values():
+            if table.name != "alembic_version":
+                assert connection.execute(sa.select(table)).all() != [], table.name
+        job = connection.execute(sa.select(metadata.tables["jobs"])).one()
+    assert (job.id, job.caller, job.pause_requested) == ("x", "", False)
     database.close()
 
 
