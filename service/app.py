@@ -27,6 +27,7 @@ from service.jobs.tail import Tail
 from service.models import routes as models
 from service.models.registry import ModelRegistry
 from service.predictions import routes as predictions
+from service.predictions.inference import routes as inference
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
@@ -121,6 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(jobs.router(job_store, dataset_store, registry, limits, tail))
     app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
+    app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry))
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))

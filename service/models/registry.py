@@ -175,6 +175,20 @@ class ModelRegistry:
                 lambda row: ModelVersion(**row._mapping),
             )
 
+    def version_numbers(self, name: str) -> list[int]:
+        """Of all versions of a model, ascending."""
+        statement = sa.select(model_versions.c.version).where(model_versions.c.model_name == name)
+        with self._database.read() as connection:
+            return sorted(connection.scalars(statement))
+
+    def index(self) -> list[tuple[str, int, bool]]:
+        """(model, version, whether its file is sound) of all there are, by name and number."""
+        columns = model_versions.c
+        statement = sa.select(columns.model_name, columns.version, columns.quarantined_at)
+        with self._database.read() as connection:
+            rows = connection.execute(statement).all()
+        return sorted((name, version, damaged is None) for name, version, damaged in rows)
+
     def delete(
         self, name: str, force: bool = False, check: Callable[[Model], None] = _anything
     ) -> None:

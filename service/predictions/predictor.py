@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from service.errors import ServiceError
 from service.predictions.answers import Answer
 from service.predictions.batcher import Batcher
 from service.predictions.exchange import PlainExchange
+from service.predictions.inference.exchange import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.targets import Target, find_target
 from service.settings import Limits
@@ -81,6 +81,8 @@ class Predictor:
         self, target: Target, headers: Headers, outputs: str | None = None
     ) -> PredictionCall:
         """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
+        if target.inference:
+            return PredictionCall(target, InferenceExchange(headers, self._limits))
         return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
 
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
@@ -105,7 +107,7 @@ class Predictor:
         exchange = call.exchange
         try:
             asked = exchange.read(body, model)
-        except ServiceError:
+        except Exception:  # whatever it is, `answer` meets it again, where it is told
             return False
         if self._batcher.is_long(model, asked.X):
             return False

@@ -200,5 +200,8 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "shutting-down": Problem(503, "The service is shutting down", "Try again shortly."),
     "not-ready": Problem(503, "The service is not ready", "Try again shortly."),
+    "model-not-ready": Problem(
+        503, "The model cannot answer", "Its file is damaged; other versions keep serving."
+    ),
     "storage-full": Problem(507, "The disk is full", "Nothing was stored; predictions go on."),
 }

@@ -66,6 +66,8 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "post /v1/models/{name}/predict",
         "post /v1/models/{name}/versions/{version}/predict",
         "post /v1/models/{name}/aliases/{alias}/predict",
+        "post /v2/models/{name}/infer",
+        "post /v2/models/{name}/versions/{version}/infer",
         "get /livez",
         "get /readyz",
         "get /metrics",
@@ -123,7 +125,8 @@ def test_problems_of_an_operation_are_documented(operations: dict[str, Any]) -> 
         for status, reply in replies.items():
             if not status.startswith(("4", "5")):
                 continue
-            assert list(reply["content"]) == ["application/problem+json"], f"{name}: {status}"
+            form = "application/json" if " /v2" in name else "application/problem+json"
+            assert list(reply["content"]) == [form], f"{name}: {status}"
             codes = reply["description"].split("`")[1::2]
             assert codes, f"{name}: {status}"
             assert {PROBLEMS[code].status for code in codes} == {int(status)}, f"{name}: {status}"

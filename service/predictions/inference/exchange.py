@@ -1,0 +1,192 @@
+"""An `infer` request and its reply, with `binary_tensor_data`, gzip and deflate."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from service.errors import InvalidContent, InvalidRequest
+from service.predictions.answers import Answer
+from service.predictions.bodies import finite
+from service.predictions.careful import too_many_rows
+from service.predictions.inference.tensors import (
+    NUMBERS,
+    check_shape,
+    datatype_of,
+    from_bytes,
+    from_json,
+    invalid,
+    to_bytes,
+)
+from service.predictions.loaded_models import LoadedModel
+from service.settings import Limits
+from service.web.bodies import decode_json
+from service.web.encodings import inflate
+from service.web.short_cut import Headers, Reply
+
+OUTPUTS = ("label", "decision")
+HEAD_LENGTH = "Inference-Header-Content-Length"
+
+_REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
+_INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
+_OUTPUT = frozenset({"name", "parameters"})
+
+
+class Asked(NamedTuple):
+    """What an `infer` body asks for."""
+
+    X: NDArray[np.float64]
+    id: str | None
+    outputs: tuple[tuple[str, bool], ...]
+    """Names, and whether each is sent as bytes."""
+
+
+class InferenceExchange:
+    """Reads by the length of the JSON part alone: clients send any Content-Type, or none."""
+
+    def __init__(self, headers: Headers, limits: Limits) -> None:
+        """Raises InvalidRequest `invalid-header`."""
+        self._limits = limits
+        self._encoding = self._reply_encoding = ""
+        self._head_bytes: int | None = None
+        for name, value in headers:
+            if name == b"content-encoding":
+                self._encoding = value.decode("latin-1").strip().lower()
+            elif name == b"inference-header-content-length":
+                if not value.isdigit():
+                    raise InvalidRequest("invalid-header", f"{HEAD_LENGTH} is a whole number")
+                self._head_bytes = int(value)
+            elif name == b"accept-encoding" and value.strip() in (b"gzip", b"deflate"):
+                # Who names one coding wants it. HTTP libraries list all they know: they are
+                # served faster without.
+                self._reply_encoding = value.strip().decode()
+
+    def read(self, body: bytes, model: LoadedModel) -> Asked:
+        """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
+        body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        end = len(body) if self._head_bytes is None else self._head_bytes
+        if end > len(body):
+            detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
+            raise InvalidRequest("invalid-header", detail)
+        document = _members(_parse(bytes(body[:end])), _REQUEST, ())
+        inputs = document.get("inputs")
+        if not isinstance(inputs, list) or len(inputs) != 1:
+            raise invalid(("inputs",), "give a list with one tensor")
+        tensor = _members(inputs[0], _INPUT, ("inputs", 0))
+        X = self._tensor(tensor, body[end:], self._head_bytes is not None, model)
+        id_ = document.get("id")
+        if id_ is not None and not isinstance(id_, str):
+            raise invalid(("id",), "give a text")
+        return Asked(X, id_, _outputs(document, model))
+
+    def reply(self, asked: Asked, answer: Answer) -> Reply:
+        model = answer.model
+        head: dict[str, Any] = {"model_name": model.name, "model_version": str(model.version)}
+        if asked.id is not None:
+            head["id"] = asked.id
+        tensors, parts = [], []
+        for name, binary in asked.outputs:
+            values = model.fitted.classes[answer.codes] if name == "label" else answer.output(name)
+            tensor: dict[str, Any] = {
+                "name": name,
+                "datatype": datatype_of(values),
+                "shape": list(values.shape),
+            }
+            if binary:
+                parts.append(to_bytes(values))
+                tensor["parameters"] = {"binary_data_size": len(parts[-1])}
+            else:
+                tensor["data"] = values.ravel().tolist()
+            tensors.append(tensor)
+        head["outputs"] = tensors
+        body = orjson.dumps(head)
+        headers: tuple[tuple[str, str], ...] = ()
+        media_type = "application/json"
+        if parts:
+            headers = ((HEAD_LENGTH, str(len(body))),)
+            media_type = "application/octet-stream"
+            body = b"".join((body, *parts))
+        if self._reply_encoding:
+            pack = gzip.compress if self._reply_encoding == "gzip" else zlib.compress
+            body = pack(body, 1)
+            headers += (("Content-Encoding", self._reply_encoding),)
+        return Reply(body, media_type, headers)
+
+    def _tensor(
+        self, tensor: dict[str, Any], data: bytes, binary: bool, model: LoadedModel
+    ) -> NDArray[np.float64]:
+        datatype = tensor.get("datatype")
+        if datatype not in NUMBERS:
+            raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
+        shape = check_shape(tensor.get("shape"), model)
+        if shape[0] > self._limits.predict_rows:
+            raise too_many_rows(self._limits.predict_rows)
+        parameters = tensor.get("parameters") or {}
+        size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+        if size is not None or (binary and "data" not in tensor):
+            if "data" in tensor:
+                raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
+            if size not in (None, len(data)):
+                path = ("inputs", 0, "parameters", "binary_data_size")
+                raise invalid(path, f"there are {len(data)} bytes behind the JSON part")
+            values = from_bytes(data, datatype, shape)
+        elif data:
+            detail = "there are bytes behind the JSON part that no tensor claims"
+            raise InvalidRequest("malformed-request", detail)
+        else:
+            values = from_json(tensor.get("data"), datatype, shape)
+        return finite(np.ascontiguousarray(values, dtype=np.float64), model)
+
+
+def _parse(head: bytes) -> Any:
+    try:
+        return orjson.loads(head)
+    except ValueError:
+        return decode_json(head)  # which says what is wrong, or reads what orjson does not
+
+
+def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise invalid(path, "give an object")
+    if unknown := value.keys() - known:
+        name = min(unknown)
+        raise invalid((*path, name[:64]), f"unknown; known are {', '.join(sorted(known))}")
+    return value
+
+
+def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
+    """What is asked for; everything there is, if nothing is said."""
+    parameters = document.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise invalid(("parameters",), "give an object")
+    binary = parameters.get("binary_data_output", False)
+    if type(binary) is not bool:
+        raise invalid(("parameters", "binary_data_output"), "give true or false")
+    wanted = document.get("outputs")
+    if not wanted:
+        return tuple((name, binary) for name in offered(model))
+    if not isinstance(wanted, list):
+        raise invalid(("outputs",), "give a list of tensors")
+    found = []
+    for i, output in enumerate(wanted):
+        tensor = _members(output, _OUTPUT, ("outputs", i))
+        if tensor.get("name") not in offered(model):
+            message = f"give one of {', '.join(offered(model))}"
+            raise invalid(("outputs", i, "name"), message)
+        own = tensor.get("parameters") or {}
+        if not isinstance(own, dict):
+            raise invalid(("outputs", i, "parameters"), "give an object")
+        if own.get("classification"):
+            raise InvalidContent("invalid-field", "the classification extension is not offered")
+        found.append((tensor["name"], bool(own.get("binary_data", binary))))
+    return tuple(dict(found).items())
+
+
+def offered(model: LoadedModel) -> tuple[str, ...]:
+    """The outputs that a model has."""
+    return OUTPUTS

@@ -1,0 +1,110 @@
+"""What the Open Inference Protocol says."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Tensor(BaseModel):
+    """A tensor: its numbers, or the size of their bytes behind the JSON part."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] | None = None
+    """`binary_data_size`, where the data are behind the JSON part."""
+    data: list[Any] | None = None
+    """In C order, flat or nested."""
+
+
+class OutputAsked(BaseModel):
+    """An output that is wanted."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    name: Literal["label", "decision", "probability"]
+    parameters: dict[str, Any] | None = None
+    """`binary_data`: whether to send it behind the JSON part."""
+
+
+class InferCreate(BaseModel):
+    """Rows to predict: one tensor [rows, features]."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    id: str | None = None
+    inputs: list[Tensor] = Field(min_length=1, max_length=1)
+    outputs: list[OutputAsked] | None = None
+    """Everything there is, if left out."""
+    parameters: dict[str, Any] | None = None
+    """`binary_data_output`: whether to send all outputs behind the JSON part."""
+
+
+class InferRead(BaseModel):
+    """The outputs; those sent as bytes follow the JSON part in this order."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: list[Tensor]
+
+
+class ServerMetadata(BaseModel):
+    """What serves here."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class TensorMetadata(BaseModel):
+    """A tensor that a model takes or gives; -1 stands for any number of rows."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class ModelMetadata(BaseModel):
+    """What a model takes and gives."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+
+
+class Live(BaseModel):
+    live: bool
+
+
+class Ready(BaseModel):
+    ready: bool
+
+
+class ModelReady(BaseModel):
+    name: str
+    ready: bool
+
+
+class IndexRequest(BaseModel):
+    """Which models to list."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    ready: bool = False
+    """Only those that can answer."""
+
+
+class IndexEntry(BaseModel):
+    """A model version, and whether it can answer."""
+
+    name: str
+    version: str
+    state: Literal["READY", "UNAVAILABLE"]
+    reason: str

@@ -1,0 +1,123 @@
+"""Tensors of the Open Inference Protocol: JSON, or bytes behind the JSON part of the body."""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import Fault, InvalidContent, InvalidRequest
+from service.predictions.loaded_models import LoadedModel
+from service.web.validation import MAX_VALUE_CHARACTERS, pointer
+
+NUMBERS: dict[str, str] = {
+    "FP64": "<f8",
+    "FP32": "<f4",
+    "FP16": "<f2",
+    "INT64": "<i8",
+    "INT32": "<i4",
+    "INT16": "<i2",
+    "INT8": "<i1",
+    "UINT64": "<u8",
+    "UINT32": "<u4",
+    "UINT16": "<u2",
+    "UINT8": "<u1",
+    "BOOL": "?",
+}
+"""Types of tensors that are read, and NumPy's names for them."""
+
+
+def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
+    """A member of the JSON part that cannot be."""
+    place = pointer(path)
+    fault = Fault(code="invalid-field", message=message, pointer=place)
+    return InvalidContent("invalid-field", f"{place}: {message}", (fault,))
+
+
+def check_shape(shape: Any, model: LoadedModel) -> tuple[int, int]:
+    """Raises InvalidContent."""
+    path = ("inputs", 0, "shape")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise invalid(path, "give a list of whole numbers")
+    if len(shape) != 2:
+        raise invalid(path, f"give [rows, {model.n_features}], not {len(shape)} dimensions")
+    if shape[1] != model.n_features:
+        message = f"the model takes {model.n_features} features, the tensor has {shape[1]}"
+        extra = {"expected": model.n_features, "got": shape[1]}
+        raise InvalidContent("feature-mismatch", message, extra=extra)
+    if shape[0] == 0:
+        raise InvalidContent("empty-data", "the tensor holds no row")
+    return shape[0], shape[1]
+
+
+def from_bytes(data: bytes, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
+    """The tensor in the bytes behind the JSON part, in C order. Raises InvalidRequest."""
+    kind = np.dtype(NUMBERS[datatype])
+    expected = prod(shape) * kind.itemsize
+    if len(data) != expected:
+        detail = f"{datatype} of shape {list(shape)} is {expected} bytes, the body has {len(data)}"
+        raise InvalidRequest("malformed-request", detail)
+    return np.frombuffer(data, kind).reshape(shape)
+
+
+def from_json(data: Any, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
+    """The tensor in a flat or nested JSON list of numbers. Raises InvalidContent."""
+    path: tuple[str | int, ...] = ("inputs", 0, "data")
+    if not isinstance(data, list):
+        raise invalid(path, "give a list of numbers")
+    flat = data
+    if data and isinstance(data[0], list):
+        if [type(row) is list and len(row) for row in data] != [shape[1]] * shape[0]:
+            raise invalid(path, f"give {shape[0]} lists of {shape[1]} numbers, as `shape` says")
+        flat = [value for row in data for value in row]
+    if len(flat) != prod(shape):
+        raise invalid(path, f"`shape` says {prod(shape)} numbers, there are {len(flat)}")
+    allowed = {bool} if datatype == "BOOL" else {int, float}
+    if not set(map(type, flat)) <= allowed:
+        at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
+        raise _bad_cell(flat[at], at, shape, "not-a-number", f"is not of type {datatype}")
+    kind = np.dtype(NUMBERS[datatype])
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        for at, value in enumerate(flat):
+            if not limits.min <= value <= limits.max or value != int(value):
+                raise _bad_cell(value, at, shape, "not-a-number", f"is not of type {datatype}")
+        return np.array([int(value) for value in flat], dtype=kind).reshape(shape)
+    try:
+        with np.errstate(over="ignore"):  # what is infinite now is found later
+            return np.array(flat, dtype=np.float64).astype(kind).reshape(shape)
+    except OverflowError:  # an integer beyond float64
+        largest = max(flat, key=abs)
+        at = flat.index(largest)
+        raise _bad_cell(largest, at, shape, "non-finite-value", "is not finite") from None
+
+
+def _bad_cell(
+    value: Any, at: int, shape: tuple[int, int], code: str, message: str
+) -> InvalidContent:
+    row, column = divmod(at, shape[1])
+    shown = repr(value)[:MAX_VALUE_CHARACTERS]
+    text = f"row {row + 1}, column {column}: {shown} {message}"
+    fault = Fault(code=code, message=text, row=row + 1, column=column, value=shown)
+    return InvalidContent(code, text, (fault,))
+
+
+def datatype_of(values: NDArray[Any]) -> str:
+    """The protocol's name for the type of labels or values."""
+    kinds = {"U": "BYTES", "S": "BYTES", "b": "BOOL", "i": "INT64", "u": "INT64"}
+    return kinds.get(values.dtype.kind, "FP64")
+
+
+def to_bytes(values: NDArray[Any]) -> bytes:
+    """A tensor as the protocol has it: texts each behind its length in four bytes."""
+    datatype = datatype_of(values)
+    if datatype != "BYTES":
+        return values.astype(NUMBERS[datatype]).tobytes()
+    parts: list[bytes] = []
+    for text in values.ravel().tolist():
+        encoded = text.encode()
+        parts += (struct.pack("<I", len(encoded)), encoded)
+    return b"".join(parts)

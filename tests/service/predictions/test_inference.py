@@ -1,0 +1,315 @@
+"""The Open Inference Protocol: asked by tritonclient, and by hand where that is too kind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+from service.app import create_app
+from service.settings import Limits, Settings
+from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.predictions.doors import Door, door, served
+
+__all__ = ["door"]
+
+PATH = "/v2/models/iris/infer"
+X = np.random.default_rng(0).normal(size=(7, 3))
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    limits = Limits(predict_body_bytes=1_000_000, predict_rows=1000)
+    return settings.model_copy(update={"limits": limits})
+
+
+@pytest.fixture
+def shelf(settings: Settings, door: Door) -> Iterator[Shelf]:
+    shelf = Shelf(settings)
+    yield shelf
+    shelf.database.close()
+
+
+class TestTriton:
+    """Every call of tritonclient.http that the protocol has."""
+
+    @pytest.fixture
+    def shelf(self, settings: Settings) -> Iterator[Shelf]:
+        with served(create_app(settings)) as url:
+            self.url = url.removeprefix("http://")
+            shelf = Shelf(settings)
+            yield shelf
+            shelf.database.close()
+
+    @pytest.fixture
+    def triton(self) -> Any:
+        with warnings.catch_warnings(action="ignore"):  # of the libraries below it
+            return pytest.importorskip("tritonclient.http")
+
+    def test_health_and_metadata(self, shelf: Shelf, triton: Any) -> None:
+        """Live, ready, what there is, what it takes."""
+        shelf.add("iris", fitted_pipeline(("a", "b", "c")))
+        damaged = shelf.add("iris", fitted_pipeline((1, 2)))
+        with triton.InferenceServerClient(self.url) as client:
+            assert client.is_server_live()
+            assert client.is_server_ready()
+            assert client.is_model_ready("iris")
+            assert client.is_model_ready("iris", "1")
+            assert not client.is_model_ready("iris", "3")
+            assert not client.is_model_ready("none")
+            assert client.get_server_metadata()["name"] == "svm-service"
+            assert "binary_tensor_data" in client.get_server_metadata()["extensions"]
+            metadata = client.get_model_metadata("iris", "1")
+            assert metadata["versions"] == ["1", "2"]
+            assert metadata["inputs"] == [{"name": "x", "datatype": "FP64", "shape": [-1, 3]}]
+            assert metadata["outputs"][:2] == [
+                {"name": "label", "datatype": "BYTES", "shape": [-1]},
+                {"name": "decision", "datatype": "FP64", "shape": [-1, 3]},
+            ]
+            outputs = client.get_model_metadata("iris")["outputs"]
+            assert outputs[0]["datatype"] == "INT64"
+            shelf.replace_file(damaged, b"")
+            with pytest.raises(triton.InferenceServerException, match="damaged"):
+                self.infer(triton, client)
+            assert not client.is_model_ready("iris", "2")
+            index = client.get_model_repository_index()
+            assert [(entry["version"], entry["state"]) for entry in index] == [
+                ("1", "READY"),
+                ("2", "UNAVAILABLE"),
+            ]
+
+    @pytest.mark.parametrize("binary_in", [True, False])
+    @pytest.mark.parametrize("binary_out", [True, False, None])
+    @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "ü", "c"), (3, 5), (0.5, 1.5)])
+    def test_infer(
+        self,
+        shelf: Shelf,
+        triton: Any,
+        classes: tuple[Any, ...],
+        binary_in: bool,
+        binary_out: bool | None,
+    ) -> None:
+        """The model's labels and the bits of its values, however the tensors travel."""
+        fitted = fitted_pipeline(classes, scaled=True)
+        shelf.add("iris", fitted)
+        with triton.InferenceServerClient(self.url) as client:
+            for version in ("", "1"):
+                reply = self.infer(triton, client, binary_in, binary_out, version)
+                labels = reply.as_numpy("label").tolist()
+                labels = [x.decode() if isinstance(x, bytes) else x for x in labels]
+                assert labels == fitted.predict(X).tolist()
+                decision = reply.as_numpy("decision")
+                assert decision.tobytes() == fitted.decision_function(X).tobytes()
+                head = reply.get_response()
+                assert (head["model_name"], head["model_version"]) == ("iris", "1")
+                assert head["id"] == "mine"
+
+    @pytest.mark.parametrize("coding", ["gzip", "deflate"])
+    def test_compression(self, shelf: Shelf, triton: Any, coding: str) -> None:
+        """Of the request and of the reply."""
+        fitted = fitted_pipeline()
+        shelf.add("iris", fitted)
+        with triton.InferenceServerClient(self.url) as client:
+            for _ in range(2):
+                reply = self.infer(
+                    triton,
+                    client,
+                    request_compression_algorithm=coding,
+                    response_compression_algorithm=coding,
+                )
+                decision = reply.as_numpy("decision")
+                assert decision.tobytes() == fitted.decision_function(X).tobytes()
+
+    def test_errors_are_told(self, shelf: Shelf, triton: Any) -> None:
+        """As the client expects them."""
+        shelf.add("iris", fitted_pipeline(n_features=4))
+        with triton.InferenceServerClient(self.url) as client:
+            with pytest.raises(triton.InferenceServerException, match="4 features") as caught:
+                self.infer(triton, client)
+            assert caught.value.status() == "422"
+            with pytest.raises(triton.InferenceServerException, match="no model none"):
+                client.get_model_metadata("none")
+
+    @staticmethod
+    def infer(
+        triton: Any,
+        client: Any,
+        binary_in: bool = True,
+        binary_out: bool | None = None,
+        version: str = "",
+        **options: Any,
+    ) -> Any:
+        tensor = triton.InferInput("x", list(X.shape), "FP64")
+        tensor.set_data_from_numpy(X, binary_data=binary_in)
+        outputs = None
+        if binary_out is not None:
+            outputs = [
+                triton.InferRequestedOutput(name, binary_data=binary_out)
+                for name in ("label", "decision")
+            ]
+        return client.infer("iris", [tensor], version, outputs, request_id="mine", **options)
+
+
+def ask(door: Door, *, data: Any = None, tail: bytes = b"", head: Any = None, **tensor: Any) -> Any:
+    """An infer request made by hand."""
+    described = {"name": "x", "shape": [7, 3], "datatype": "FP64", **tensor}
+    if data is not None:
+        described["data"] = data
+    document = {"inputs": [described]} if head is None else head
+    content = document if isinstance(document, bytes) else json.dumps(document).encode()
+    headers = {"Inference-Header-Content-Length": str(len(content))} if tail else {}
+    return door.post(PATH, content=content + tail, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "kind"),
+    [
+        ("FP64", "f8"),
+        ("FP32", "f4"),
+        ("FP16", "f2"),
+        ("INT64", "i8"),
+        ("UINT8", "u1"),
+        ("BOOL", "?"),
+    ],
+)
+def test_tensors_of_every_type(door: Door, shelf: Shelf, datatype: str, kind: str) -> None:
+    """Flat, nested or as bytes: the same bits; a number is what its type makes of it."""
+    fitted = fitted_pipeline()
+    shelf.add("iris", fitted)
+    values = (np.abs(X) * 3).astype(kind)
+    expected = fitted.decision_function(values.astype(np.float64)).tolist()
+    data = values.tolist()
+    for reply in (
+        ask(door, datatype=datatype, data=data),
+        ask(door, datatype=datatype, data=[value for row in data for value in row]),
+        ask(door, datatype=datatype, tail=values.tobytes()),
+        ask(
+            door,
+            datatype=datatype,
+            tail=values.tobytes(),
+            parameters={"binary_data_size": values.nbytes},
+        ),
+    ):
+        assert reply.status_code == 200, reply.text
+        outputs = {output["name"]: output for output in reply.json()["outputs"]}
+        assert outputs["decision"]["data"] == expected
+        assert outputs["decision"]["shape"] == [7]
+
+
+def test_kserve_client(door: Door, shelf: Shelf) -> None:
+    """What kserve's InferenceRESTClient sends and reads, by hand: it is too large to install."""
+    shelf.add("iris")
+    assert door.get("/v2/health/live").json() == {"live": True}
+    assert door.get("/v2/health/ready").json() == {"ready": True}
+    assert door.get("/v2/models/iris/ready").json() == {"name": "iris", "ready": True}
+    body = {
+        "id": "8a",
+        "inputs": [
+            {"name": "input-0", "shape": [1, 3], "datatype": "FP64", "data": [[1.0, 2.0, 3.0]]}
+        ],
+    }
+    headers = {"Content-Type": "application/json"}
+    reply = door.post(PATH, content=json.dumps(body).encode(), headers=headers).json()
+    assert reply["model_name"] == "iris"
+    assert reply["id"] == "8a"
+    assert [output["name"] for output in reply["outputs"]][:2] == ["label", "decision"]
+
+
+BAD: dict[str, tuple[dict[str, Any], int, str]] = {
+    "no JSON": ({"head": b"{"}, 400, "malformed-json"),
+    "no tensor": ({"head": {"inputs": []}}, 422, "invalid-field"),
+    "two tensors": ({"head": {"inputs": [{}, {}]}}, 422, "invalid-field"),
+    "an unknown member": ({"head": {"input": []}}, 422, "invalid-field"),
+    "a list": ({"head": []}, 422, "invalid-field"),
+    "another type": ({"datatype": "BYTES", "data": ["a"]}, 422, "invalid-field"),
+    "another shape": ({"shape": [21], "data": [0.0] * 21}, 422, "invalid-field"),
+    "a wide shape": ({"shape": [7, 4], "data": [0.0] * 28}, 422, "feature-mismatch"),
+    "no rows": ({"shape": [0, 3], "data": []}, 422, "empty-data"),
+    "too many rows": ({"shape": [1001, 3], "data": [0.0] * 3003}, 413, "too-many-rows"),
+    "too few numbers": ({"data": [0.0] * 20}, 422, "invalid-field"),
+    "ragged rows": ({"data": [[0.0] * 3] * 6 + [[0.0] * 2]}, 422, "invalid-field"),
+    "a word": ({"data": [0.0] * 20 + ["1"]}, 422, "not-a-number"),
+    "a truth": ({"data": [0.0] * 20 + [True]}, 422, "not-a-number"),
+    "a fraction": ({"datatype": "INT64", "data": [0] * 20 + [0.5]}, 422, "not-a-number"),
+    "too large a number": ({"datatype": "INT8", "data": [0] * 20 + [200]}, 422, "not-a-number"),
+    "beyond all types": ({"datatype": "INT64", "data": [0] * 20 + [10**400]}, 422, "not-a-number"),
+    "infinite in FP32": ({"datatype": "FP32", "data": [1e300] * 21}, 422, "non-finite-value"),
+    "NaN bytes": ({"tail": np.full((7, 3), np.nan).tobytes()}, 422, "non-finite-value"),
+    "too few bytes": ({"tail": b"1234567"}, 400, "malformed-request"),
+    "a wrong size": (
+        {"tail": X.tobytes(), "parameters": {"binary_data_size": 8}},
+        422,
+        "invalid-field",
+    ),
+    "bytes and data": ({"tail": X.tobytes(), "data": X.tolist()}, 400, "malformed-request"),
+    "an unknown output": (
+        {
+            "head": {
+                "inputs": [{"shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}],
+                "outputs": [{"name": "y"}],
+            }
+        },
+        422,
+        "invalid-field",
+    ),
+}
+
+
+def test_bad_requests_are_told_in_the_protocols_form(door: Door, shelf: Shelf) -> None:
+    """`application/json` with `error`, and what every problem has."""
+    shelf.add("iris")
+    for name, (request, status, code) in BAD.items():
+        for _ in range(2):
+            reply = ask(door, **request)
+            assert (reply.status_code, reply.json().get("code")) == (status, code), (
+                name,
+                reply.text,
+            )
+            assert reply.headers["Content-Type"] == "application/json"
+            assert reply.json()["error"] == reply.json()["detail"]
+    for path in ("/v2/models/none", "/v2/models/iris/versions/7", "/v2/models/none/ready"):
+        reply = door.get(path)
+        assert reply.status_code == 404
+        assert reply.headers["Content-Type"] == "application/json"
+        assert "there is no" in reply.json()["error"]
+    headers = {"Inference-Header-Content-Length": "999"}
+    reply = door.post(PATH, content=b"{}", headers=headers)
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
+    assert ask(door, data=X.tolist()).status_code == 200
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_reply_is_compressed_for_who_asks_for_one_coding(
+    door: Door, shelf: Shelf, coding: str
+) -> None:
+    """Not for who lists all that it knows, as every HTTP library does."""
+    shelf.add("iris")
+    content = json.dumps(
+        {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]}
+    ).encode()
+    expected = door.post(PATH, content=content, headers={"Accept-Encoding": "gzip, deflate"})
+    assert "Content-Encoding" not in expected.headers
+    packed = door.post(PATH, content=content, headers={"Accept-Encoding": coding})
+    assert packed.headers["Content-Encoding"] == coding
+    assert packed.json() == expected.json()
+    sent = (gzip.compress if coding == "gzip" else zlib.compress)(content)
+    assert (
+        door.post(PATH, content=sent, headers={"Content-Encoding": coding}).json()
+        == expected.json()
+    )
+
+
+def test_shutdown_is_not_ready(settings: Settings) -> None:
+    """503, with `ready` false."""
+    app = create_app(settings)
+    with served(app) as url, httpx2.Client(base_url=url) as client:
+        app.state.health.draining = True
+        reply = client.get("/v2/health/ready")
+        assert (reply.status_code, reply.json()["ready"]) == (503, False)
