@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI
 
 from service import __version__
 from service.datasets import routes as datasets
+from service.datasets.contents import Contents
 from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
 from service.errors import Unavailable
@@ -66,6 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
     blobs = open_blobs(settings)
     parser = Parser()
     dataset_store = DatasetStore(database, blobs)
+    contents = Contents(dataset_store, parser, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs)
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
@@ -98,6 +100,7 @@ def create_app(settings: Settings) -> FastAPI:
             await asyncio.wait(tasks)
             await run_sync(sweeper.stop)
             await run_sync(parser.close)
+            contents.close()
             database.close()
 
     app = docs.DocumentedAPI(
@@ -118,7 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
-    app.include_router(datasets.router(dataset_store, parser, blobs, limits))
+    app.include_router(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.include_router(jobs.router(job_store, dataset_store, registry, limits, tail))
     app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))

@@ -8,6 +8,7 @@ ServiceError
 ├── PreconditionFailed  If-Match or If-None-Match does not hold
 ├── PreconditionRequired
 ├── TooLarge            over a limit
+├── RangeNotSatisfiable no byte of the range asked for exists
 ├── UnsupportedFormat   the format of the body
 ├── NotAcceptable       the format asked for
 ├── Timeout             the body stopped coming
@@ -94,6 +95,10 @@ class PreconditionRequired(ServiceError):
 
 class TooLarge(ServiceError):
     """Something is over a limit; `extra` names the limit."""
+
+
+class RangeNotSatisfiable(ServiceError):
+    """The range begins after the end; `extra` gives the `size_bytes`."""
 
 
 class UnsupportedFormat(ServiceError):

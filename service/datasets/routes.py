@@ -2,198 +2,52 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.datasets.examples import request_body
+from service.datasets import upload_routes
+from service.datasets.contents import FORMATS, Contents, formats_of
 from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import Parsed, SplitSpec
+from service.datasets.parsing.spec import CSV, TSV
 from service.datasets.schemas import (
-    MAX_NAME,
-    AppendOptions,
     DatasetPage,
     DatasetRead,
-    DatasetSplit,
-    DatasetSplitRead,
     DatasetSummary,
     DatasetUpdate,
-    UploadOptions,
 )
-from service.datasets.store import Dataset, DatasetStore, Origin
-from service.datasets.uploads import Upload, read_limits, receive
+from service.datasets.store import Dataset, DatasetStore
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.web.accept import choose
 from service.web.bodies import json_body, json_request
+from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
 from service.web.labels import MAX_LABELS, LabelFilter
 from service.web.names import DatasetId
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
-from service.web.uploads import IncomingBody
 
-DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
-_UPLOAD = (
-    *("malformed-json", "malformed-request", "invalid-parameter", "bad-encoding"),
-    *("body-too-large", "too-many-rows", "too-many-columns", "too-many-values"),
-    *("unsupported-format", "format-mismatch"),
-    *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
-    *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
-    *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
-    *("npy-unsupported", "npy-corrupt", "too-many-classes", "parsing-failed"),
-    "storage-full",
-)
 _TAGGED = ("invalid-parameter", "invalid-header", "not-found")
 
 
-def router(store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits) -> APIRouter:
+def router(
+    store: DatasetStore, contents: Contents, parser: Parser, blobs: Blobs, limits: Limits
+) -> APIRouter:
     """`/v1/datasets` and all below it."""
     routes = APIRouter(prefix="/v1/datasets", tags=["datasets"])
-    _add_create(routes, store, parser, blobs, limits)
-    _add_split(routes, store, parser, blobs, limits)
+    upload_routes.add(routes, store, parser, blobs, limits)
     _add_read(routes, store)
+    _add_content(routes, store, contents)
     _add_change(routes, store)
     return routes
-
-
-def _add_create(
-    routes: APIRouter, store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits
-) -> None:
-    @routes.post(
-        "",
-        status_code=201,
-        operation_id="create_dataset",
-        summary="Upload a dataset",
-        description="The body is the data itself, its format the `Content-Type`; or a form with "
-        "the data as `file`. Nothing is imputed: every missing or wrong value is listed and the "
-        "upload refused. The same values, labels and names again, in any format, give the dataset "
-        "that is there already, with the name it has.",
-        response_model=DatasetRead,
-        responses={
-            200: {"model": DatasetRead, "description": "There already, or only validated."},
-            **responses(*_UPLOAD),
-        },
-        openapi_extra=request_body(),
-    )
-    async def create_dataset(
-        request: Request, response: Response, query: Annotated[UploadOptions, Query()]
-    ) -> DatasetRead:
-        with blobs.temporary_folder() as folder:
-            upload = await receive(IncomingBody(request), query, folder, limits)
-            return await _keep(response, store, parser, folder, upload)
-
-    @routes.post(
-        "/{id}/append",
-        status_code=201,
-        operation_id="append_to_dataset",
-        summary="Append rows to a dataset",
-        description="Makes a new dataset of all rows, the present ones first, as if they had been "
-        "uploaded in one piece: same `matrix_digest`, classes merged. The dataset itself stays as "
-        "it is, and is the `parent` of the new one. The body is as in an upload. Its columns are "
-        "matched by name where both sides have names, else by position; its labels are of the "
-        "same kind, or there are none on either side. The same rows again give the dataset that is "
-        "there already.",
-        response_model=DatasetRead,
-        responses={
-            200: {"model": DatasetRead, "description": "There already, or only validated."},
-            **responses(*_UPLOAD, "not-found", "label-mismatch", "dataset-corrupt"),
-        },
-        openapi_extra=request_body(),
-    )
-    async def append_to_dataset(
-        request: Request,
-        response: Response,
-        id: DatasetId,
-        query: Annotated[AppendOptions, Query()],
-    ) -> DatasetRead:
-        parent = await run_sync(store.get, id)
-        with blobs.temporary_folder() as folder:
-            upload = await receive(IncomingBody(request), query, folder, limits)
-            stored = await run_sync(store.copy, parent, folder / "parent")
-            upload = replace(upload, spec=replace(upload.spec, onto=stored))
-            return await _keep(response, store, parser, folder, upload, parent)
-
-
-def _add_split(
-    routes: APIRouter, store: DatasetStore, parser: Parser, blobs: Blobs, limits: Limits
-) -> None:
-    @routes.post(
-        "/{id}/split",
-        status_code=201,
-        operation_id="split_dataset",
-        summary="Split a dataset in two",
-        description="Makes two new datasets: `test` of the share `fraction` of the rows, `train` "
-        "of the rest. Which rows is a function of the body: a job on the whole dataset with the "
-        "same `seed` and the body's `fraction` and `stratify` as its `validation` trains on the "
-        "rows of `train`. The same split again gives the datasets that are there already.",
-        response_model=DatasetSplitRead,
-        responses={
-            200: {"model": DatasetSplitRead, "description": "Both are there already."},
-            **responses(
-                *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
-                *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
-                *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
-                "storage-full",
-            ),
-        },
-        openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),
-    )
-    async def split_dataset(
-        response: Response, id: DatasetId, body: DatasetSplitBody
-    ) -> DatasetSplitRead:
-        whole = await run_sync(store.get, id)
-        with blobs.temporary_folder() as folder:
-            spec = SplitSpec(
-                stored=await run_sync(store.copy, whole, folder / "whole"),
-                **body.model_dump(),
-                train=str(folder / "train"),
-                test=str(folder / "test"),
-                limits=read_limits(limits),
-            )
-            parts = await parser.split(spec)
-            train, first = await run_sync(_add_part, store, whole, parts.train, folder / "train")
-            test, second = await run_sync(_add_part, store, whole, parts.test, folder / "test")
-        response.status_code = 201 if first or second else 200
-        return DatasetSplitRead(train=DatasetRead.of(train), test=DatasetRead.of(test))
-
-
-async def _keep(
-    response: Response,
-    store: DatasetStore,
-    parser: Parser,
-    folder: Path,
-    upload: Upload,
-    parent: Dataset | None = None,
-) -> DatasetRead:
-    """Read what lies in `folder`, keep it unless it shall only be validated, and describe it."""
-    parsed = await parser.parse(upload.spec)
-    name, media_type = upload.options.name, upload.spec.media_type
-    origin = None
-    if parent is not None:
-        name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
-    if upload.options.validate_only:
-        response.status_code = 200
-        size = sum((folder / f"{array}.npy").stat().st_size for array in parsed.arrays)
-        return DatasetRead.of_parsed(parsed, name, media_type, size, origin)
-
-    def add() -> tuple[Dataset, bool]:
-        return store.add(parsed, folder, name=name, media_type=media_type, origin=origin)
-
-    dataset, created = await run_sync(add)
-    response.status_code = 201 if created else 200
-    response.headers["Location"] = f"/v1/datasets/{dataset.id}"
-    response.headers["ETag"] = _tag(dataset)
-    return DatasetRead.of(dataset)
 
 
 def _add_read(routes: APIRouter, store: DatasetStore) -> None:
@@ -221,8 +75,51 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
     )
     def get_dataset(request: Request, response: Response, id: DatasetId) -> DatasetRead | Response:
         dataset = store.get(id)
-        response.headers["ETag"] = _tag(dataset)
-        return not_modified(request, _tag(dataset)) or DatasetRead.of(dataset)
+        response.headers["ETag"] = etag(dataset.tag)
+        return not_modified(request, etag(dataset.tag)) or DatasetRead.of(dataset)
+
+
+def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> None:
+    @routes.get(
+        "/{id}/content",
+        operation_id="download_dataset",
+        summary="Download a dataset's data",
+        description="In the format that `Accept` prefers; CSV or, of sparse data, LIBSVM where it "
+        "says nothing. Numbers are written so that they are the same when read again: an upload of "
+        "the file has the same `matrix_digest` (of data without labels with `target=none`). JSON, "
+        "NDJSON and NPZ keep the kind of the labels; CSV and TSV know only text. NPY holds labels "
+        "that are numbers, as its last column.",
+        response_class=Response,
+        responses={
+            **downloads(*FORMATS),
+            **responses(
+                *(*_TAGGED, "not-acceptable", "precondition-failed", "range-not-satisfiable"),
+                *("parsing-failed", "dataset-corrupt", "storage-full"),
+            ),
+        },
+        openapi_extra=RANGE_PARAMETERS,
+    )
+    async def download_dataset(request: Request, id: DatasetId) -> Response:
+        dataset = await run_sync(store.get, id)
+        media_type = choose(request, formats_of(dataset))
+        content = await contents.open(dataset, media_type)
+        reply = download(
+            request,
+            content.file,
+            size_bytes=content.size_bytes,
+            sha256=content.sha256,
+            media_type=_with_parameters(media_type, dataset),
+            filename=dataset.id + FORMATS[media_type],
+        )
+        reply.headers["Vary"] = "Accept"
+        return reply
+
+
+def _with_parameters(media_type: str, dataset: Dataset) -> str:
+    if not media_type.startswith("text/"):
+        return media_type
+    header = f"; header={'present' if dataset.columns else 'absent'}"
+    return f"{media_type}; charset=utf-8" + (header if media_type in (CSV, TSV) else "")
 
 
 def _add_change(routes: APIRouter, store: DatasetStore) -> None:
@@ -242,11 +139,11 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         request: Request, response: Response, id: DatasetId, body: DatasetUpdateBody
     ) -> DatasetRead:
         def change(dataset: Dataset) -> tuple[str | None, Mapping[str, str]]:
-            check_if_match(request, _tag(dataset))
+            check_if_match(request, etag(dataset.tag))
             return _merged(dataset, body)
 
         dataset = store.update(id, change)
-        response.headers["ETag"] = _tag(dataset)
+        response.headers["ETag"] = etag(dataset.tag)
         return DatasetRead.of(dataset)
 
     @routes.delete(
@@ -258,15 +155,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
     )
     def delete_dataset(request: Request, id: DatasetId) -> None:
-        store.delete(id, lambda dataset: check_if_match(request, _tag(dataset)))
-
-
-def _add_part(
-    store: DatasetStore, whole: Dataset, parsed: Parsed, folder: Path
-) -> tuple[Dataset, bool]:
-    ending = f"-{folder.name}"
-    name = None if whole.name is None else whole.name[: MAX_NAME - len(ending)] + ending
-    return store.add(parsed, folder, name=name, media_type=whole.format, origin=Origin(whole.id))
+        store.delete(id, lambda dataset: check_if_match(request, etag(dataset.tag)))
 
 
 def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:
@@ -278,9 +167,3 @@ def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[
         fault = Fault(code="invalid-field", message=message, pointer="/labels")
         raise InvalidContent("invalid-field", f"/labels: {message}", (fault,))
     return name, labels
-
-
-def _tag(dataset: Dataset) -> str:
-    """Only name and labels ever change."""
-    changing = repr((dataset.id, dataset.name, sorted(dataset.labels.items())))
-    return etag(hashlib.sha256(changing.encode()).hexdigest()[:32])

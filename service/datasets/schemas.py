@@ -34,8 +34,8 @@ class UploadOptions(BaseModel):
     for data without labels. Default: the last column; the file `labels` or the field `labels`,
     where there is one. LIBSVM lines begin with their label."""
     header: Literal["auto", "present", "absent"] = "auto"
-    """CSV and TSV: whether the first record names the columns. `auto`: it does if none of its
-    feature cells is a number."""
+    """CSV and TSV: whether the first record names the columns. `auto`: what the media type says
+    (`text/csv; header=present`); else it does if none of its feature cells is a number."""
     delimiter: Annotated[str, StringConstraints(pattern=r"^[\t !#$%&*,/:;<=>?@^|~]$")] | None = None
     """CSV and TSV: the character between cells. Default: a comma, and for TSV a tab."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None

@@ -69,6 +69,12 @@ class Dataset:
     inherited_rows: int | None = None
     """Made by append: the first so many rows are those of `parent`, in its order."""
 
+    @property
+    def tag(self) -> str:
+        """Changes whenever the dataset does: only name and labels ever do."""
+        changing = repr((self.id, self.name, sorted(self.labels.items())))
+        return hashlib.sha256(changing.encode()).hexdigest()[:32]
+
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
         values = dict(row._mapping)

@@ -20,7 +20,7 @@ from service.datasets.parsing.spec import (
 from service.datasets.schemas import UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.settings import Limits
-from service.web.uploads import IncomingBody, Part, media_type
+from service.web.uploads import IncomingBody, Part, media_type, parameter
 from service.web.validation import parameter_error
 
 FORM = "multipart/form-data"
@@ -54,7 +54,8 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
         raise _unsupported(body.media_type, (*FORMATS, FORM))
     path = folder / "body"
     await body.save(path, limits.upload_bytes)
-    return Upload(query, _spec(query, body.media_type, path, folder, limits))
+    options = _with_header(query, body.content_type)
+    return Upload(options, _spec(options, body.media_type, path, folder, limits))
 
 
 def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits: Limits) -> Upload:
@@ -64,7 +65,7 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
     labels = parts.pop("labels", None)
     if labels is not None and not (labels.size or labels.filename):
         labels = None  # a page sends an empty part where no file was chosen
-    options = _options(parts, query)
+    options = _with_header(_options(parts, query), file.content_type)
     return Upload(
         options,
         _spec(options, _format(file, FORMATS), file.path, folder, limits, labels),
@@ -84,6 +85,15 @@ def _options(parts: dict[str, Part], query: UploadOptions) -> UploadOptions:
     except ValidationError as error:
         found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
         raise parameter_error(found) from None
+
+
+def _with_header(options: UploadOptions, content_type: str) -> UploadOptions:
+    """The options, and what the media type says of the header (RFC 4180) if they do not."""
+    said = parameter(content_type, "header")
+    tabular = media_type(content_type) in (CSV, TSV)
+    if options.header != "auto" or not tabular or said not in ("present", "absent"):
+        return options
+    return options.model_copy(update={"header": said})
 
 
 def _spec(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from collections.abc import Iterator
-from typing import Annotated, BinaryIO, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from service.errors import InvalidRequest
 from service.models.aliases import LATEST, Alias
@@ -25,8 +23,8 @@ from service.models.schemas import (
     ModelVersionPage,
     ModelVersionRead,
 )
-from service.storage.blobs import CHUNK_BYTES
 from service.web.bodies import json_body, json_request
+from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
 from service.web.names import AliasName, ModelName
 from service.web.pagination import PageParams, next_page_token
@@ -35,6 +33,7 @@ from service.web.problems import responses
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
 ]
+ARTIFACT = "application/octet-stream"
 AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -147,30 +146,22 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Download a version's file",
         description="A joblib dump of a dict of plain arrays, numbers and strings. "
         "`Repr-Digest` holds its sha-256 (RFC 9530).",
-        response_class=StreamingResponse,
+        response_class=Response,
         responses={
-            200: {
-                "description": "The file.",
-                "content": {
-                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
-                },
-            },
-            **responses(*_TAGGED, "model-corrupt"),
+            **downloads(ARTIFACT),
+            **responses(*_TAGGED, "precondition-failed", "range-not-satisfiable", "model-corrupt"),
         },
+        openapi_extra=RANGE_PARAMETERS,
     )
     def download_artifact(request: Request, name: ModelName, version: Version) -> Response:
         found = registry.get_version(name, version)
-        tag = etag(found.artifact_sha256)
-        sha256 = base64.b64encode(bytes.fromhex(found.artifact_sha256)).decode()
-        return not_modified(request, tag) or StreamingResponse(
-            _chunks(registry.open_artifact(found)),
-            media_type="application/octet-stream",
-            headers={
-                "Content-Length": str(found.size_bytes),
-                "Content-Disposition": f'attachment; filename="{name}-{version}.joblib"',
-                "Repr-Digest": f"sha-256=:{sha256}:",
-                "ETag": tag,
-            },
+        return download(
+            request,
+            registry.open_artifact(found),
+            size_bytes=found.size_bytes,
+            sha256=found.artifact_sha256,
+            media_type=ARTIFACT,
+            filename=f"{name}-{version}.joblib",
         )
 
 
@@ -260,9 +251,3 @@ def _refuse_latest(alias: str) -> None:
     if alias == LATEST:
         detail = "`latest` is always the highest version; choose another name for an alias"
         raise InvalidRequest("invalid-name", detail)
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk

@@ -24,25 +24,30 @@ def check_if_match(request: Request, current: str | None, required: bool = False
     Raises PreconditionFailed where If-Match or If-None-Match does not hold, and
     PreconditionRequired where neither was sent although `required`.
     """
-    expected = _tags(request, "if-match")
     unexpected = _tags(request, "if-none-match")
-    if required and expected is None and unexpected is None:
+    if required and unexpected is None and "if-match" not in request.headers:
         raise PreconditionRequired(
             "precondition-required",
             "send If-Match with the ETag you have seen, or If-None-Match: * to create",
         )
+    check_expected(request, current)
+    if unexpected is not None and current and _weakly_in(current, unexpected):
+        raise PreconditionFailed(
+            "precondition-failed",
+            "the resource exists already; change it with If-Match and its ETag",
+            extra={"etag": current},
+        )
+
+
+def check_expected(request: Request, current: str | None) -> None:
+    """Raises PreconditionFailed where If-Match names other tags than the resource's present one."""
+    expected = _tags(request, "if-match")
     if expected is not None and not (current in expected or (current and "*" in expected)):
         raise PreconditionFailed(
             "precondition-failed",
             "the resource is no longer the one that If-Match names; get it again"
             if current
             else "If-Match names a resource that does not exist; create it with If-None-Match: *",
-            extra={"etag": current},
-        )
-    if unexpected is not None and current and _weakly_in(current, unexpected):
-        raise PreconditionFailed(
-            "precondition-failed",
-            "the resource exists already; change it with If-Match and its ETag",
             extra={"etag": current},
         )
 

@@ -9,7 +9,7 @@ _HEAD = "svm.head"
 
 
 def is_head(request: Request) -> bool:
-    """Whether the caller asked for HEAD; for replies whose body would never end."""
+    """Whether the caller asked for HEAD; for replies whose body is long or endless."""
     return _HEAD in request.scope
 
 

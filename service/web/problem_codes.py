@@ -65,6 +65,9 @@ PROBLEMS: dict[str, Problem] = {
     "precondition-required": Problem(
         428, "A precondition is required", "Send If-Match, or If-None-Match: * to create."
     ),
+    "range-not-satisfiable": Problem(
+        416, "No such range", "It begins after the last byte; `size_bytes` says how many there are."
+    ),
     "body-too-large": Problem(413, "The body is too large", "`limit_bytes` is the most allowed."),
     "unsupported-format": Problem(
         415, "The format is not read here", "The detail lists the media types that are."

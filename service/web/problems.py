@@ -32,6 +32,7 @@ STATUS: dict[type[ServiceError], int] = {
     errors.PreconditionFailed: 412,
     errors.PreconditionRequired: 428,
     errors.TooLarge: 413,
+    errors.RangeNotSatisfiable: 416,
     errors.UnsupportedFormat: 415,
     errors.NotAcceptable: 406,
     errors.Timeout: 408,
@@ -139,6 +140,8 @@ def render(request: Request, error: ServiceError) -> Response:
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if isinstance(error, errors.RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
     return _reply(
         request,
         status,

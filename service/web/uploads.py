@@ -30,6 +30,12 @@ def media_type(content_type: str) -> str:
     return plain.strip().lower()
 
 
+def parameter(content_type: str, name: str) -> str | None:
+    """A parameter of a media type, such as `present` of `text/csv; header=present`."""
+    found = parse_options_header(content_type)[1].get(name.encode())
+    return None if found is None else found.decode("latin-1").lower()
+
+
 @dataclass(slots=True)
 class Part:
     """One part of a form: a short field, or a file on disk."""
@@ -57,7 +63,8 @@ class IncomingBody:
         if encoding != "identity":
             raise UnsupportedFormat("unsupported-format", "send the body without Content-Encoding")
         self._request = request
-        self.media_type = media_type(request.headers.get("content-type", ""))
+        self.content_type = request.headers.get("content-type", "")
+        self.media_type = media_type(self.content_type)
 
     async def save(self, path: Path, limit_bytes: int) -> None:
         """Write it to `path`. Raises TooLarge, and InvalidRequest where the client leaves."""
@@ -72,7 +79,7 @@ class IncomingBody:
 
         Raises TooLarge, InvalidRequest.
         """
-        _, options = parse_options_header(self._request.headers.get("content-type"))
+        _, options = parse_options_header(self.content_type)
         if not options.get(b"boundary"):
             raise _malformed("a form needs the boundary of its parts in Content-Type")
         form = _Form(folder, file_names)

@@ -44,6 +44,7 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "delete /v1/datasets/{id}",
         "post /v1/datasets/{id}/append",
         "post /v1/datasets/{id}/split",
+        "get /v1/datasets/{id}/content",
         "get /v1/solvers",
         "get /v1/solvers/{name}",
         "post /v1/jobs",

@@ -11,7 +11,17 @@ import sys
 from typing import TextIO
 
 from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import Divided, Parsed, ParseSpec, SplitSpec, decode, encode
+from service.datasets.parsing.spec import (
+    Divided,
+    Parsed,
+    ParseSpec,
+    Rendered,
+    RenderSpec,
+    SplitSpec,
+    decode,
+    encode,
+)
+from service.datasets.rendering.render import render
 from service.errors import InvalidContent, ServiceError
 from service.storage.space import full_disk_reported
 
@@ -27,12 +37,16 @@ def main() -> None:
         replies.flush()
 
 
-def answer(spec: ParseSpec | SplitSpec) -> Parsed | Divided | ServiceError:
+def answer(
+    spec: ParseSpec | SplitSpec | RenderSpec,
+) -> Parsed | Divided | Rendered | ServiceError:
     """What was done, or why it was not."""
     try:
         with full_disk_reported():
             if isinstance(spec, ParseSpec):
                 return read(spec)
+            if isinstance(spec, RenderSpec):
+                return render(spec)
             # Imported here: it brings all of svm, which reading does without.
             from service.datasets.parsing.splitting import divide
 

@@ -68,7 +68,8 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
     except csv.Error:
         raise unterminated(1) from None
     header = has_header(spec, cells, text)
-    if len(cells) == 1 and (other := next((x for x in ";\t|," if x in cells[0]), None)):
+    guessed = spec.delimiter is None and len(cells) == 1 and not text.startswith('"')
+    if guessed and (other := next((x for x in ";\t|," if x in cells[0]), None)):
         message = f"the delimiter {delimiter!r} is not in the first line, but {other!r} is"
         raise refuse("empty-data", message, hint="say which one it is with `delimiter`")
     layout = make_layout(spec, len(cells), cells if header else None)

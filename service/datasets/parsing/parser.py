@@ -13,7 +13,16 @@ import anyio
 import structlog
 from anyio.to_thread import run_sync
 
-from service.datasets.parsing.spec import Divided, Parsed, ParseSpec, SplitSpec, decode, encode
+from service.datasets.parsing.spec import (
+    Divided,
+    Parsed,
+    ParseSpec,
+    Rendered,
+    RenderSpec,
+    SplitSpec,
+    decode,
+    encode,
+)
 from service.errors import InvalidContent
 
 PROCESSES = 2
@@ -46,7 +55,12 @@ class Parser:
         divided: Divided = await self._answer(spec)
         return divided
 
-    async def _answer(self, spec: ParseSpec | SplitSpec) -> Any:
+    async def render(self, spec: RenderSpec) -> Rendered:
+        """Write a dataset to a file."""
+        rendered: Rendered = await self._answer(spec)
+        return rendered
+
+    async def _answer(self, spec: ParseSpec | SplitSpec | RenderSpec) -> Any:
         return decode(await run_sync(self._ask, encode(spec), limiter=self._turns))
 
     def close(self) -> None:

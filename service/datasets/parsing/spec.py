@@ -19,8 +19,10 @@ Header: TypeAlias = Literal["auto", "present", "absent"]
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
 JSON = "application/json"
+NDJSON = "application/x-ndjson"
 LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
+NPZ = "application/x-npz"
 FORMATS = (CSV, TSV, JSON, LIBSVM, NPY)
 """Media types of uploads."""
 
@@ -136,6 +138,24 @@ class Divided:
     test: Parsed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderSpec:
+    """A dataset to write in some format."""
+
+    stored: Stored
+    media_type: str
+    out: str
+    """Path of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """The file that was written."""
+
+    sha256: str
+    size_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A ServiceError on its way between processes."""
@@ -172,9 +192,12 @@ def decode(line: str) -> Any:
     return message
 
 
-_KINDS = {
+_KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (ParseSpec, SplitSpec, ReadLimits, Stored, Parsed, Divided, Failure, Fault)
+    for kind in (
+        *(ParseSpec, SplitSpec, RenderSpec, ReadLimits, Stored),
+        *(Parsed, Divided, Rendered, Failure, Fault),
+    )
 }
 _KIND = "a dataclass"
 """A member that nothing else in a message has."""

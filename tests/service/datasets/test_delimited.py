@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,14 @@ def test_tsv_and_other_delimiters() -> None:
     expected = upload("a,k\n1,x\n2,y\n").parsed.matrix_digest
     assert upload("a\tk\n1\tx\n2\ty\n", TSV).parsed.matrix_digest == expected
     assert upload("a;k\n1;x\n2;y\n", delimiter=";").parsed.matrix_digest == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"delimiter": ","}])
+def test_one_column_may_have_any_name(options: Any) -> None:
+    """In quotes, or where the delimiter is given."""
+    name = "a;b" if options else '"a,b"'
+    result = upload(f"{name}\n1\n2\n", target="none", header="present", **options)
+    assert result.parsed.columns == [name.strip('"')]
 
 
 def test_wrong_delimiter_is_noticed() -> None:
