@@ -63,6 +63,7 @@ log = structlog.stdlib.get_logger("service")
 def create_app(settings: Settings) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine."""
     limits = settings.limits
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
     parser = Parser()

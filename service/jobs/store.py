@@ -82,6 +82,7 @@ class JobStore:
             "warnings": [],
             "revision": 1,
         }
+        self._blobs.check_room()
         # Paused jobs count too: each can be resumed at any time.
         waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)

@@ -26,6 +26,9 @@ class Commits(Protocol):
 
     def number(self) -> int: ...
 
+    def committed(self) -> None:
+        """This process itself has committed."""
+
     def close(self) -> None: ...
 
 
@@ -42,6 +45,9 @@ class SQLiteCommits:
         cursor.execute("PRAGMA data_version")
         return int(cursor.fetchall()[0][0])
 
+    def committed(self) -> None:
+        pass  # SQLite has noticed
+
     def close(self) -> None:
         self._connection.close()
 
@@ -49,8 +55,8 @@ class SQLiteCommits:
 class PostgresCommits:
     """A thread compares PostgreSQL's snapshots: two that are equal see the same rows.
 
-    A number is at most `STALE_S` behind. While no answer is that fresh, because the database does
-    not answer or nobody asked before, every call gives a new number.
+    A number is at most `STALE_S` behind the commits of other processes. While no answer is that
+    fresh, because the database does not answer or nobody asked before, every call gives a new one.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -73,6 +79,10 @@ class PostgresCommits:
         if not self._wanted.is_set():
             self._wanted.set()
         return number
+
+    def committed(self) -> None:
+        with self._lock:
+            self._number = next(self._numbers)
 
     def close(self) -> None:
         self._closed.set()

@@ -78,12 +78,14 @@ class Database:
             connection.execution_options(svm_writes=True)
             with connection.begin():
                 yield connection
+        if self._commits is not None:
+            self._commits.committed()
 
     def commits(self) -> int:
         """A number that any commit changes, whichever process makes it; asking takes 2 µs.
 
-        What was read after asking holds as long as the number stays the same, for PostgreSQL with
-        a delay of at most `commits.STALE_S`.
+        What was read after asking holds as long as the number stays the same. PostgreSQL tells of
+        other processes with a delay of at most `commits.STALE_S`.
         """
         if self._commits is None:
             with failures_reported(), self._lock:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -28,6 +29,8 @@ _POSTGRES = {
     # A process stopped inside a transaction must not keep its locks.
     "options": f"-c lock_timeout={WAIT_S}s -c idle_in_transaction_session_timeout={WAIT_S}s",
 }
+log = structlog.stdlib.get_logger("service.storage")
+
 _SQLITE_BUGS = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 _POSTGRES_FULL = "53100"
 
@@ -57,6 +60,7 @@ def failures_reported() -> Iterator[None]:
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in _SQLITE_BUGS:
             raise
+        log.warning("database failed", cause=str(cause or error))
         full = getattr(cause, "sqlstate", None) == _POSTGRES_FULL
         if full or code == sqlite3.SQLITE_FULL:
             detail = "the database has no room left; nothing was stored"

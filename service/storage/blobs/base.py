@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from service.errors import ServiceError
-from service.storage.space import full_disk_reported
+from service.storage.space import check_room, full_disk_reported
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -60,9 +60,17 @@ class Blobs(ABC):
             finally:
                 path.unlink(missing_ok=True)
 
+    def check_room(self) -> None:
+        """Raises StorageFull where the local disk has no room for anything new."""
+        check_room(self._scratch)
+
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:
-        """A private local folder, removed at the end with all that is left in it."""
+        """A private local folder, removed at the end with all that is left in it.
+
+        For what callers bring: it needs the room that `check_room` asks for.
+        """
+        self.check_room()
         with full_disk_reported(), tempfile.TemporaryDirectory(dir=self._scratch) as name:
             yield Path(name)
 

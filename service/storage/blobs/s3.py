@@ -16,7 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from service.errors import StorageFull, Unavailable
-from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of
+from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of, log
 from service.storage.blobs.cache import FileCache
 
 RETRY_S = 2
@@ -48,6 +48,13 @@ class S3Blobs(Blobs):
                 "backoff": {"max_backoff": timedelta(seconds=2)},
             },
         )
+
+    def check_room(self) -> None:
+        try:
+            super().check_room()
+        except StorageFull:
+            self._cache.shrink(0)
+            super().check_room()
 
     def write(self, key: str, content: bytes) -> Blob:
         self._put(key, content)
@@ -83,9 +90,12 @@ class S3Blobs(Blobs):
         with self.temporary() as path:
             try:
                 with _failures_reported(), path.open("wb") as file:
-                    for chunk in obstore.get(self._store, key):
+                    found = obstore.get(self._store, key)
+                    for chunk in found:
                         digest.update(chunk)
                         file.write(chunk)
+                    if file.tell() < found.meta["size"]:
+                        raise BaseError("the connection was cut")
             except FileNotFoundError:
                 raise BlobDamaged(key) from None
             if digest.hexdigest() != sha256:
@@ -113,6 +123,7 @@ def _failures_reported() -> Iterator[None]:
     try:
         yield
     except BaseError as error:
+        log.warning("file store failed", cause=str(error).partition("\n")[0])
         raise Unavailable(
             "storage-unavailable", "the file store does not answer", retry_after_s=RETRY_S
         ) from error

@@ -1,0 +1,300 @@
+"""Disk, database, file store and clock fail on each path of writing: no 500, nothing lost that was
+acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.datasets.store import DatasetStore
+from service.jobs.leases import LeaseLost, Leases
+from service.jobs.lifecycle import State
+from service.jobs.store import JobStore
+from service.jobs.worker_process import Worker
+from service.settings import Settings
+from service.storage.blobs import Blobs, open_blobs
+from service.storage.database import Database
+from tests import servers
+from tests.backends import ON_ALL_BACKENDS
+from tests.proxy import HTTP_500, Proxy, to_port, to_unix_socket
+from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.rows import MEMORY, add_dataset, queue, take
+
+DISK_BYTES = 16 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mount.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder: Path, leave_bytes: int = 0) -> Path:
+    """Write a file that leaves so much room."""
+    ballast = folder / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with ballast.open("rb+") as file:
+        file.truncate(max(0, ballast.stat().st_size - leave_bytes))
+    return ballast
+
+
+@contextlib.contextmanager
+def running(settings: Settings) -> Iterator[TestClient]:
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+def send_csv(client: TestClient, n_samples: int = 60, seed: int = 0) -> Response:
+    return client.post(
+        "/v1/datasets",
+        content=csv_of(n_samples, seed=seed).encode(),
+        headers={"Content-Type": "text/csv"},
+    )
+
+
+def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
+    job_id = create(client, **fields)
+    assert worker.take_next_job()
+    return read(client, job_id)
+
+
+def every_write(client: TestClient, dataset_id: str, job_id: str) -> Iterator[Response]:
+    """One request to each route that changes something; a model `clouds` is there."""
+    yield send_csv(client, seed=1)
+    yield client.patch(f"/v1/datasets/{dataset_id}", json={"name": "other"})
+    body = {"dataset_id": dataset_id, "model_name": "m", "solver": {"name": "newton", "C": 1.0}}
+    yield client.post("/v1/jobs", json=body)
+    for action in ("pause", "resume", "cancel"):
+        yield client.post(f"/v1/jobs/{job_id}/{action}")
+    alias = "/v1/models/clouds/aliases/a"
+    yield client.put(alias, json={"version": 1}, headers={"If-None-Match": "*"})
+    yield client.delete(alias, headers={"If-Match": "*"})
+    yield client.delete("/v1/models/clouds/versions/1")
+    yield client.delete("/v1/models/clouds")
+    yield client.delete(f"/v1/datasets/{dataset_id}")
+
+
+def predict(client: TestClient) -> int:
+    body = {"instances": [[0.0, 0.0, 0.0]]}
+    status: int = client.post("/v1/models/clouds/predict", json=body).status_code
+    return status
+
+
+def answer(reply: Response) -> tuple[int, str | None]:
+    return reply.status_code, reply.json().get("code") if reply.content else None
+
+
+def test_full_disk_refuses_what_is_new_and_serves_what_is_there(
+    small_disk: Path, settings: Settings
+) -> None:
+    """507 before the last byte is gone; predictions go on, and uploads once there is room."""
+    settings = Settings(data_dir=small_disk / "var", workers=0)
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        ballast = fill(small_disk, leave_bytes=DISK_BYTES // 40)  # half of the watermark
+        body = {"dataset_id": dataset_id, "model_name": "m", "solver": {"name": "newton"}}
+        for refused in (send_csv(client, seed=1), client.post("/v1/jobs", json=body)):
+            assert answer(refused) == (507, "storage-full")
+        assert predict(client) == 200
+        assert client.get(f"/v1/datasets/{dataset_id}").status_code == 200
+        ballast.unlink()
+        assert send_csv(client, seed=1).status_code == 201
+
+
+def test_disk_full_to_the_last_byte_loses_nothing(small_disk: Path) -> None:
+    """Writing goes wrong anywhere, in the database too: 507, and what was acknowledged stays."""
+    settings = Settings(data_dir=small_disk / "var", workers=0)
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        ballast = fill(small_disk)
+        acknowledged = None
+        for number in itertools.count():
+            labels = {"number": f"{number} {'x' * 200}"}
+            reply = client.patch(f"/v1/datasets/{dataset_id}", json={"labels": labels})
+            if reply.status_code != 200:
+                break
+            acknowledged = labels
+        assert answer(reply) == (507, "storage-full")
+        for refused in (send_csv(client, seed=1), client.delete("/v1/models/clouds")):
+            assert answer(refused) == (507, "storage-full")
+        assert predict(client) == 200
+        ballast.unlink()
+        kept = client.get(f"/v1/datasets/{dataset_id}").json()["labels"]
+        assert kept == (acknowledged or {})
+        assert client.delete("/v1/models/clouds").status_code == 204
+
+
+def test_job_whose_model_finds_no_room_says_so(small_disk: Path, settings: Settings) -> None:
+    """It ends as failed with what to do, not as one whose worker was lost."""
+    settings = settings.model_copy(update={"blob_url": str(small_disk / "blobs")})
+    with running(settings) as client:
+        upload(client)
+        job_id = create(client)
+        fill(small_disk)
+        assert Worker(settings, threading.Event()).take_next_job()
+        job = read(client, job_id)
+        assert (job["state"], job["error"]["code"]) == ("failed", "storage-full")
+        assert "free disk space" in job["error"]["hint"]
+
+
+def test_locked_database_is_unavailable_for_writing_only(settings: Settings) -> None:
+    """503 with Retry-After; what only reads goes on; afterwards all is as it was."""
+    file = settings.sqlite_file
+    url = f"{settings.database_url}?timeout=0.05"
+    settings = settings.model_copy(update={"database_url": url})
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        job_id = create(client)
+        with contextlib.closing(sqlite3.connect(str(file), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            for refused in every_write(client, dataset_id, job_id):
+                assert answer(refused) == (503, "storage-unavailable"), refused.request.url
+                assert int(refused.headers["Retry-After"]) > 0
+            assert predict(client) == client.get("/readyz").status_code == 200
+            other.rollback()
+        assert read(client, job_id)["state"] == "queued"
+        statuses = [reply.status_code for reply in every_write(client, dataset_id, job_id)]
+        assert statuses == [201, 200, 202, 202, 202, 202, 201, 204, 204, 204, 409]
+
+
+@pytest.fixture
+def to_s3(s3: servers.S3, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """Stands between the service and S3."""
+    proxy = Proxy(to_port(s3.port))
+    for name, value in s3.environment(proxy.port).items():
+        monkeypatch.setenv(name, value)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def to_postgres(postgres_database_url: str) -> Iterator[Proxy]:
+    """Stands between the service and PostgreSQL."""
+    folder = sa.make_url(postgres_database_url).query["host"]
+    proxy = Proxy(to_unix_socket(f"{folder}/.s.PGSQL.5432"))
+    yield proxy
+    proxy.close()
+
+
+def through(proxy: Proxy) -> dict[str, str]:
+    return {"database_url": f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"}
+
+
+def test_failing_file_store_is_unavailable(to_s3: Proxy, s3_url: str, settings: Settings) -> None:
+    """503, never a damaged model; a job waits for the store to come back."""
+    settings = settings.model_copy(update={"blob_url": s3_url})
+    elsewhere = settings.model_copy(update={"data_dir": settings.data_dir / "elsewhere"})
+    with running(settings) as client:
+        upload(client)
+        train(client, Worker(settings, threading.Event()))
+        job_id = create(client)
+        to_s3.answer = HTTP_500
+        to_s3.cut_now()
+        assert answer(send_csv(client, seed=1)) == (503, "storage-unavailable")
+        to_s3.answer = None
+        assert Worker(elsewhere, threading.Event()).take_next_job()
+        assert read(client, job_id)["state"] == "succeeded"
+
+
+def test_cut_connections_to_the_file_store_lose_nothing(
+    to_s3: Proxy, s3_url: str, settings: Settings, database: Database
+) -> None:
+    """Whatever is acknowledged can be read by another machine."""
+    settings = settings.model_copy(update={"blob_url": s3_url})
+    with running(settings) as client:
+        upload(client)
+        train(client, Worker(settings, threading.Event()))
+        to_s3.cuts = itertools.cycle([0, 600, None, 100, 2000])
+        replies = []
+        for seed in range(1, 13):
+            to_s3.cut_now()
+            replies.append(send_csv(client, n_samples=600, seed=seed))
+        assert {answer(reply) for reply in replies} <= {(201, None), (503, "storage-unavailable")}
+        made = [reply.json()["id"] for reply in replies if reply.status_code == 201]
+        assert made
+        elsewhere = settings.model_copy(update={"data_dir": settings.data_dir / "elsewhere"})
+        with running(elsewhere) as replica:
+            assert {predict(replica) for _ in range(10)} <= {200, 503}
+        assert client.get("/v1/models/clouds/versions/1").json()["quarantined_at"] is None
+        to_s3.cuts = itertools.repeat(None)
+        store = DatasetStore(database, open_blobs(elsewhere))
+        for dataset_id in made:
+            assert store.load(store.get(dataset_id)).X.shape == (600, 3)
+
+
+def test_cut_connections_to_the_database_lose_nothing(
+    to_postgres: Proxy, settings: Settings
+) -> None:
+    """Each request succeeds or is 503; what was acknowledged is there, and nothing twice."""
+    settings = settings.model_copy(update=through(to_postgres))
+    with running(settings) as client:
+        dataset_id = upload(client)
+        acknowledged = []
+        to_postgres.cuts = itertools.cycle([8_000, 20_000, 0, 5_000, 12_000])
+        to_postgres.cut_now()
+        for number in range(40):
+            labels = {"number": str(number)}
+            body = {"dataset_id": dataset_id, "model_name": "m", "solver": {"name": "newton"}}
+            reply = client.post("/v1/jobs", json={**body, "labels": labels})
+            assert answer(reply) in {(202, None), (503, "storage-unavailable")}
+            if reply.status_code == 202:
+                acknowledged.append(number)
+        to_postgres.cuts = itertools.repeat(None)
+        to_postgres.cut_now()
+        assert 10 < len(acknowledged) < 40
+        assert client.get("/readyz").status_code == 200
+        found = [int(job["labels"]["number"]) for job in client.get("/v1/jobs").json()["jobs"]]
+        assert set(acknowledged) <= set(found)
+        assert len(found) == len(set(found))
+
+
+@ON_ALL_BACKENDS
+@pytest.mark.parametrize("jump_s", [86_400, -86_400])
+def test_clock_that_jumps_takes_no_lease_and_gives_none_away(
+    database: Database, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    """Leases live by the database's clock, whatever that of a worker shows."""
+    jobs, leases = JobStore(database, blobs, 10), Leases(database, blobs)
+    dataset_id = add_dataset(database)
+    held, lost = queue(jobs, dataset_id), queue(jobs, dataset_id)
+    mine, stale = take(leases), take(leases, lease_s=0.01)
+    real_s, real_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: real_s() + jump_s)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(jump_s * 1e9))
+    time.sleep(0.02)
+    again = take(leases)
+    assert (again.job.id, again.job.attempt) == (lost.id, 2)
+    assert leases.take("other", 30) is None
+    leases.heartbeat(mine, 30, MEMORY)
+    with pytest.raises(LeaseLost):
+        leases.heartbeat(stale, 30, MEMORY)
+    assert jobs.get(held.id).state is State.RUNNING
