@@ -23,6 +23,9 @@ LOOK_S = 0.1
 MEMORY_STEP = 1 / 16
 """Growth of the memory, as a part of the limit, that is told at once: a worker that takes too much
 has no time for last words."""
+PAUSE_S, STOP_S = 0.5, 6.0
+"""How long the work may overlook that the job is to pause, or that this process stops. Then the job
+is taken out of its hands, and goes on one day from the checkpoint that it has."""
 RETRY_S = 1.0
 """Pause before the next try to write how the attempt ended."""
 REPORT_S = 0.25
@@ -66,6 +69,9 @@ class Attempt:
         self._stopping = stopping
         self._orders = Orders(end=lease.job.cancel_requested, pause=False)
         self._lost = False
+        self._obeys = False
+        """The work was told to save and leave, and is about it."""
+        self._overlooked_since: float | None = None
         self._started = time.monotonic()
         self.progress = lease.job.progress
         """As last shown."""
@@ -90,6 +96,7 @@ class Attempt:
         if wish is Wish.KEEP_AND_END and not self.may_end:
             return
         if wish is not Wish.GO_ON:
+            self._obeys = wish is Wish.SAVE_AND_LEAVE
             raise Interrupted(wish.name)
 
     @property
@@ -155,7 +162,18 @@ class Attempt:
                 logger.exception("to be written again")
 
     def _report(self) -> Report:
-        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=self._trace)
+        trace = list(self._trace)
+        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
+
+    def _overlooks_its_wish(self) -> bool:
+        """Whether the work has gone on for too long after it should have left."""
+        if self._obeys or self.wish is not Wish.SAVE_AND_LEAVE:
+            self._overlooked_since = None
+            return False
+        now = time.monotonic()
+        self._overlooked_since = self._overlooked_since or now
+        patience = PAUSE_S if self._orders.pause else STOP_S
+        return now - self._overlooked_since > patience
 
     def _keep_lease(self, ended: threading.Event) -> None:
         lease_s, limit = self._settings.lease_s, self._settings.limits.worker_memory_bytes
@@ -171,6 +189,11 @@ class Attempt:
                 else:
                     self._orders = self._leases.orders(self._lease)
                 reachable = True
+                if self._overlooks_its_wish():
+                    logger.warning("taken out of the hands of work that does not look up")
+                    self._leases.release(self._lease, self._report())
+                    self._lost = True
+                    return
             except LeaseLost:
                 self._lost = True
                 return

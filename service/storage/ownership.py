@@ -31,10 +31,11 @@ def claim(database: Database, blobs: Blobs) -> None:
     mark = f"{MARKS}/{_identity(database)}"
     marks = set(blobs.keys(MARKS))
     if not marks:
-        if _is_new(database) and next(blobs.keys(), None) is not None:
+        # Another replica may set the mark, and another database its own, at the same time.
+        if _is_new(database) and set(blobs.keys()) - {mark}:
             raise ForeignFiles
         blobs.write(mark, b"")
-        marks = set(blobs.keys(MARKS))  # another one may have come at the same time
+        marks = set(blobs.keys(MARKS))
     if marks != {mark}:
         raise ForeignFiles
 

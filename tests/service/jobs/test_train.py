@@ -11,11 +11,13 @@ from starlette.testclient import TestClient
 
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.kinds.train import CHECKPOINT_LOST
+from service.jobs.leases import Ending, LeaseLost
+from service.jobs.lifecycle import State
 from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted
-from tests.service.jobs.data import carry_out, create, csv_of, files, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
@@ -224,6 +226,30 @@ def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker
     carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"]
+
+
+def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
+    client: TestClient, worker: Worker
+) -> None:
+    """Soon, without what was learnt since the checkpoint; the work can write nothing more."""
+    job_id = create(client)
+    refused = []
+
+    def work(attempt: Attempt) -> None:
+        client.post(f"/v1/jobs/{job_id}/pause")
+        asked = time.monotonic()
+        while read(client, job_id)["state"] == "running":
+            time.sleep(0.02)
+        assert time.monotonic() - asked < 5  # less than 1 where nothing else runs
+        try:
+            attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="converged"))
+        except LeaseLost:
+            refused.append(attempt)
+            raise
+
+    worker._kinds["train"] = work
+    assert carry_out(client, worker, job_id)["state"] == "paused"
+    assert refused
 
 
 @pytest.mark.parametrize(
