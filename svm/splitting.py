@@ -44,6 +44,27 @@ def split(
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
+def fold_numbers(codes: npt.NDArray[Any], n_folds: int, *, seed: int) -> Indices:
+    """The fold of every row, 0 … n_folds - 1, (n,): a function of the arguments alone.
+
+    Folds are of one size, and so are their parts of every class, give or take a row. Raises
+    InvalidData (`class-too-small`) where a class has fewer rows than there are folds.
+    """
+    random = generator("split", seed)
+    numbers = np.empty(len(codes), dtype=np.int64)
+    dealt = 0
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        if len(members) < n_folds:
+            raise InvalidData(
+                "class-too-small",
+                f"class number {code} has {len(members)} rows: too few for {n_folds} folds",
+            )
+        numbers[random.permutation(members)] = np.arange(dealt, dealt + len(members)) % n_folds
+        dealt += len(members)
+    return numbers
+
+
 def held_out_rows(count: int, fraction: float) -> int:
     """How many rows of a class with `count` rows a stratified split holds out; 0 … count."""
     return round(fraction * count)

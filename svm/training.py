@@ -353,7 +353,9 @@ class Training:
     def _fingerprint(self) -> str:
         """Of everything the states depend on: settings, seed, data, labels."""
         X = self.prepared.X
-        content = repr((self.pipeline, self.seed, X.shape, self.classes.tolist()))
+        timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
+        pipeline = replace(self.pipeline, stopping=timeless)
+        content = repr((pipeline, self.seed, X.shape, self.classes.tolist()))
         digest = hashlib.sha256(content.encode())
         if isinstance(X, StoredRows):
             digest.update(X.digest.encode())

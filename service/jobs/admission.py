@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.datasets.parsing.spec import Label
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
-from service.jobs.schemas import JobCreate
+from service.jobs.schemas import Folds, HeldBack, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidData
 from svm.features import check_features
@@ -53,8 +53,11 @@ def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
         )
     _check_plan(spec, dataset, limits.kernel_rows)
     _check_weights(spec, dataset)
-    if spec.validation is not None and spec.validation.stratify:
-        _check_split(spec.validation.fraction, dataset)
+    match spec.validation:
+        case HeldBack(fraction=fraction, stratify=True):
+            _check_split(fraction, dataset)
+        case Folds(folds=count):
+            _check_folds(count, dataset)
 
 
 def _all_whole(classes: tuple[Label, ...] | None) -> bool:
@@ -101,6 +104,19 @@ def _check_split(fraction: float, dataset: Dataset) -> None:
                 "/validation/fraction",
                 f"class {label!r} has {count} rows: too few to hold back {fraction:g} of them",
                 "choose another fraction, or no validation",
+            )
+
+
+def _check_folds(count: int, dataset: Dataset) -> None:
+    assert dataset.classes is not None
+    assert dataset.class_counts is not None
+    for label, n_samples in zip(dataset.classes, dataset.class_counts, strict=True):
+        if n_samples < count:
+            raise _refusal(
+                "class-too-small",
+                "/validation/folds",
+                f"class {label!r} has {n_samples} rows: too few for {count} folds",
+                f"use at most {n_samples} folds" if n_samples > 1 else "use no validation",
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from service.jobs.events import Event, Kind
@@ -39,7 +39,7 @@ def _not_latest(alias: str) -> str:
     return alias
 
 
-class Validation(BaseModel):
+class HeldBack(BaseModel):
     """Rows held back from the training, to measure the model on."""
 
     model_config = _WRITE
@@ -48,6 +48,29 @@ class Validation(BaseModel):
     """Share of the rows that is held back."""
     stratify: bool = True
     """Hold back the same share of every class."""
+
+
+class Folds(BaseModel):
+    """A model trained on all rows, measured by others: each trained on all folds but one."""
+
+    model_config = _WRITE
+
+    folds: Annotated[int, Ge(2), Le(100)]
+    """Parts of the rows, of one size and with the same share of every class. Beside the model's
+    training there is one for each, from zero also where the model begins at another one; a time
+    budget is shared among them."""
+
+
+def _kind_of_validation(value: object) -> str:
+    # Not the names of fields, which would be looked for in the body when an error is told.
+    folds = "folds" in value if isinstance(value, dict) else isinstance(value, Folds)
+    return "cross-validation" if folds else "hold-out"
+
+
+Validation = Annotated[
+    Annotated[HeldBack, Tag("hold-out")] | Annotated[Folds, Tag("cross-validation")],
+    Discriminator(_kind_of_validation),
+]
 
 
 class JobCreate(BaseModel):
@@ -73,6 +96,8 @@ class JobCreate(BaseModel):
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     validation: Validation | None = None
+    """How to measure the model on rows that it was not trained on: some `fraction` of the rows is
+    held back, or they are dealt into `folds`."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher one are taken first."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None
@@ -127,6 +152,8 @@ class ProgressRead(BaseModel):
     fraction: float = 0.0
     """Estimated share of the work that is done, from 0 to 1."""
     epoch: int = 0
+    fold: int | None = None
+    """The fold whose training runs, from 1; null while the model itself is trained."""
     updates: int = 0
     """Parameter updates made."""
     primal: float | None = None
@@ -229,7 +256,9 @@ class JobRead(JobSummary):
 
     metrics: dict[str, Any] | None
     """By part of the data (`train`, and `validation` where rows were held back): accuracy,
-    confusion matrix (rows are the true classes), precision, recall and F1 of each class."""
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
+    folds, `validation` is of all rows, each predicted by the training that did not see it, and has
+    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds."""
     certificate: dict[str, Any] | None
     """How far from the optimum the model is at most: primal value, dual bound and their gap."""
 

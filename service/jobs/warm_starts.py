@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from service.datasets.store import Dataset, DatasetStore
 from service.errors import Fault, InvalidContent
-from service.jobs.schemas import JobCreate
+from service.jobs.schemas import HeldBack, JobCreate
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from svm.errors import InvalidData
@@ -90,7 +90,7 @@ def load_start(
 def _seen_rows(
     spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
 ) -> tuple[str, ...]:
-    if spec.validation is None or not _has_rows_of(dataset, start, datasets):
+    if not isinstance(spec.validation, HeldBack) or not _has_rows_of(dataset, start, datasets):
         return ()
     split = spec.validation.model_dump(mode="json"), spec.seed, dataset.matrix_digest
     same = split == (start.spec.get("validation"), start.seed, start.dataset_digest)

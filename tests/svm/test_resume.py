@@ -248,6 +248,13 @@ def test_checkpoint_of_another_training_is_refused(other: str) -> None:
         Training.resume(**OTHERS[other](given))
 
 
+def test_other_time_budget_is_no_other_training() -> None:
+    """What is left of a budget may change on the way; the states do not depend on it."""
+    checkpoint = written_and_read(train(BASE, X, LABELS).checkpoint())
+    longer = replace(BASE, stopping=replace(BASE.stopping, time_budget_s=100.0))
+    Training.resume(longer, X, LABELS, seed=0, checkpoint=checkpoint)
+
+
 def test_incomplete_checkpoint_is_refused() -> None:
     """Each field but the platform's is needed, with its kind of number and its dimensions."""
     training = Training(BASE, X, LABELS, seed=0)

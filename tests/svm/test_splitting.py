@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from svm.errors import InvalidData
-from svm.splitting import held_out_rows, split
+from svm.splitting import fold_numbers, held_out_rows, split
 from tests.svm.strategies import PROPERTY
 
 
@@ -43,6 +43,35 @@ def test_split_parts_all_rows(
     again = split(codes, fraction, stratify=stratify, seed=seed)
     assert (again[0] == training).all()
     assert (again[1] == held_out).all()
+
+
+@PROPERTY
+@given(
+    counts=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    n_folds=st.integers(2, 12),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_folds_share_every_class(counts: list[int], n_folds: int, seed: int) -> None:
+    """Each fold has its share of all rows and of each class, give or take one; a class with fewer
+    rows than folds is refused; the same arguments give the same folds."""
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    if min(counts) < n_folds:
+        with pytest.raises(InvalidData, match="too few") as caught:
+            fold_numbers(codes, n_folds, seed=seed)
+        assert caught.value.code == "class-too-small"
+        return
+    numbers = fold_numbers(codes, n_folds, seed=seed)
+    for members in (numbers, *(numbers[codes == code] for code in range(len(counts)))):
+        sizes = np.bincount(members, minlength=n_folds)
+        assert len(sizes) == n_folds
+        assert sizes.max() - sizes.min() <= 1
+    assert (fold_numbers(codes, n_folds, seed=seed) == numbers).all()
+
+
+def test_seeds_give_different_folds() -> None:
+    """Each seed deals anew."""
+    codes = np.arange(40) % 2
+    assert len({tuple(fold_numbers(codes, 5, seed=seed)) for seed in range(40)}) == 40
 
 
 @pytest.mark.parametrize("stratify", [True, False])

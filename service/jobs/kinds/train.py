@@ -5,28 +5,30 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from service.datasets.store import Dataset, DatasetStore, LoadedData
-from service.jobs.attempts import Attempt, Wish
+from service.datasets.store import DatasetStore
+from service.jobs.attempts import Attempt
+from service.jobs.job import Job
+from service.jobs.kinds.course import Course
+from service.jobs.kinds.rows import LabelledRows, Part
 from service.jobs.leases import Ending
 from service.jobs.lifecycle import State
 from service.jobs.schemas import JobCreate
 from service.jobs.warm_starts import load_start
 from service.models.registry import ModelRegistry
 from service.settings import Settings
-from service.storage.arrays import Arrays, pack, unpack
+from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
-from svm.errors import CheckpointMismatch, Interrupted
+from svm.errors import CheckpointMismatch
 from svm.matrices import Indices
 from svm.metrics import classification_metrics
-from svm.pipeline import FittedPipeline, Pipeline
-from svm.splitting import split
-from svm.training import Evaluation, Progress, Training
+from svm.results import TrainingResult
+from svm.training import Training
 from svm.warm_start import WarmStart
 
 CHECKPOINT_LOST = "The last checkpoint could not be used, so the training began afresh."
@@ -52,32 +54,34 @@ class Trainer:
         job = attempt.job
         attempt.check()
         spec = JobCreate.model_validate_json(json.dumps(job.spec))
+        seed = spec.seed
+        assert seed is not None
         dataset = self._datasets.get(job.dataset_id)
-        data = _Parts(self._datasets.load(dataset), dataset, spec)
-        start = load_start(spec, dataset, data.rows, self._registry, self._datasets)
-        training, warnings = self._begin(attempt, spec, data, start and start[0])
-        canceled = _iterate(training, attempt)
-        result = training.result()
-        stop_reason = "canceled" if canceled else result.stop_reason
-        converged = result.converged and not canceled
-        certificate = result.certificate.as_dict(result.fitted.classes)
-        columns = None if dataset.columns is None else list(dataset.columns)
-        outcome = {
-            "metrics": data.metrics(result.fitted),
-            "certificate": certificate,
-            "stop_reason": stop_reason,
-            "converged": converged,
+        rows = LabelledRows(self._datasets.load(dataset), dataset)
+        parts = rows.parts(spec.validation, seed)
+        start = load_start(spec, dataset, parts[0].kept, self._registry, self._datasets)
+        course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
+        canceled = course.run()
+        result = course.model
+        outcome: dict[str, Any] = {
+            "metrics": _metrics(rows, parts[0], result, course.folds),
+            "certificate": result.certificate.as_dict(result.fitted.classes),
+            "stop_reason": "canceled" if canceled else result.stop_reason,
+            "converged": result.converged,
             "epochs": result.epochs,
             "updates": result.updates,
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
-        left = result.warm_start.with_rows(data.rows).to_arrays()
-        prepared = self._registry.prepare(result.fitted, columns, left)
+        prepared = self._registry.prepare(
+            result.fitted,
+            None if dataset.columns is None else list(dataset.columns),
+            result.warm_start.with_rows(parts[0].kept).to_arrays(),
+        )
         attempt.finish(
             Ending(
                 state=State.CANCELED if canceled else State.SUCCEEDED,
-                stop_reason=stop_reason,
-                converged=converged,
+                stop_reason=outcome["stop_reason"],
+                converged=result.converged,
                 result=outcome,
                 warnings=(*warnings, *(start[1] if start else ()), *result.warnings),
             ),
@@ -88,128 +92,84 @@ class Trainer:
                 job_id=job.id,
                 dataset=dataset,
                 spec=job.spec,
-                seed=data.seed,
+                seed=seed,
                 result=outcome,
                 n_support_vectors=result.n_support_vectors,
                 set_alias=spec.set_alias,
             ),
         )
 
-    def _begin(
-        self, attempt: Attempt, spec: JobCreate, data: _Parts, start: WarmStart | None
-    ) -> tuple[Training, tuple[str, ...]]:
-        """The training at its last checkpoint, or at its start, and warnings."""
-        pipeline = _pipeline(spec, self._longest_s)
-        options: dict[str, Any] = {
-            "seed": data.seed,
-            "validation": data.validation,
-            "warm_start": start,
-            "interrupted": attempt.check,
-            "threads": self._threads,
-        }
+    def _course(
+        self,
+        attempt: Attempt,
+        spec: JobCreate,
+        rows: LabelledRows,
+        parts: Sequence[Part],
+        start: WarmStart | None,
+    ) -> tuple[Course, tuple[str, ...]]:
+        """The job's trainings at the last checkpoint, or at their start, and warnings."""
+
+        def begin(number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
+            part, pipeline = parts[number], spec.pipeline()
+            stopping = replace(pipeline.stopping, time_budget_s=budget_s)
+            watched = part.held_back if number == 0 else None
+            options: dict[str, Any] = {
+                "seed": spec.seed,
+                "validation": None if watched is None else rows.of(watched),
+                "warm_start": start if number == 0 else None,
+                "interrupted": attempt.check,
+                "threads": self._threads,
+            }
+            arguments = replace(pipeline, stopping=stopping), *rows.of(part.kept)
+            if checkpoint is None:
+                return Training(*arguments, **options)
+            return Training.resume(*arguments, checkpoint=checkpoint, **options)
+
+        def measure(number: int, result: TrainingResult) -> dict[str, Any]:
+            return {
+                **_metrics_of(rows, parts[number].held_back, result),
+                "stop_reason": result.stop_reason,
+                "epochs": result.epochs,
+                "relative_gap": result.certificate.worst.relative_gap,
+            }
+
+        budget_s = min(spec.stopping.time_budget_s or math.inf, self._longest_s)
+        given = attempt, len(parts), begin, measure, budget_s
         if attempt.job.checkpoint_key is None:
-            return Training(pipeline, *data.train, **options), ()
-        checkpoint = self._read_checkpoint(attempt)
-        if checkpoint is not None:
-            try:
-                return Training.resume(pipeline, *data.train, checkpoint=checkpoint, **options), ()
-            except CheckpointMismatch:
-                pass
-        return Training(pipeline, *data.train, **options), (CHECKPOINT_LOST,)
-
-    def _read_checkpoint(self, attempt: Attempt) -> Arrays | None:
-        assert attempt.job.checkpoint_key is not None
-        assert attempt.job.checkpoint_sha256 is not None
+            return Course(*given, None), ()
         try:
-            content = self._blobs.read(attempt.job.checkpoint_key, attempt.job.checkpoint_sha256)
-        except BlobDamaged:
-            return None
-        return unpack(content)
+            return Course(*given, self._read_checkpoint(attempt.job)), ()
+        except (BlobDamaged, CheckpointMismatch):
+            return Course(*given, None), (CHECKPOINT_LOST,)
+
+    def _read_checkpoint(self, job: Job) -> Arrays:
+        assert job.checkpoint_key is not None
+        assert job.checkpoint_sha256 is not None
+        return unpack(self._blobs.read(job.checkpoint_key, job.checkpoint_sha256))
 
 
-class _Parts:
-    """The rows to train on and those held back."""
-
-    rows: Indices
-    """Numbers of the rows to train on."""
-
-    def __init__(self, data: LoadedData, dataset: Dataset, spec: JobCreate) -> None:
-        assert data.codes is not None
-        assert dataset.classes is not None
-        assert spec.seed is not None
-        self.seed = spec.seed
-        self._n_classes = len(dataset.classes)
-        labels = np.asarray(dataset.classes)
-        self._X, self._codes = {"train": data.X}, {"train": data.codes}
-        self.train, self.validation = (data.X, labels[data.codes]), None
-        self.rows = np.arange(dataset.n_samples)
-        if spec.validation is not None:
-            self.rows, held_back = split(
-                data.codes,
-                spec.validation.fraction,
-                stratify=spec.validation.stratify,
-                seed=self.seed,
-            )
-            self._X = {"train": data.X[self.rows], "validation": data.X[held_back]}
-            self._codes = {"train": data.codes[self.rows], "validation": data.codes[held_back]}
-            self.train = (self._X["train"], labels[self._codes["train"]])
-            self.validation = (self._X["validation"], labels[self._codes["validation"]])
-
-    def metrics(self, fitted: FittedPipeline) -> dict[str, Any]:
-        """By part: accuracy, confusion matrix, precision, recall and F1 of each class."""
-        return {
-            part: classification_metrics(
-                self._codes[part],
-                np.searchsorted(fitted.classes, fitted.predict(X)),
-                self._n_classes,
-            )
-            for part, X in self._X.items()
+def _metrics(
+    rows: LabelledRows, part: Part, result: TrainingResult, folds: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """By part of the data. Of folds each row was predicted by the training that did not see it."""
+    metrics = {"train": _metrics_of(rows, part.kept, result)}
+    if part.held_back is not None:
+        metrics["validation"] = _metrics_of(rows, part.held_back, result)
+    elif folds:
+        accuracies = [fold["accuracy"] for fold in folds]
+        confusion = np.sum([fold["confusion_matrix"] for fold in folds], axis=0)
+        metrics["validation"] = {
+            **classification_metrics(confusion),
+            "accuracy_mean": float(np.mean(accuracies)),
+            "accuracy_std": float(np.std(accuracies, ddof=1)) if len(folds) > 1 else None,
+            "folds": list(folds),
         }
+    return metrics
 
 
-def _iterate(training: Training, attempt: Attempt) -> bool:
-    """Train to the end, or until canceled with the wish to keep the model, which returns True."""
-    learnt = attempt.job.checkpoint_key is not None
-    attempt.may_end = True
-    try:
-        attempt.check()
-        for progress in training:
-            learnt = True
-            attempt.show(
-                _progress(progress, training.elapsed_s), _trace(progress, attempt, training)
-            )
-            if attempt.checkpoint_is_due:
-                attempt.save(pack(training.checkpoint()))
-        return False
-    except Interrupted:
-        if attempt.wish is Wish.SAVE_AND_LEAVE:
-            attempt.save(pack(training.checkpoint()))
-        if attempt.wish is Wish.KEEP_AND_END and learnt:
-            return True
-        raise
-    finally:
-        attempt.may_end = False
-
-
-def _pipeline(spec: JobCreate, longest_s: float) -> Pipeline:
-    budget = min(spec.stopping.time_budget_s or math.inf, longest_s)
-    pipeline = spec.pipeline()
-    return replace(pipeline, stopping=replace(pipeline.stopping, time_budget_s=budget))
-
-
-def _progress(progress: Progress, elapsed_s: float) -> dict[str, Any]:
-    """`elapsed_s` is the time that led to this point: what a lost worker did since its checkpoint
-    is not in it, nor is the loading of data."""
-    fraction = progress.fraction
-    return {
-        "fraction": fraction,
-        "epoch": progress.epoch,
-        "updates": progress.updates,
-        "primal": progress.primal,
-        "dual": progress.dual,
-        "relative_gap": progress.relative_gap,
-        "eta_s": elapsed_s * (1 - fraction) / fraction if fraction > 0 else None,
-    }
+def _metrics_of(rows: LabelledRows, some: Indices | None, result: TrainingResult) -> dict[str, Any]:
+    assert some is not None
+    return classification_metrics(rows.confusion(result.fitted, some))
 
 
 def _final_progress(attempt: Attempt, canceled: bool, outcome: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,24 +183,3 @@ def _final_progress(attempt: Attempt, canceled: bool, outcome: Mapping[str, Any]
         "relative_gap": certificate["relative_gap"],
         "eta_s": 0.0,
     }
-
-
-def _trace(progress: Progress, attempt: Attempt, training: Training) -> list[dict[str, Any]]:
-    evaluation: Evaluation | None = progress.evaluation
-    if evaluation is None:
-        return []
-    classes, split = training.classes.tolist(), training.prepared.splits[evaluation.pair]
-    return [
-        {
-            "pair": evaluation.pair,
-            "updates": evaluation.updates,
-            "epoch": evaluation.epoch,
-            "classes": [classes[i] for i in split.classes],
-            "elapsed_s": attempt.elapsed_s,
-            "primal": evaluation.primal,
-            "dual": evaluation.dual,
-            "gap": evaluation.gap,
-            "train_error": evaluation.train_error,
-            "validation_error": evaluation.validation_error,
-        }
-    ]

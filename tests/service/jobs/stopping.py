@@ -24,13 +24,22 @@ class StopAfter(threading.Event):
         return self._looks < 0
 
 
+def some_epochs(progress: dict[str, Any]) -> bool:
+    return bool(progress["epoch"] >= 20)
+
+
 def carry_out_until(
-    client: TestClient, worker: Worker, job_id: str, then: Callable[[], Any]
+    client: TestClient,
+    worker: Worker,
+    job_id: str,
+    then: Callable[[], Any],
+    reached: Callable[[dict[str, Any]], bool] = some_epochs,
 ) -> dict[str, Any]:
-    """Run the job in another thread, call `then` after some epochs; returns how it was left."""
+    """Run the job in another thread, call `then` once its progress has `reached` something;
+    returns how it was left."""
     thread = threading.Thread(target=worker.take_next_job)
     thread.start()
-    while read(client, job_id)["progress"]["epoch"] < 20:
+    while not reached(read(client, job_id)["progress"]):
         assert thread.is_alive()
     then()
     thread.join(timeout=30)

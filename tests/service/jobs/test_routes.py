@@ -83,7 +83,12 @@ def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
         ({"stopping": {"max_epochs": 0}}, "/stopping/max_epochs"),
         ({"stopping": {"cost_change": {"epsilon": -1.0}}}, "/stopping/cost_change/epsilon"),
         ({"validation": {"fraction": 1.0}}, "/validation/fraction"),
-        ({"validation": {"folds": 3}}, "/validation/fraction"),
+        ({"validation": {}}, "/validation/fraction"),
+        ({"validation": 3}, "/validation"),
+        ({"validation": {"folds": 1}}, "/validation/folds"),
+        ({"validation": {"folds": 101}}, "/validation/folds"),
+        ({"validation": {"folds": True}}, "/validation/folds"),
+        ({"validation": {"folds": 3, "fraction": 0.5}}, "/validation/fraction"),
         ({"priority": 101}, "/priority"),
         ({"seed": -1}, "/seed"),
         ({"seed": 2**53}, "/seed"),
@@ -132,6 +137,13 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
             "/validation/fraction",
         ),
         (
+            csv_of(60) + "1,2,3,rare\n1,2,4,rare\n",
+            {},
+            {"validation": {"folds": 3}},
+            "class-too-small",
+            "/validation/folds",
+        ),
+        (
             "".join(f"{k},{k / 7}\n" for k in range(1, 303)),
             {"header": "absent"},
             {},
@@ -139,7 +151,7 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
             "/dataset_id",
         ),
     ],
-    ids=["unlabelled", "one class", "101 classes", "class of one row", "continuous"],
+    ids=["unlabelled", "one class", "101 classes", "class of one row", "folds", "continuous"],
 )
 def test_data_that_cannot_be_trained_on_is_refused_before_queueing(
     client: TestClient,

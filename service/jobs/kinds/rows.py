@@ -1,0 +1,78 @@
+"""The rows of a training job: which are trained on, which are held back, and how a model does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.store import Dataset, LoadedData
+from service.jobs.schemas import Folds, HeldBack
+from svm.matrices import Indices
+from svm.metrics import confusion_matrix
+from svm.pipeline import FittedPipeline
+from svm.splitting import fold_numbers, split
+
+PREDICTED_AT_ONCE = 1 << 16
+"""Rows that are copied together for a measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows for one training, by number in the dataset, ascending."""
+
+    kept: Indices
+    """To train on."""
+    held_back: Indices | None = None
+    """To measure on."""
+
+
+class LabelledRows:
+    """A dataset that can be trained on."""
+
+    def __init__(self, data: LoadedData, dataset: Dataset) -> None:
+        assert data.codes is not None
+        assert dataset.classes is not None
+        self._X = data.X
+        self._codes = data.codes
+        self._labels = np.asarray(dataset.classes)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def of(self, rows: Indices) -> tuple[Any, npt.NDArray[Any]]:
+        """(X, labels) of some rows, ascending; all of them are not copied."""
+        if len(rows) == len(self):
+            return self._X, self._labels[self._codes]
+        return self._X[rows], self._labels[self._codes[rows]]
+
+    def parts(self, validation: HeldBack | Folds | None, seed: int) -> list[Part]:
+        """The part that the model is trained on, and one more for every fold.
+
+        Raises InvalidData (`class-too-small`).
+        """
+        everything = np.arange(len(self))
+        match validation:
+            case None:
+                return [Part(everything)]
+            case HeldBack(fraction=fraction, stratify=stratify):
+                return [Part(*split(self._codes, fraction, stratify=stratify, seed=seed))]
+            case Folds(folds=count):
+                numbers = fold_numbers(self._codes, count, seed=seed)
+                folds = [
+                    Part(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k))
+                    for k in range(count)
+                ]
+                return [Part(everything), *folds]
+
+    def confusion(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.int64]:
+        """(n_classes, n_classes) how many of these rows, by true and predicted class."""
+        n_classes = len(self._labels)
+        total = np.zeros((n_classes, n_classes), dtype=np.int64)
+        for start in range(0, len(rows), PREDICTED_AT_ONCE):
+            some = rows[start : start + PREDICTED_AT_ONCE]
+            predicted = np.searchsorted(fitted.classes, fitted.predict(self._X[some]))
+            total += confusion_matrix(self._codes[some], predicted, n_classes)
+        return total
