@@ -107,7 +107,7 @@ class JobCreate(BaseModel):
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
     set_alias: Annotated[AliasName, AfterValidator(_not_latest)] | None = None
-    """An alias that shall point to the new version."""
+    """An alias that shall point to the new version, once the job has succeeded."""
     labels: Labels = Field(default_factory=dict)
     """Your own remarks, to find the job by."""
 

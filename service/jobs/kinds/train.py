@@ -95,7 +95,7 @@ class Trainer:
                 seed=seed,
                 result=outcome,
                 n_support_vectors=result.n_support_vectors,
-                set_alias=spec.set_alias,
+                set_alias=None if canceled else spec.set_alias,
             ),
         )
 

@@ -17,7 +17,7 @@ from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted
-from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
@@ -317,6 +317,74 @@ def test_time_left_is_told_after_a_resume_too(
     trained = [p["eta_s"] * p["fraction"] / (1 - p["fraction"]) for p in told]
     assert trained == sorted(trained)
     assert all(t <= p["elapsed_s"] + 0.01 for t, p in zip(trained, told, strict=True))
+
+
+def test_alias_moves_only_on_success(client: TestClient, worker: Worker) -> None:
+    """In the transaction that ends the job; neither a failed job moves it, nor a canceled one,
+    not even where its model is kept."""
+    alias = "/v1/models/clouds/aliases/good"
+    carry_out(client, worker, create(client, set_alias="good", stopping={"max_epochs": 1}))
+    assert client.get(alias).json()["version"] == 1
+    carry_out(client, worker, create(client, set_alias="good", stopping={"max_epochs": 1}))
+    assert client.get(alias).json()["version"] == 2
+    diverging = {"name": "gradient-descent", "learning_rate": 1e300}
+    failed = carry_out(client, worker, create(client, set_alias="good", solver=diverging))
+    assert failed["state"] == "failed"
+    job_id = create(client, set_alias="good", stopping=ENDLESS)
+    kept = carry_out_until(
+        client,
+        worker,
+        job_id,
+        lambda: client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True}),
+    )
+    assert (kept["state"], kept["model"]["version"]) == ("canceled", 3)
+    job_id = create(client, set_alias="good", stopping=ENDLESS)
+    carry_out_until(client, worker, job_id, lambda: client.post(f"/v1/jobs/{job_id}/cancel"))
+    assert client.get(alias).json()["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights"),
+    [
+        (("c0", "c1"), {"c1": 20.0}),
+        (("0", "7"), {"7": 20.0}),
+        (("false", "true"), {"true": 20.0}),
+        (("-1.5", "2.5"), {"2.5": 20.0, "-1.5": 1.0}),
+    ],
+    ids=["text", "integers", "booleans", "floats"],
+)
+def test_weights_name_classes_of_any_type(
+    client: TestClient, worker: Worker, labels: tuple[str, str], weights: dict[str, float]
+) -> None:
+    """The heavier class is given up less often; names are labels as they stand in JSON."""
+    text = csv_of().replace(",c0", f",{labels[0]}").replace(",c1", f",{labels[1]}")
+    upload(client, text)
+    recalls = [
+        carry_out(client, worker, create(client, class_weight=given))["metrics"]["train"][
+            "per_class"
+        ][1]["recall"]
+        for given in (None, weights)
+    ]
+    assert recalls[0] < recalls[1]
+    reply = client.post("/v1/jobs", json=job_body(class_weight={"rose": 2.0}))
+    assert (reply.status_code, reply.json()["code"]) == (422, "unknown-class")
+
+
+def test_balanced_weights_are_those_of_the_training_rows(
+    client: TestClient, worker: Worker
+) -> None:
+    """Balancing is the same as naming the weights that it comes to, n / (2 n_c)."""
+    lines = csv_of(60).splitlines(keepends=True)
+    upload(client, "".join([*lines[:21], *lines[21::2]]))  # 10 + 20 of c0, 10 of c1
+    counts = client.get("/v1/datasets").json()["datasets"][0]["class_counts"]
+    n = sum(counts)
+    named = {f"c{k}": n / (2 * count) for k, count in enumerate(counts)}
+    solver = {"name": "newton", "lambda": 0.01}
+    jobs = [
+        carry_out(client, worker, create(client, solver=solver, class_weight=given))
+        for given in ("balanced", named)
+    ]
+    assert jobs[0]["certificate"]["primal"] == pytest.approx(jobs[1]["certificate"]["primal"])
 
 
 def test_diverged_training_fails_with_a_suggestion(client: TestClient, worker: Worker) -> None:
