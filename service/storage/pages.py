@@ -8,6 +8,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from service.errors import InvalidRequest
+
 Item = TypeVar("Item")
 
 
@@ -45,8 +47,11 @@ def newest_first(
     """One page of `statement` ordered by (`created_at`, `id`), both descending.
 
     Both columns must be among the selected ones. `make` turns a row into an item.
+    Raises InvalidRequest for a cursor of another list.
     """
     if page.after is not None:
+        if type(page.after.id) is not id.type.python_type:
+            raise InvalidRequest("invalid-parameter", "page_token is that of another list")
         key = sa.tuple_(created_at, id)
         last = sa.tuple_(sa.literal(page.after.created_at), sa.literal(page.after.id))
         statement = statement.where(key < last)

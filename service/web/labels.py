@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import Depends, Query
@@ -11,10 +12,13 @@ from service.errors import InvalidRequest
 
 MAX_LABELS = 64
 
-LabelKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
-LabelValue = Annotated[str, Field(max_length=255)]
+KEY = r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$"
+VALUE = r"^[^\x00-\x1f\x7f]{0,255}$"
+LabelKey = Annotated[str, Field(pattern=KEY)]
+LabelValue = Annotated[str, Field(pattern=VALUE)]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_LABELS)]
-"""At most 64 keys; a key is 1 to 63 letters, digits, dots, slashes, hyphens and underscores."""
+"""At most 64 keys of 1 to 63 letters, digits, dots, slashes, hyphens and underscores; a value is up
+to 255 characters, none of them a control character."""
 
 
 def _label_filter(
@@ -24,8 +28,8 @@ def _label_filter(
 ) -> tuple[str, str] | None:
     if label is None:
         return None
-    key, equals, value = label.partition("=")
-    if not (key and equals):
+    key, _, value = label.partition("=")
+    if "=" not in label or not re.fullmatch(KEY, key) or not re.fullmatch(VALUE, value):
         raise InvalidRequest("invalid-parameter", "label must be key=value, such as team=x")
     return key, value
 

@@ -53,8 +53,8 @@ def _decode(token: str) -> Cursor:
 def _is_key(id: object) -> bool:
     # What the database cannot take as a parameter would be an error of ours, not of the caller.
     if type(id) is int:
-        return abs(id) < 2**63
-    return type(id) is str and id.isascii()
+        return abs(id) < 2**31
+    return type(id) is str and id.isascii() and id.isprintable()
 
 
 def _invalid_token() -> InvalidRequest:
