@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from svm.calibration import Calibration, CalibrationName, fit_calibration
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity
 from svm.hyperparameters import Checked, Positive
@@ -69,6 +70,8 @@ class FittedPipeline:
     kernel: AnyKernel | None = None
     support_vectors: Matrix | None = None
     """(n_vectors, n_outputs), float64, with a kernel."""
+    calibration: Calibration | None = None
+    """What makes probabilities of the scores."""
 
     @property
     def n_features(self) -> int:
@@ -156,6 +159,19 @@ class FittedPipeline:
         """Decision values that belong to `problem_scores`."""
         return decision(self.multiclass, scores, len(self.classes))
 
+    def probabilities_from_scores(self, scores: Vector) -> Vector:
+        """(n_samples, n_classes) that belong to `problem_scores` of a calibrated model."""
+        assert self.calibration is not None
+        return self.calibration.probabilities(self.multiclass, scores, len(self.classes))
+
+    def calibrated(
+        self, name: CalibrationName, scores: Vector, codes: npt.NDArray[Any]
+    ) -> FittedPipeline:
+        """This model with probabilities, learnt from the scores and class numbers of rows that it
+        was not trained on. Raises InvalidData as `fit_calibration`."""
+        calibration = fit_calibration(name, scores, codes, self.multiclass, len(self.classes))
+        return replace(self, calibration=calibration)
+
     def codes_from_decision(self, decision: Vector) -> npt.NDArray[np.intp]:
         """Class numbers (n_samples,) that belong to decision values."""
         return codes_from_decision(decision)
@@ -181,12 +197,17 @@ class FittedPipeline:
             "coefficients": self.coefficients,
             "intercepts": self.intercepts,
         }
-        optional = {
+        optional: dict[str, npt.NDArray[Any] | None] = {
             "scaling_offset": self.scaling.offset,
             "scaling_scale": self.scaling.scale,
             "features_directions": self.features.directions,
             "features_weights": self.features.weights,
         }
+        if self.calibration is not None:
+            content["calibration"] = self.calibration.name
+            optional["calibration_knots"] = self.calibration.knots
+            optional["calibration_values"] = self.calibration.values
+            optional["calibration_starts"] = self.calibration.starts
         content |= {name: array for name, array in optional.items() if array is not None}
         if self.kernel is not None:
             content["kernel"] = json.dumps(asdict(self.kernel), sort_keys=True)
@@ -250,6 +271,18 @@ def _read(cls: type[FittedPipeline], content: Mapping[str, Any]) -> FittedPipeli
         multiclass=content["multiclass"],
         kernel=kernel,
         support_vectors=vectors,
+        calibration=_read_calibration(content),
+    )
+
+
+def _read_calibration(content: Mapping[str, Any]) -> Calibration | None:
+    if "calibration" not in content:
+        return None
+    return Calibration(
+        content["calibration"],
+        content["calibration_knots"],
+        content.get("calibration_values"),
+        content.get("calibration_starts"),
     )
 
 
@@ -270,7 +303,8 @@ def _consistent(model: FittedPipeline) -> bool:
             return False
         width = model.support_vectors.shape[0]
     directions, weights = model.features.directions, model.features.weights
-    return (
+    calibration = model.calibration
+    return (calibration is None or calibration.fits(n_problems)) and (
         model.coefficients.shape == (n_problems, width)
         and model.intercepts.shape == (n_problems,)
         and all(vector.shape == (d,) for vector in scaling)

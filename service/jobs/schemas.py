@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 from service.jobs.events import Event, Kind
@@ -15,6 +23,7 @@ from service.models.aliases import LATEST
 from service.web.labels import Labels
 from service.web.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.times import rfc3339
+from svm.calibration import CalibrationName
 from svm.features import AnyFeatures, Identity
 from svm.hyperparameters import Positive
 from svm.multiclass import MulticlassName
@@ -73,6 +82,14 @@ Validation = Annotated[
 ]
 
 
+def _held_out(
+    calibration: CalibrationName | None, fields: ValidationInfo
+) -> CalibrationName | None:
+    if calibration is not None and not isinstance(fields.data.get("validation"), HeldBack):
+        raise ValueError("calibration needs rows held back: give `validation` a fraction")
+    return calibration
+
+
 class JobCreate(BaseModel):
     """A training: which data, which solver, when to stop, and what becomes of the model."""
 
@@ -98,6 +115,9 @@ class JobCreate(BaseModel):
     validation: Validation | None = None
     """How to measure the model on rows that it was not trained on: some `fraction` of the rows is
     held back, or they are dealt into `folds`."""
+    calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
+    """Have the model give probabilities, learnt from the scores of the rows held back: by a
+    sigmoid, for which hundreds of rows are enough, or by steps, which take thousands."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher one are taken first."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None

@@ -27,6 +27,11 @@ class Scored:
         return self.model.fitted.decision_from_scores(self.scores)
 
     @cached_property
+    def probability(self) -> NDArray[np.float64]:
+        """(n_samples, n_classes), of a calibrated model."""
+        return self.model.fitted.probabilities_from_scores(self.scores)
+
+    @cached_property
     def codes(self) -> list[int]:
         """The class of each row, by its number."""
         codes: list[int] = self.model.fitted.codes_from_decision(self.decision).tolist()
@@ -57,6 +62,10 @@ class Answer(NamedTuple):
     @property
     def decision(self) -> NDArray[np.float64]:
         return self.batch.decision[self.start : self.stop]
+
+    @property
+    def probability(self) -> NDArray[np.float64]:
+        return self.batch.probability[self.start : self.stop]
 
     @property
     def label(self) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.errors import InvalidRequest
+from service.errors import Fault, InvalidContent, InvalidRequest
 from service.predictions import bodies, replies
 from service.predictions.answers import Answer
 from service.predictions.careful import Instances
@@ -45,10 +45,18 @@ class PlainExchange:
             instances = instances._replace(outputs=self._outputs)
         if "explanation" in instances.outputs:
             check_explainable(model)
+        if "probability" in instances.outputs and model.fitted.calibration is None:
+            raise _not_calibrated()
         return instances
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
         return replies.write(self._accept, answer, asked.outputs)
+
+
+def _not_calibrated() -> InvalidContent:
+    message = "the model has no probabilities; train it with `calibration`"
+    fault = Fault(code="not-calibrated", message=message, pointer="/outputs")
+    return InvalidContent("not-calibrated", message, (fault,))
 
 
 def _split(outputs: str) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ _DOCUMENTED: dict[str, Any] = {
         *("invalid-field", "empty-data", "feature-mismatch", "ragged-row"),
         *("not-a-number", "missing-value", "non-finite-value", "csv-unterminated-quote"),
         *("csv-cell-too-large", "libsvm-index", "npy-unsupported", "npy-corrupt"),
-        *("explanation-unsupported", "model-corrupt", "overloaded"),
+        *("explanation-unsupported", "not-calibrated", "model-corrupt", "overloaded"),
     ),
 }
 

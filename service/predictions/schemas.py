@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.models.versions import Label
 
-Output = Literal["label", "decision", "explanation"]
-OUTPUTS: tuple[Output, ...] = ("label", "decision", "explanation")
+Output = Literal["label", "decision", "probability", "explanation"]
+OUTPUTS: tuple[Output, ...] = ("label", "decision", "probability", "explanation")
 """What a caller may ask for."""
 DEFAULT_OUTPUTS: tuple[Output, ...] = ("label",)
 
@@ -73,5 +73,7 @@ class PredictionRead(BaseModel):
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the
     label's is the largest."""
+    probability: list[list[float]] | None = None
+    """A probability for each class; of calibrated models."""
     explanation: list[list[ExplanationRead]] | None = None
     """For each row, for each binary problem, the terms of its score."""

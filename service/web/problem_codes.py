@@ -174,6 +174,9 @@ PROBLEMS: dict[str, Problem] = {
         "The features are not those of the model or dataset",
         "`expected` and `got` give the features, `first_difference` where they part.",
     ),
+    "not-calibrated": Problem(
+        422, "The model has no probabilities", "Train it with `calibration` and `validation`."
+    ),
     "explanation-unsupported": Problem(
         422, "The model cannot be explained", "Random Fourier features mean nothing by themselves."
     ),

@@ -67,6 +67,16 @@ class LabelledRows:
                 ]
                 return [Part(everything), *folds]
 
+    def scores(
+        self, fitted: FittedPipeline, rows: Indices
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """(n, n_problems) scores of these rows, and (n,) their classes by number."""
+        parts = [
+            fitted.problem_scores(self._X[rows[start : start + PREDICTED_AT_ONCE]])
+            for start in range(0, len(rows), PREDICTED_AT_ONCE)
+        ]
+        return np.concatenate(parts), self._codes[rows].astype(np.int64)
+
     def confusion(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.int64]:
         """(n_classes, n_classes) how many of these rows, by true and predicted class."""
         n_classes = len(self._labels)

@@ -24,6 +24,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
+from svm.calibration import calibration_metrics
 from svm.errors import CheckpointMismatch
 from svm.matrices import Indices
 from svm.metrics import classification_metrics
@@ -63,8 +64,18 @@ class Trainer:
         course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
         canceled = course.run()
         result = course.model
+        metrics = _metrics(rows, parts[0], result, course.folds)
+        fitted = result.fitted
+        if spec.calibration is not None and parts[0].held_back is not None:
+            scores, codes = rows.scores(fitted, parts[0].held_back)
+            fitted = fitted.calibrated(spec.calibration, scores, codes)
+            metrics["validation"]["calibration"] = calibration_metrics(
+                fitted.probabilities_from_scores(scores),
+                fitted.codes_from_decision(fitted.decision_from_scores(scores)),
+                codes,
+            )
         outcome: dict[str, Any] = {
-            "metrics": _metrics(rows, parts[0], result, course.folds),
+            "metrics": metrics,
             "certificate": result.certificate.as_dict(result.fitted.classes),
             "stop_reason": "canceled" if canceled else result.stop_reason,
             "converged": result.converged,
@@ -73,7 +84,7 @@ class Trainer:
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
         prepared = self._registry.prepare(
-            result.fitted,
+            fitted,
             None if dataset.columns is None else list(dataset.columns),
             result.warm_start.with_rows(parts[0].kept).to_arrays(),
         )

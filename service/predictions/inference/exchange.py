@@ -30,6 +30,8 @@ from service.web.encodings import inflate
 from service.web.short_cut import Headers, Reply
 
 OUTPUTS = ("label", "decision")
+PROBABILITY = "probability"
+"""An output of calibrated models."""
 HEAD_LENGTH = "Inference-Header-Content-Length"
 
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
@@ -189,4 +191,4 @@ def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, b
 
 def offered(model: LoadedModel) -> tuple[str, ...]:
     """The outputs that a model has."""
-    return OUTPUTS
+    return OUTPUTS if model.fitted.calibration is None else (*OUTPUTS, PROBABILITY)

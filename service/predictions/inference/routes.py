@@ -14,7 +14,7 @@ from service import __version__
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
-from service.predictions.inference.exchange import OUTPUTS
+from service.predictions.inference.exchange import OUTPUTS, PROBABILITY
 from service.predictions.inference.schemas import (
     IndexEntry,
     IndexRequest,
@@ -209,8 +209,9 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
 def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
     classes = np.asarray(version.classes)
     wide = [-1] if len(classes) == 2 else [-1, len(classes)]
-    shapes = {"label": [-1], "decision": wide, "probability": [-1, len(classes)]}
+    shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
     types = {"label": datatype_of(classes)}
+    outputs = (*OUTPUTS, PROBABILITY) if version.spec.get("calibration") else OUTPUTS
     return ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],
@@ -218,7 +219,7 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
         inputs=[TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])],
         outputs=[
             TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
-            for name in OUTPUTS
+            for name in outputs
         ],
     )
 

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -57,6 +58,34 @@ def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worke
         assert version[field] == job[field]
     assert version["job_id"] == job_id
     assert client.get("/v1/models/clouds/aliases/candidate").json()["version"] == 1
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+def test_calibrated_model_has_probabilities(
+    client: TestClient, worker: Worker, calibration: str
+) -> None:
+    """Learnt from the rows held back; the metrics say how good they are."""
+    upload(client, csv_of(90, n_classes=3))
+    validation = {"fraction": 0.4}
+    job = carry_out(client, worker, create(client, calibration=calibration, validation=validation))
+    assert job["state"] == "succeeded", job["error"]
+    found = job["metrics"]["validation"]["calibration"]
+    assert 0 <= found["disagreement"] <= 1
+    assert 0 <= found["expected_calibration_error"] <= 1
+    asked = {"instances": [[0, 0, 0], [3, 3, 3]], "outputs": ["probability"]}
+    (low, high) = client.post("/v1/models/clouds/predict", json=asked).json()["probability"]
+    assert (int(np.argmax(low)), int(np.argmax(high))) == (0, 2)
+    assert sum(low) == pytest.approx(1)
+
+
+def test_calibration_needs_rows_held_back(client: TestClient) -> None:
+    """It cannot be learnt from rows that the model has seen."""
+    upload(client)
+    for validation in (None, {"folds": 3}):
+        body = job_body(calibration="sigmoid", validation=validation)
+        reply = client.post("/v1/jobs", json=body)
+        assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
+        assert reply.json()["errors"][0]["pointer"] == "/calibration"
 
 
 def test_without_validation_only_training_metrics_are_given(

@@ -308,6 +308,27 @@ def test_compressed_bodies(door: Door, shelf: Shelf, coding: str) -> None:
     assert reply.json()["label"] == fitted.predict(ROWS).tolist()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities(door: Door, shelf: Shelf, n_classes: int) -> None:
+    """Of a calibrated model, in every format; of another one they are refused."""
+    fitted = fitted_pipeline(("a", "b", "c")[:n_classes])
+    shelf.add("iris", fitted)
+    body = {"instances": ROWS.tolist(), "outputs": ["probability"]}
+    reply = door.post(PATH, json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    fitted = fitted.calibrated("sigmoid", fitted.problem_scores(X), np.arange(60) % n_classes)
+    shelf.add("iris", fitted)
+    expected = fitted.probabilities_from_scores(fitted.problem_scores(ROWS))
+    assert door.post(PATH, json=body).json()["probability"] == expected.tolist()
+    reply = door.post(PATH, json=body, headers={"Accept": "text/csv"})
+    assert reply.text.splitlines()[0] == ",".join(f"probability:{c}" for c in "abc"[:n_classes])
+    tensor = {"name": "x", "shape": [3, 3], "datatype": "FP64", "data": ROWS.tolist()}
+    outputs = door.post("/v2/models/iris/infer", json={"inputs": [tensor]}).json()["outputs"]
+    assert outputs[2]["name"] == "probability"
+    assert outputs[2]["data"] == expected.ravel().tolist()
+
+
 def test_every_reply_has_an_id_and_is_counted(door: Door, shelf: Shelf) -> None:
     """By route, not by path; the id is the caller's where there is one."""
     shelf.add("iris")
