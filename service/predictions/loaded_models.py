@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +12,16 @@ from functools import cached_property
 import orjson
 from anyio import to_thread
 
+from service.errors import NotFound, Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.storage.database import Database
 from svm.pipeline import FittedPipeline
+
+AWAY_S = 2.0
+"""How long a database that did not answer is not asked again for what is known."""
+MAX_LAST = 10_000
+"""References whose last meaning is kept."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
@@ -65,7 +73,8 @@ class LoadedModels:
 
     What a reference means is looked up again as soon as anything was committed to the database,
     by whichever process: the first request after an alias has moved is answered by its new
-    version.
+    version (with several replicas: moved here; the others follow within `commits.STALE_S`). While
+    the database is away nothing can move, and what a reference last meant answers.
     """
 
     def __init__(self, database: Database, registry: ModelRegistry, capacity_bytes: int) -> None:
@@ -75,6 +84,8 @@ class LoadedModels:
         self._commits = -1
         self._fresh = False
         self._versions: dict[tuple[str, Reference], ModelVersion] = {}
+        self._last: dict[tuple[str, Reference], ModelVersion] = {}
+        self._away_until = -math.inf
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
         self._loaded_bytes = 0
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
@@ -125,10 +136,26 @@ class LoadedModels:
     async def _resolve(self, name: str, reference: Reference) -> ModelVersion:
         commits = self._commits
         version = self._versions.get((name, reference))
-        if version is None:
+        if version is not None:
+            return version
+        last = self._last.get((name, reference))
+        if last is not None and time.monotonic() < self._away_until:
+            return last
+        try:
             version = await to_thread.run_sync(self._registry.get_version, name, reference)
-            if self._commits == commits:
-                self._versions[name, reference] = version
+        except NotFound:
+            self._last.pop((name, reference), None)
+            raise
+        except Unavailable:
+            if last is None:
+                raise
+            self._away_until = time.monotonic() + AWAY_S
+            return last
+        if self._commits == commits:
+            self._versions[name, reference] = version
+        self._last[name, reference] = version
+        if len(self._last) > MAX_LAST:
+            del self._last[next(iter(self._last))]
         return version
 
     async def _load(self, version: ModelVersion) -> LoadedModel:

@@ -31,6 +31,7 @@ from tests import servers
 from tests.backends import ON_ALL_BACKENDS
 from tests.proxy import HTTP_500, Proxy, to_port, to_unix_socket
 from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.processes import until
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, take
 
 DISK_BYTES = 16 * 1024 * 1024
@@ -275,6 +276,31 @@ def test_cut_connections_to_the_database_lose_nothing(
         found = [int(job["labels"]["number"]) for job in client.get("/v1/jobs").json()["jobs"]]
         assert set(acknowledged) <= set(found)
         assert len(found) == len(set(found))
+
+
+def test_predictions_go_on_while_the_database_is_away(
+    to_postgres: Proxy, postgres_database_url: str, settings: Settings
+) -> None:
+    """By the version that answered last; what was never asked for is unavailable. Once the
+    database is back, its word counts again."""
+    direct = settings.model_copy(update={"database_url": postgres_database_url})
+    with running(settings.model_copy(update=through(to_postgres))) as client:
+        upload(client)
+        worker = Worker(direct, threading.Event())
+        assert {train(client, worker)["state"] for _ in range(2)} == {"succeeded"}
+        worker._leases._database.close()
+        assert predict(client) == 200
+        to_postgres.cuts = itertools.repeat(0)
+        to_postgres.cut_now()
+        assert [predict(client) for _ in range(20)] == [200] * 20
+        first = "/v1/models/clouds/versions/1/predict"
+        body = {"instances": [[0.0, 0.0, 0.0]]}
+        assert answer(client.post(first, json=body)) == (503, "storage-unavailable")
+        assert answer(client.get("/readyz")) == (503, "not-ready")
+        to_postgres.cuts = itertools.repeat(None)
+        with running(direct) as replica:
+            assert replica.delete("/v1/models/clouds").status_code == 204
+        until(lambda: predict(client) == 404)
 
 
 @ON_ALL_BACKENDS
