@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV
 from service.datasets.schemas import UploadOptions
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
@@ -33,6 +34,7 @@ def request_body() -> dict[str, Any]:
         CSV: {"schema": text, "example": _delimited(",")},
         TSV: {"schema": text, "example": _delimited("\t")},
         JSON: {"schema": _JSON_SCHEMA, "example": _json()},
+        NDJSON: {"schema": text, "example": _ndjson()},
         LIBSVM: {"schema": text, "example": _libsvm()},
         NPY: {"schema": {**binary, "example": "@X.npy"}},
         "multipart/form-data": {"schema": _form_schema(binary)},
@@ -75,7 +77,8 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             "file": {
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
-                "from the file's name: .csv, .tsv, .json, .libsvm, .svm, .npy; else it is CSV.",
+                "from the file's name: .csv, .tsv, .json, .ndjson, .jsonl, .libsvm, .svm, .npy; "
+                "else it is CSV.",
                 "example": "iris.csv",
             },
             "labels": {
@@ -100,6 +103,11 @@ def _json() -> dict[str, Any]:
         "rows": [list(row) for row, _ in _ROWS],
         "labels": [label for _, label in _ROWS],
     }
+
+
+def _ndjson() -> str:
+    rows = (dict(zip((*_NAMES, "species"), (*row, label), strict=True)) for row, label in _ROWS)
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def _libsvm() -> str:

@@ -49,9 +49,9 @@ def read(spec: ParseSpec) -> Table:
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
         for batch in chain([first], batches):
-            X = _matrix(batch, layout, labels)
+            X = matrix(batch, layout, labels)
             if X is None:
-                _examine(batch, layout, done + 1, faults)
+                examine(batch, layout, done + 1, faults)
             elif faults.total == 0:
                 writer.add(X)
             done += len(batch)
@@ -94,14 +94,16 @@ def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labelled: b
     return make_layout(spec, n_cells, names)
 
 
-def _matrix(
+def matrix(
     rows: list[Any], layout: Layout, labels: Labels | None
 ) -> npt.NDArray[np.float64] | None:
-    """(rows, n_features), or None where some row must be looked at closely.
+    """(rows, n_features) of finite numbers, or None where some row must be looked at closely.
 
     The label column is taken out of the rows.
     """
     if not all(type(row) is list and len(row) == layout.n_cells for row in rows):
+        if labels is not None:
+            labels.skip(len(rows))
         return None
     if layout.target is not None and labels is not None:
         target = layout.target
@@ -118,7 +120,8 @@ def _matrix(
     return X if np.isfinite(X).all() else None
 
 
-def _examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> None:
+def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> None:
+    """Add every fault of the rows' features."""
     for row, cells in enumerate(rows, first_row):
         if not isinstance(cells, list):
             faults.add("invalid-field", "the row is not an array", row=row)

@@ -93,6 +93,10 @@ class Labels:
             self._not_finite(self.count + int(i) + 1, str(values[i]))
         self._keep(values.tolist())
 
+    def skip(self, n_rows: int) -> None:
+        """Rows whose labels nobody can tell, since the rows themselves are wrong."""
+        self.count += n_rows
+
     def finish(self) -> Target:
         """Raises InvalidContent."""
         self._faults.check()

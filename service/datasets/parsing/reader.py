@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, npy
+from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, ndjson, npy
 from service.datasets.parsing.joining import append, expecting
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV, Parsed, ParseSpec
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV, Parsed, ParseSpec
 from service.datasets.parsing.summary import finished
 from service.datasets.parsing.writers import Table
 from service.errors import InvalidRequest, UnsupportedFormat
@@ -21,6 +21,7 @@ _READERS: dict[str, Callable[[ParseSpec], Table]] = {
     CSV: delimited.read,
     TSV: delimited.read,
     JSON: json_rows.read,
+    NDJSON: ndjson.read,
     LIBSVM: libsvm.read,
     NPY: npy.read,
 }

@@ -23,7 +23,7 @@ NDJSON = "application/x-ndjson"
 LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
-FORMATS = (CSV, TSV, JSON, LIBSVM, NPY)
+FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY)
 """Media types of uploads."""
 
 HEADER_BYTES = 128

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.datasets.parsing.labels import NUMBER
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV
 from tests.service.datasets.arrays import npy
 from tests.service.datasets.reading import Result, upload
 
@@ -40,10 +40,16 @@ def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
     """The same data in every way that can express them."""
     cells = [[*map(repr, row), label] for row, label in zip(X.tolist(), labels, strict=True)]
     body = json.dumps({"rows": X.tolist(), "labels": labels}, ensure_ascii=False)
+    names = [*map(str, range(X.shape[1])), "label"]
+    objects = "".join(
+        json.dumps(dict(zip(names, (*row, label), strict=True))) + "\n"
+        for row, label in zip(X.tolist(), labels, strict=True)
+    )
     return [
         upload(table(cells, ","), CSV, header="absent"),
         upload(table(cells, "\t"), TSV, header="absent"),
         upload(body, JSON),
+        upload(objects, NDJSON),
         upload(npy(X), NPY, labels=table([[label] for label in labels], ","), header="absent"),
     ]
 
