@@ -31,6 +31,8 @@ class Limits(BaseModel):
 
     upload_bytes: PositiveInt = 256 * MIB
     """Largest upload on the wire."""
+    inflated_bytes: PositiveInt = GIB
+    """Largest upload after decompression; it may be a hundred times what came."""
     control_body_bytes: PositiveInt = MIB
     """Largest JSON body of a control request, such as `POST /v1/jobs`."""
     predict_body_bytes: PositiveInt = 32 * MIB

@@ -33,8 +33,8 @@ def request_body() -> dict[str, Any]:
     content: dict[str, Any] = {
         CSV: {"schema": text, "example": _delimited(",")},
         TSV: {"schema": text, "example": _delimited("\t")},
-        JSON: {"schema": _JSON_SCHEMA, "example": _json()},
         NDJSON: {"schema": text, "example": _ndjson()},
+        JSON: {"schema": _JSON_SCHEMA, "example": _json()},
         LIBSVM: {"schema": text, "example": _libsvm()},
         NPY: {"schema": {**binary, "example": "@X.npy"}},
         "multipart/form-data": {"schema": _form_schema(binary)},

@@ -37,7 +37,7 @@ DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 _UPLOAD = (
     *("malformed-json", "malformed-request", "invalid-parameter", "bad-encoding"),
     *("body-too-large", "too-many-rows", "too-many-columns", "too-many-values"),
-    *("unsupported-format", "format-mismatch"),
+    *("unsupported-format", "format-mismatch", "decompression-limit"),
     *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
@@ -63,9 +63,10 @@ def _add_upload(
         operation_id="create_dataset",
         summary="Upload a dataset",
         description="The body is the data itself, its format the `Content-Type`; or a form with "
-        "the data as `file`. Nothing is imputed: every missing or wrong value is listed and the "
-        "upload refused. The same values, labels and names again, in any format, give the dataset "
-        "that is there already, with the name it has.",
+        "the data as `file`. Either may come with `Content-Encoding: gzip`. Nothing is imputed: "
+        "every missing or wrong value is listed and the upload refused. The same values, labels "
+        "and names again, in any format, give the dataset that is there already, with the name it "
+        "has.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "There already, or only validated."},

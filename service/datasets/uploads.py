@@ -50,13 +50,14 @@ class Upload:
 
 async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits: Limits) -> Upload:
     """Stream the body into `folder`. Raises ServiceError for what is wrong with the request."""
+    sizes = limits.upload_bytes, limits.inflated_bytes
     if body.media_type == FORM:
-        parts = await body.save_form(folder, ("file", "labels"), limits.upload_bytes)
+        parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
     if body.media_type not in FORMATS:
         raise _unsupported(body.media_type, (*FORMATS, FORM))
     path = folder / "body"
-    await body.save(path, limits.upload_bytes)
+    await body.save(path, *sizes)
     options = _with_header(query, body.content_type)
     return Upload(options, _spec(options, body.media_type, path, folder, limits))
 

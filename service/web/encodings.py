@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 
 from service.errors import TooLarge, UnsupportedFormat
 
+PIECE_BYTES = 1024 * 1024
 MAX_RATIO = 100
 """A body may become so many times larger."""
 _FREE_BYTES = 64 * 1024
@@ -33,11 +35,57 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
         except zlib.error:
             continue
         if inflater.unconsumed_tail:
-            detail = f"the body inflates to more than {limit} bytes or {MAX_RATIO}:1"
-            raise TooLarge("decompression-limit", detail, extra={"limit_bytes": limit_bytes})
+            raise _too_large(limit_bytes)
         if inflater.eof and not inflater.unused_data:
             return inflated
-    raise UnsupportedFormat("format-mismatch", f"the body is not whole {encoding} data")
+    raise _not_whole(encoding)
+
+
+class Inflater:
+    """A gzip body that comes in pieces; several members one after another count as one."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._received = 0
+        self._inflated = 0
+        self._member = zlib.decompressobj(31)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What the next piece inflates to, in pieces of at most 1 MiB.
+
+        Raises TooLarge as soon as there is more than the limit or 100:1, UnsupportedFormat for
+        what is no gzip.
+        """
+        self._received += len(data)
+        piece = b""
+        while data or (len(piece) == PIECE_BYTES and not self._member.eof):
+            if self._member.eof:
+                self._member = zlib.decompressobj(31)
+            try:
+                piece = self._member.decompress(data, PIECE_BYTES)
+            except zlib.error:
+                raise _not_whole("gzip") from None
+            data = self._member.unconsumed_tail or self._member.unused_data
+            self._inflated += len(piece)
+            allowed = max(_FREE_BYTES, MAX_RATIO * self._received)
+            if self._inflated > min(self._limit_bytes, allowed):
+                raise _too_large(self._limit_bytes)
+            if piece:
+                yield piece
+
+    def finish(self) -> None:
+        """Raises UnsupportedFormat where the end is missing."""
+        if not self._member.eof:
+            raise _not_whole("gzip")
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    detail = f"the body inflates to more than {limit_bytes} bytes or {MAX_RATIO}:1"
+    return TooLarge("decompression-limit", detail, extra={"limit_bytes": limit_bytes})
+
+
+def _not_whole(encoding: str) -> UnsupportedFormat:
+    return UnsupportedFormat("format-mismatch", f"the body is not whole {encoding} data")
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.encodings import Inflater
 
 BUFFER_BYTES = 1024 * 1024
 """Written at once: a trip to another thread for each chunk from the network costs more."""
@@ -58,26 +59,32 @@ class IncomingBody:
     """The body of a request, not yet read."""
 
     def __init__(self, request: Request) -> None:
-        """Raises UnsupportedFormat for a compressed body and for text that is not UTF-8."""
-        encoding = request.headers.get("content-encoding", "identity").lower()
-        if encoding != "identity":
-            raise UnsupportedFormat("unsupported-format", "send the body without Content-Encoding")
+        """Raises UnsupportedFormat for codings other than gzip, and text that is not UTF-8."""
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", "gzip", "x-gzip"):
+            message = f"Content-Encoding {encoding[:40]} is not read here; use gzip or none"
+            raise UnsupportedFormat("unsupported-format", message)
+        self._compressed = encoding != "identity"
         self._request = request
         self.content_type = request.headers.get("content-type", "")
         self.media_type = media_type(self.content_type)
 
-    async def save(self, path: Path, limit_bytes: int) -> None:
-        """Write it to `path`. Raises TooLarge, and InvalidRequest where the client leaves."""
+    async def save(self, path: Path, limit_bytes: int, inflated_bytes: int) -> None:
+        """Write it to `path`, inflated.
+
+        Raises TooLarge for more than `limit_bytes` on the wire or `inflated_bytes` in the end, and
+        InvalidRequest where the client leaves.
+        """
         with path.open("wb") as file:
-            async for buffer in _buffers(self._request, limit_bytes):
-                await run_sync(file.write, buffer)
+            async for piece in self._pieces(limit_bytes, inflated_bytes):
+                await run_sync(file.write, piece)
 
     async def save_form(
-        self, folder: Path, file_names: tuple[str, ...], limit_bytes: int
+        self, folder: Path, file_names: tuple[str, ...], limit_bytes: int, inflated_bytes: int
     ) -> dict[str, Part]:
         """Its parts by name; those in `file_names` are written to files in `folder`.
 
-        Raises TooLarge, InvalidRequest.
+        Raises TooLarge as `save`, and InvalidRequest.
         """
         _, options = parse_options_header(self.content_type)
         if not options.get(b"boundary"):
@@ -85,8 +92,8 @@ class IncomingBody:
         form = _Form(folder, file_names)
         try:
             parser = form.parser(options[b"boundary"])
-            async for buffer in _buffers(self._request, limit_bytes):
-                await run_sync(parser.write, buffer)
+            async for piece in self._pieces(limit_bytes, inflated_bytes):
+                await run_sync(parser.write, piece)
             parser.finalize()
         except FormParserError:
             raise _malformed("the parts of the form cannot be told apart") from None
@@ -95,6 +102,19 @@ class IncomingBody:
         if not form.finished:
             raise _malformed("the form ends too early")
         return form.parts
+
+    async def _pieces(self, limit_bytes: int, inflated_bytes: int) -> AsyncIterator[bytes]:
+        buffers = _buffers(self._request, limit_bytes)
+        if not self._compressed:
+            async for buffer in buffers:
+                yield buffer
+            return
+        inflater = Inflater(inflated_bytes)
+        async for buffer in buffers:
+            pieces = inflater.feed(buffer)
+            while piece := await run_sync(next, pieces, b""):
+                yield piece
+        inflater.finish()
 
 
 class _Form:

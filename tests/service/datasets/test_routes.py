@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -232,11 +233,69 @@ def test_requests_that_are_refused(
     assert list(incoming.iterdir()) == []
 
 
-def test_compressed_body_is_refused(client: TestClient) -> None:
-    """It is said, rather than read as nonsense."""
-    headers = {"Content-Type": "text/csv", "Content-Encoding": "gzip"}
-    reply = client.post("/v1/datasets", content=b"x", headers=headers)
-    problem(reply, 415, "unsupported-format")
+def send(client: TestClient, content: bytes, encoding: str = "gzip") -> httpx2.Response:
+    headers = {"Content-Type": "text/csv", "Content-Encoding": encoding}
+    return client.post("/v1/datasets", content=content, headers=headers)
+
+
+def test_compressed_body(client: TestClient) -> None:
+    """Alone, in members, as a form: it is what was compressed."""
+    plain = made(post(client))
+    whole = gzip.compress(IRIS.encode())
+    members = gzip.compress(IRIS[:7].encode()) + gzip.compress(IRIS[7:].encode())
+    for body in (whole, members):
+        assert send(client, body).json() == plain
+    boundary = "XX"
+    form = f'--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\n{IRIS}\r\n--XX--\r\n'
+    reply = client.post(
+        "/v1/datasets",
+        content=gzip.compress(form.encode()),
+        headers={
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "Content-Encoding": "x-gzip",
+        },
+    )
+    assert reply.json() == plain
+
+
+def test_compressed_body_of_many_pieces(client: TestClient) -> None:
+    """Whatever the sizes of what comes and what it becomes."""
+    rows = "".join(f"{i},{i % 7},x\n" for i in range(300_000))
+    dataset = made(send(client, gzip.compress(rows.encode(), 1)))
+    assert dataset["n_samples"] == 300_000
+    assert post(client, rows).json() == dataset
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "status", "code"),
+    [
+        (b"x", "gzip", 415, "format-mismatch"),
+        (gzip.compress(IRIS.encode())[:-1], "gzip", 415, "format-mismatch"),
+        (gzip.compress(IRIS.encode()) + b"x", "gzip", 415, "format-mismatch"),
+        (gzip.compress(IRIS.encode())[:-9] + b"x" * 9, "gzip", 415, "format-mismatch"),
+        (b"", "gzip", 415, "format-mismatch"),
+        (b"x", "br", 415, "unsupported-format"),
+        (gzip.compress(IRIS.encode()), "gzip, gzip", 415, "unsupported-format"),
+        (gzip.compress(bytes(10_000_000)), "gzip", 413, "decompression-limit"),
+    ],
+)
+def test_compressed_bodies_that_are_refused(
+    client: TestClient, incoming: Path, content: bytes, encoding: str, status: int, code: str
+) -> None:
+    """Broken ones, other codings, and bombs."""
+    problem(send(client, content, encoding), status, code)
+    assert list(incoming.iterdir()) == []
+
+
+def test_limit_of_what_a_body_becomes(settings: Settings) -> None:
+    """It is another one than that on the wire."""
+    rows = "".join(f"{i},{i % 7},x\n" for i in range(3000)).encode()
+    with small(settings, inflated_bytes=len(rows) - 1) as client:
+        reply = problem(send(client, gzip.compress(rows)), 413, "decompression-limit")
+        assert reply["limit_bytes"] == len(rows) - 1
+        made(post(client, rows))
+    with small(settings, inflated_bytes=len(rows)) as client:
+        assert send(client, gzip.compress(rows)).status_code == 200
 
 
 @pytest.mark.parametrize(
