@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,6 +23,13 @@ def test_versions_are_numbered_from_one(shelf: Shelf) -> None:
     """Each model counts its own versions."""
     assert [shelf.add("iris").version for _ in range(3)] == [1, 2, 3]
     assert shelf.add("digits").version == 1
+
+
+def test_workers_that_end_together_get_different_numbers(shelf: Shelf) -> None:
+    """Four at once, ten times each, beginning with a model that is not there yet."""
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: shelf.add("iris").version, range(40)))
+    assert sorted(made) == list(range(1, 41))
 
 
 def test_version_tells_where_it_comes_from(shelf: Shelf) -> None:
