@@ -34,6 +34,7 @@ from svm.pipeline import FittedPipeline, Pipeline
 from svm.results import TrainingResult
 from svm.schedules import InverseSquareRoot, InverseTime
 from svm.solvers import (
+    SMO,
     SOLVERS,
     DualCoordinateDescent,
     GradientDescent,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from svm.estimator import SVMClassifier
 
 __all__ = [
+    "SMO",
     "SOLVERS",
     "CheckpointMismatch",
     "CostChange",

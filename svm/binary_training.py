@@ -9,27 +9,24 @@ from typing import Any, Literal
 import numpy as np
 
 from svm.errors import Diverged
-from svm.matrices import Vector
-from svm.objectives import dual, evaluate
+from svm.objectives import evaluate
 from svm.problem import Problem
-from svm.solvers.newton import Newton, NewtonState
-from svm.solvers.protocol import Inheritance, Solver
+from svm.solvers.newton import Newton
+from svm.solvers.protocol import Certifier, Inheritance, KnowsScores, Solver
+from svm.solvers.smo import SMO
 from svm.stopping import Stopping, StopReason, smoothed_change
-from svm.surrogate import linear_surrogate
 
 CERTIFIED_GAP = 5e-4
 """A gap that needs no better bound."""
 ROUGH_BOUND = 0.01
 """The bound is brought at least this close to the optimum, however bad the model is."""
 CERTIFIER_STEPS = 200
-"""Most Newton steps that the certifier makes for one pair."""
+"""Most that the certifier makes for one pair."""
 CERTIFIER_STEPS_AT_ONCE = 8
 """Most of them in one step of the training, so that it can be written down between them."""
 
 SMALLEST_GROWTH = 1.03
 """Of the count of updates between two evaluations, where the end seems near."""
-
-CERTIFIER = Newton()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +46,8 @@ class PairProgress:
     """Share of training rows on the wrong side, at the latest evaluation."""
     dual: float = 0.0
     """The best lower bound so far: it belongs to the problem, whatever found it."""
+    certifier_steps: int = 0
+    """Advances that the certifier has made."""
     cost: float = math.inf
     """Primal at the last epoch, for the cost-change rule."""
     change: float = 0.0
@@ -67,15 +66,17 @@ class PairProgress:
 class BinaryTraining:
     """Everything about one pair at one moment. `step` gives the next moment, and changes nothing.
 
-    The certifier is Newton's method on the same problem. It starts only when the solver's own dual
-    point leaves a gap, and goes on as long as its bound is what keeps the gap open.
+    The certifier is Newton's method on the same problem, with a kernel SMO. It starts only when the
+    solver's own dual point leaves a gap, and goes on as long as its bound is what keeps the gap
+    open.
     """
 
     solver: Solver
     problem: Problem
     stopping: Stopping
     state: Any
-    certifier: NewtonState
+    certifier: Any
+    """The state of `certifier_of(problem)`."""
     progress: PairProgress = PairProgress()
 
     @classmethod
@@ -86,13 +87,13 @@ class BinaryTraining:
         stopping: Stopping,
         inherited: Inheritance | None = None,
     ) -> BinaryTraining:
-        state = solver.start(problem, inherited)
+        state, certifier = solver.start(problem, inherited), certifier_of(problem)
         if inherited is None:
-            return cls(solver, problem, stopping, state, CERTIFIER.start(problem))
-        linear = problem.kernel is None and not solver.certifies
-        certifier = CERTIFIER.start(problem, inherited if linear else None)
-        progress = PairProgress(next_evaluation=0, dual=certifier.best_dual)
-        return cls(solver, problem, stopping, state, certifier, progress)
+            return cls(solver, problem, stopping, state, certifier.start(problem))
+        start = certifier.start(problem, None if solver.certifies else inherited)
+        _, bound = certifier.enclosure(problem, start)
+        progress = PairProgress(next_evaluation=0, dual=bound)
+        return cls(solver, problem, stopping, state, start, progress)
 
     def step(self, out_of_time: bool) -> BinaryTraining:
         """One advance of the solver; after it has stopped, some steps of the certifier."""
@@ -132,7 +133,10 @@ class BinaryTraining:
         now, stopping = self.progress, self.stopping
         classifier = self.solver.classifier(self.problem, self.state)
         with np.errstate(over="ignore"):  # told as a divergence
-            value, scores = evaluate(self.problem, classifier)
+            known = None
+            if isinstance(self.solver, KnowsScores):
+                known = self.solver.scores(self.problem, self.state)
+            value, scores = evaluate(self.problem, classifier, known)
         if not math.isfinite(value):
             raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
@@ -200,30 +204,27 @@ class BinaryTraining:
 
     def _tightened(self, target: float) -> BinaryTraining:
         """Some steps of the certifier, while its bound is what keeps the gap open."""
-        certifier, now, linear = self.certifier, self.progress, self.problem
-        kernel = self.problem.kernel is not None
-        alpha: Vector | None = None
+        certifier, state, now = certifier_of(self.problem), self.certifier, self.progress
         for _ in range(CERTIFIER_STEPS_AT_ONCE):
-            gap = now.primal - now.dual
-            own_gap = certifier.best_primal - max(certifier.best_dual, 0.0 if kernel else now.dual)
-            good = own_gap <= ROUGH_BOUND * certifier.best_primal and (
-                own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * certifier.best_primal
+            primal, bound = certifier.enclosure(self.problem, state)
+            now = replace(now, dual=max(now.dual, bound))
+            gap, own_gap = now.primal - now.dual, primal - now.dual
+            good = own_gap <= ROUGH_BOUND * primal and (
+                own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * primal
             )
-            exhausted = certifier.updates >= CERTIFIER_STEPS or certifier.stopped
+            exhausted = now.certifier_steps >= CERTIFIER_STEPS or state.stopped
             if gap <= target * now.primal or good or exhausted:
                 break
-            if kernel and linear is self.problem:
-                linear = linear_surrogate(self.problem)
-            before, certifier = certifier, CERTIFIER.advance(linear, certifier)
-            if not kernel:
-                now = replace(now, dual=max(now.dual, certifier.best_dual))
-            elif certifier.best_dual > before.best_dual:
-                alpha = CERTIFIER.dual_point(linear, certifier)
-        if alpha is not None:  # its value by the kernel itself
-            now = replace(now, dual=max(now.dual, dual(self.problem, alpha)))
-        return replace(self, certifier=certifier, progress=now)
+            state = certifier.advance(self.problem, state)
+            now = replace(now, certifier_steps=now.certifier_steps + 1)
+        return replace(self, certifier=state, progress=now)
 
     def _require_finite(self, state: Any) -> None:
         classifier = self.solver.classifier(self.problem, state)
         if not (np.isfinite(classifier.intercept) and np.isfinite(classifier.coefficients).all()):
             raise Diverged("a weight is no longer a finite number", self.solver.suggestion)
+
+
+def certifier_of(problem: Problem) -> Certifier:
+    """The solver that approaches the optimum of any problem of this kind."""
+    return Newton() if problem.kernel is None else SMO()

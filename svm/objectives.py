@@ -49,19 +49,22 @@ def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
     return norm + intercept * intercept if problem.intercept == "augmented" else norm
 
 
-def evaluate(problem: Problem, classifier: Classifier) -> tuple[float, Vector]:
-    """(P, scores of all rows) of what a solver learnt."""
+def evaluate(
+    problem: Problem, classifier: Classifier, scores: Vector | None = None
+) -> tuple[float, Vector]:
+    """(P, scores of all rows) of what a solver learnt; `scores` where it knows them already."""
     match classifier:
         case LinearClassifier(coefficients=w, intercept=intercept):
             scores = problem.scores(w, intercept)
             penalized = squared_norm(problem, w, intercept)
         case KernelClassifier(support=support, coefficients=coefficients):
-            everywhere = np.zeros(problem.n_samples)
-            everywhere[support] = coefficients
-            scores = sums_over(problem, np.arange(problem.n_samples), everywhere)
-            penalized = float(coefficients @ scores[support])
-            if problem.intercept == "free":  # an augmented one is part of the sums
-                scores += classifier.intercept
+            # An augmented intercept is part of the sums, and of the norm.
+            free = classifier.intercept if problem.intercept == "free" else 0.0
+            if scores is None:
+                everywhere = np.zeros(problem.n_samples)
+                everywhere[support] = coefficients
+                scores = sums_over(problem, np.arange(problem.n_samples), everywhere) + free
+            penalized = float(coefficients @ (scores[support] - free))
     return primal_at_scores(problem, penalized, scores), scores
 
 

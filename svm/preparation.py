@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from svm.errors import InvalidData
 from svm.features import FeatureMap, Identity, fit_features
+from svm.kernel_rows import KernelRows
 from svm.kernels import AnyKernel, mostly_underflows
 from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
 from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
@@ -103,9 +104,13 @@ def prepare(
 def problems(
     prepared: Prepared, pipeline: Pipeline, seed: int, interrupted: Callable[[], None]
 ) -> list[Problem]:
-    """One problem a split, in order; they share X."""
+    """One problem a split, in order; they share X, and rows of the kernel matrix."""
+    kernel_rows = None
+    if prepared.kernel is not None:
+        assert not isinstance(prepared.X, StoredRows)
+        kernel_rows = KernelRows(prepared.X, prepared.kernel)
     return [
-        _problem(prepared, pipeline, split, k, seed, interrupted)
+        _problem(prepared, pipeline, split, k, seed, kernel_rows, interrupted)
         for k, split in enumerate(prepared.splits)
     ]
 
@@ -194,6 +199,7 @@ def _problem(
     split: BinarySplit,
     number: int,
     seed: int,
+    kernel_rows: KernelRows | None,
     interrupted: Callable[[], None],
 ) -> Problem:
     rows, y = _sides(split, prepared.codes)
@@ -205,6 +211,7 @@ def _problem(
         regularization=pipeline.solver.regularization(len(rows)),
         intercept=pipeline.solver.intercept,
         kernel=prepared.kernel,
+        shared_kernel_rows=kernel_rows,
         seed=seed,
         pair=number,
         cost_change=pipeline.stopping.cost_change,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from svm.hyperparameters import Intercept
+from svm.kernel_rows import KernelRows
 from svm.kernels import AnyKernel
 from svm.matrices import Floats, Indices, Matrix, Vector, cuts, is_sparse
 from svm.randomness import generator
@@ -85,6 +86,8 @@ class Problem:
     """Number of the binary problem in its multiclass problem; part of the random stream."""
     kernel: AnyKernel | None = None
     """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
+    shared_kernel_rows: KernelRows | None = None
+    """Of all problems of a training."""
     cost_change: CostChange | None = None
     """For the solver that tests it after every update."""
     interrupted: Callable[[], None] = _never
@@ -112,6 +115,12 @@ class Problem:
         """X where it is in memory, as it is for every solver that does not stream."""
         assert not isinstance(self.X, StoredRows)
         return self.X
+
+    @cached_property
+    def kernel_rows(self) -> KernelRows:
+        """Rows of the kernel matrix over all of X."""
+        assert self.kernel is not None
+        return self.shared_kernel_rows or KernelRows(self.matrix, self.kernel)
 
     @cached_property
     def operand(self) -> Any:

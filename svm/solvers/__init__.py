@@ -10,10 +10,11 @@ from svm.solvers.gradient_descent import GradientDescent
 from svm.solvers.kernel_pegasos import KernelPegasos
 from svm.solvers.newton import Newton
 from svm.solvers.pegasos import Pegasos
+from svm.solvers.smo import SMO
 from svm.solvers.subgradient import SubGradient
 
 AnySolver: TypeAlias = (
-    Pegasos | KernelPegasos | SubGradient | GradientDescent | DualCoordinateDescent | Newton
+    Pegasos | KernelPegasos | SubGradient | GradientDescent | DualCoordinateDescent | Newton | SMO
 )
 
 SOLVERS: dict[str, type[Hyperparameters]] = {
@@ -21,6 +22,7 @@ SOLVERS: dict[str, type[Hyperparameters]] = {
 }
 
 __all__ = [
+    "SMO",
     "SOLVERS",
     "AnySolver",
     "DualCoordinateDescent",

@@ -24,7 +24,6 @@ from svm.matrices import Indices, Vector
 from svm.objectives import dual, hinge_losses, primal_at_scores, squared_norm
 from svm.problem import Problem
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
-from svm.surrogate import n_surrogate_features
 
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
@@ -102,7 +101,7 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited ones, where little smoothing is needed."""
-        w = np.zeros(n_surrogate_features(problem))
+        w = np.zeros(problem.n_features)
         state = NewtonState(
             w=w,
             intercept=0.0,
@@ -177,10 +176,9 @@ class Newton(Hyperparameters):
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
 
-    def dual_point(self, problem: Problem, state: NewtonState) -> Vector:
-        """αᵢ = sᵢ aᵢ at the iterate, (n_samples,); not yet balanced where the intercept is free."""
-        scores = problem.scores(state.w, state.intercept)
-        return problem.weights * _pulls(problem, scores, state.last_smoothing)
+    def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
+        """The best primal value and the best bound so far."""
+        return state.best_primal, state.best_dual
 
 
 def _pulls(problem: Problem, scores: Vector, mu: float) -> Vector:

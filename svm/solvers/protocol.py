@@ -101,3 +101,22 @@ class WorksOnRows(Protocol):
 
     def dual_coefficients(self, problem: Problem, state: Any) -> Vector:
         """(n_samples,) ≥ 0, see `Inheritance`."""
+
+
+@runtime_checkable
+class KnowsScores(Protocol):
+    """A solver whose state holds the scores of all rows, so that evaluating costs no pass."""
+
+    def scores(self, problem: Problem, state: Any) -> Vector:
+        """f(xᵢ) of its classifier, (n_samples,)."""
+
+
+class Certifier(Protocol):
+    """A solver by which the models of others are certified."""
+
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> Any: ...
+
+    def advance(self, problem: Problem, state: Any) -> Any: ...
+
+    def enclosure(self, problem: Problem, state: Any) -> tuple[float, float]:
+        """What the optimum lies between, by this state: a primal value, and a bound."""

@@ -164,3 +164,41 @@ def curvature_product(X: Vector, curvature: Vector, v: Vector, b: float) -> tupl
     hessian = extended.T @ np.diag(curvature) @ extended
     product: Vector = hessian @ np.append(v, b)
     return product[:-1], float(product[-1])
+
+
+def solve_pairs(
+    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, steps: int
+) -> tuple[Vector, Vector]:
+    """(a, scores) after some steps in the pair of Fan, Chen and Lin (2005), WSS 2."""
+    a, scores = a.copy(), scores.copy()
+    for _ in range(steps):
+        pull = y - scores
+        rises = np.where(y > 0, a < upper, a > 0)
+        falls = np.where(y > 0, a > 0, a < upper)
+        i = int(np.argmax(np.where(rises, pull, -np.inf)))
+        curvature = np.maximum(gram[i, i] + np.diag(gram) - 2 * gram[i], 1e-12)
+        decrease = np.where(falls & (pull < pull[i]), (pull[i] - pull) ** 2 / curvature, -np.inf)
+        j = int(np.argmax(decrease))
+        change = (pull[i] - pull[j]) / curvature[j]
+        change = min(change, upper[i] - a[i] if y[i] > 0 else a[i])
+        change = min(change, a[j] if y[j] > 0 else upper[j] - a[j])
+        a[i] += y[i] * change
+        a[j] -= y[j] * change
+        scores = scores + change * (gram[i] - gram[j])
+    return a, scores
+
+
+def solve_singles(
+    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, steps: int
+) -> tuple[Vector, Vector]:
+    """(a, scores) after some steps in the variable that promises the largest decrease."""
+    a, scores = a.copy(), scores.copy()
+    for _ in range(steps):
+        gradient = y * scores - 1.0
+        projected = np.where(a <= 0, np.minimum(gradient, 0), gradient)
+        projected = np.where(a >= upper, np.maximum(gradient, 0), projected)
+        i = int(np.argmax(projected**2 / np.diag(gram)))
+        new = min(max(a[i] - gradient[i] / gram[i, i], 0.0), upper[i])
+        scores = scores + (new - a[i]) * y[i] * gram[i]
+        a[i] = new
+    return a, scores

@@ -1,0 +1,89 @@
+"""The inner loops of sequential minimal optimization: a small quadratic program by steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svm.loops import compiled
+from svm.matrices import Vector
+
+LEAST_CURVATURE = 1e-12
+
+
+@compiled
+def solve_pairs(
+    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+) -> int:
+    """At most `steps` steps in two variables that keep Σ aᵢ yᵢ; a and `scores` change in place.
+
+    Minimizes ½ Σ aᵢ aⱼ yᵢ yⱼ gramᵢⱼ - Σ aᵢ + (what the other rows add to the scores) over
+    0 ≤ aᵢ ≤ upperᵢ. `scores` are fᵢ = Σⱼ aⱼ yⱼ k(xⱼ, xᵢ) over all rows of the problem. Variable i
+    violates most, j promises the largest decrease together with it (Fan, Chen, Lin 2005); ends
+    once no pair violates by more than `tolerance`. Returns the steps made.
+    """
+    n = len(y)
+    for step in range(steps):
+        i, most = -1, -np.inf
+        least = np.inf
+        for k in range(n):
+            pull = y[k] - scores[k]
+            rises = a[k] < upper[k] if y[k] > 0.0 else a[k] > 0.0
+            falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
+            if rises and pull > most:
+                i, most = k, pull
+            if falls and pull < least:
+                least = pull
+        if i < 0 or most - least <= tolerance:
+            return step
+        j, best = -1, 0.0
+        for k in range(n):
+            falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
+            difference = most - (y[k] - scores[k])
+            if falls and difference > 0.0:
+                curvature = max(gram[i, i] + gram[k, k] - 2.0 * gram[i, k], LEAST_CURVATURE)
+                decrease = difference * difference / curvature
+                if decrease > best:
+                    j, best = k, decrease
+        if j < 0:
+            return step
+        curvature = max(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], LEAST_CURVATURE)
+        change = (most - (y[j] - scores[j])) / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
+        change = min(change, upper[i] - a[i] if y[i] > 0.0 else a[i])
+        change = min(change, a[j] if y[j] > 0.0 else upper[j] - a[j])
+        a[i] = min(max(a[i] + change * y[i], 0.0), upper[i])
+        a[j] = min(max(a[j] - change * y[j], 0.0), upper[j])
+        for k in range(n):
+            scores[k] += change * (gram[i, k] - gram[j, k])
+    return steps
+
+
+@compiled
+def solve_singles(
+    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+) -> int:
+    """The same without the sum to keep: steps in the variable that promises the largest decrease.
+
+    Ends once no projected gradient is beyond `tolerance`.
+    """
+    n = len(y)
+    for step in range(steps):
+        i, best, largest = -1, 0.0, 0.0
+        for k in range(n):
+            gradient = y[k] * scores[k] - 1.0
+            if a[k] <= 0.0:
+                gradient = min(gradient, 0.0)
+            elif a[k] >= upper[k]:
+                gradient = max(gradient, 0.0)
+            largest = max(largest, abs(gradient))
+            decrease = gradient * gradient / max(gram[k, k], LEAST_CURVATURE)
+            if decrease > best:
+                i, best = k, decrease
+        if i < 0 or largest <= tolerance:
+            return step
+        gradient = y[i] * scores[i] - 1.0
+        old = a[i]
+        a[i] = min(max(old - gradient / max(gram[i, i], LEAST_CURVATURE), 0.0), upper[i])
+        change = (a[i] - old) * y[i]
+        for k in range(n):
+            scores[k] += change * gram[i, k]
+    return steps

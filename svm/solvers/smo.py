@@ -1,0 +1,221 @@
+"""Sequential minimal optimization on working sets of many rows (Platt; Fan, Chen, Lin, 2005)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from svm.classifiers import KernelClassifier
+from svm.hyperparameters import Hyperparameters, Intercept
+from svm.kernel_products import sums_over
+from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
+from svm.matrices import Indices, Vector
+from svm.objectives import best_multiple, evaluate
+from svm.problem import Problem
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
+
+WORKING_SET = 512
+INNER_SHARE = 0.1
+"""A working set is solved until its violation is this share of what the problem's was."""
+INNER_STEPS = 20 * WORKING_SET
+SMALLEST_VIOLATION = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SMOState(SolverState):
+    """The dual point a = α/(λn) and what follows from it for every row."""
+
+    a: Vector
+    """(n_samples,) 0 … sᵢ/(λn)."""
+    scores: Vector
+    """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores but for a free intercept."""
+    working: Indices
+    """The latest working set, its newest rows last."""
+    sets: int = 0
+    """Working sets solved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SMO(Hyperparameters):
+    """The kernel SVM in its dual, solved for a few hundred variables at a time.
+
+    The rows that violate the conditions of the optimum most form a working set, whose small
+    quadratic program is solved by steps in one variable or, to keep Σ αᵢ yᵢ = 0, in two; then all
+    scores are brought up to date by one product with the working set's kernel rows. The exact
+    solver for kernels: time and memory grow with n², so it is for some ten thousand rows.
+    """
+
+    objective: ClassVar = "½‖f‖² + C Σ hinge through its dual, ‖f‖ the norm of the kernel's space"
+    cost_per_epoch: ClassVar = "n kernel rows of O(n d), fewer where they are kept from before"
+    reference: ClassVar = (
+        "Fan, Chen, Lin: Working set selection using second order information for training support "
+        "vector machines. JMLR 6 (2005); Platt: Fast training of support vector machines using "
+        "sequential minimal optimization. 1998"
+    )
+    suggestion: ClassVar = "give a smaller C or scale the features"
+    starts_from: ClassVar[tuple[str, ...]] = ("smo", "kernel-pegasos")
+    inherits: ClassVar = "the dual variables of the rows"
+    evaluation_growth: ClassVar = 1.0
+    tests_every_update: ClassVar = False
+    certifies: ClassVar = True
+
+    name: Literal["smo"] = "smo"
+    kernel: AnyKernel = MEDIAN_GAUSSIAN
+    """Inner products in the feature space."""
+    intercept: Intercept = "free"
+    """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
+    the kernel plus 1. `none`: no intercept."""
+
+    def stated(self, problem: Problem, primal: float) -> float:
+        """½‖f‖² + C Σ hinge is P/λ."""
+        return primal / problem.regularization
+
+    def start(self, problem: Problem, inherited: Inheritance | None = None) -> SMOState:
+        """a = 0; or the inherited one, as far as its box allows."""
+        state = SMOState(
+            a=np.zeros(problem.n_samples),
+            scores=np.zeros(problem.n_samples),
+            working=np.zeros(0, dtype=np.int64),
+        )
+        if inherited is None:
+            return state
+        a = np.minimum(inherited.dual_coefficients, _upper(problem))
+        if problem.intercept == "free":
+            a = _balanced(a, problem.y)
+        everything = np.arange(problem.n_samples)
+        return replace(state, a=a, scores=sums_over(problem, everything, a * problem.y))
+
+    def advance(self, problem: Problem, state: SMOState) -> SMOState:
+        """One working set."""
+        from svm.loops.products import add_rows
+        from svm.loops.smo import solve_pairs, solve_singles
+
+        free = problem.intercept == "free"
+        upper, y = _upper(problem), problem.y
+        up, down = _violations(problem, state.a, state.scores, upper)
+        violation = float(up.max() + down.max()) if free else float(np.maximum(up, down).max())
+        if violation <= SMALLEST_VIOLATION:
+            return replace(state, stopped="converged", epoch=state.epoch + 1)
+        working = _working_set(state.working, up, down)
+        block = problem.kernel_rows.get(problem.rows[working], problem.rows, problem.interrupted)
+        if problem.intercept == "augmented":
+            block += 1.0
+        a, scores = state.a[working], state.scores[working]
+        solve = solve_pairs if free else solve_singles
+        steps = solve(
+            np.ascontiguousarray(block[:, working]),
+            y[working],
+            upper[working],
+            a,
+            scores,
+            INNER_SHARE * violation,
+            INNER_STEPS,
+        )
+        changes = (a - state.a[working]) * y[working]
+        everywhere = state.scores.copy()
+        add_rows(block, np.arange(len(working)), changes, everywhere)
+        dual = state.a.copy()
+        dual[working] = a
+        sets = state.sets + 1
+        return SMOState(
+            epoch=-(-sets * len(working) // problem.n_samples),
+            updates=state.updates + max(1, steps),
+            stopped=NOT_STOPPED,
+            a=dual,
+            scores=everywhere,
+            working=working,
+            sets=sets,
+        )
+
+    def classifier(self, problem: Problem, state: SMOState) -> KernelClassifier:
+        support = np.flatnonzero(state.a)
+        coefficients = state.a[support] * problem.y[support]
+        return KernelClassifier(support, coefficients, _intercept(problem, state))
+
+    def scores(self, problem: Problem, state: SMOState) -> Vector:
+        """f(xᵢ), (n_samples,): at hand, without a kernel value."""
+        free = problem.intercept == "free"
+        return state.scores + _intercept(problem, state) if free else state.scores
+
+    def bound(self, problem: Problem, state: SMOState) -> float:
+        """D(α): Kα is at hand, and α feasible."""
+        penalized = float((state.a * problem.y) @ state.scores)
+        scale = problem.regularization * problem.n_samples
+        return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
+
+    def enclosure(self, problem: Problem, state: SMOState) -> tuple[float, float]:
+        """Primal value and bound of the state."""
+        classifier, scores = self.classifier(problem, state), self.scores(problem, state)
+        return evaluate(problem, classifier, scores)[0], self.bound(problem, state)
+
+    def dual_coefficients(self, problem: Problem, state: SMOState) -> Vector:
+        """αᵢ/(λn), (n_samples,)."""
+        return state.a
+
+
+def _upper(problem: Problem) -> Vector:
+    """The box's other end, sᵢ/(λn)."""
+    upper: Vector = problem.weights / (problem.regularization * problem.n_samples)
+    return upper
+
+
+def _balanced(a: Vector, y: Vector) -> Vector:
+    """a with the heavier class scaled down, so that Σ aᵢ yᵢ = 0."""
+    up, down = float(a[y > 0].sum()), float(a[y < 0].sum())
+    target = min(up, down)
+    factors = np.where(y > 0, target / up if up > 0 else 0.0, target / down if down > 0 else 0.0)
+    balanced: Vector = a * factors
+    return balanced
+
+
+def _violations(
+    problem: Problem, a: Vector, scores: Vector, upper: Vector
+) -> tuple[Vector, Vector]:
+    """How much the optimum wants aᵢ yᵢ to rise and to fall, -inf (or 0) where the box forbids it.
+
+    With a free intercept these count up to a constant, which cancels in the sum of two; without,
+    they are the projected gradients.
+    """
+    y = problem.y
+    pull = y - scores
+    rises = np.where(y > 0, a < upper, a > 0)
+    falls = np.where(y > 0, a > 0, a < upper)
+    forbidden = -np.inf if problem.intercept == "free" else 0.0
+    return np.where(rises, pull, forbidden), np.where(falls, -pull, forbidden)
+
+
+def _working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
+    """The newer half of the latest set, then the worst violators that it does not hold."""
+    size = min(WORKING_SET, len(up))
+    kept = latest[len(latest) // 2 :] if len(latest) == size else latest[:0]
+    free = np.ones(len(up), dtype=bool)
+    free[kept] = False
+    wanted = size - len(kept)
+    chosen = []
+    for violations, number in ((up, wanted // 2), (down, wanted - wanted // 2)):
+        candidates = np.flatnonzero(free)
+        order = np.argsort(-violations[candidates], kind="stable")[:number]
+        chosen.append(candidates[order])
+        free[chosen[-1]] = False
+    return np.concatenate([kept, *chosen])
+
+
+def _intercept(problem: Problem, state: SMOState) -> float:
+    """The b of the smallest primal value that these scores allow.
+
+    Σ sᵢ max(0, 1 - yᵢ (fᵢ + b)) has its corners at yᵢ - fᵢ, where the slope rises by sᵢ, from
+    -Σ sᵢ over the positive rows: the minimum is a weighted median of the corners.
+    """
+    if problem.intercept == "none":
+        return 0.0
+    if problem.intercept == "augmented":
+        return float(state.a @ problem.y)
+    corners = problem.y - state.scores
+    order = np.argsort(corners, kind="stable")
+    slopes = np.cumsum(problem.weights[order])
+    flat = float(problem.weights[problem.y > 0].sum())
+    first, last = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")
+    last = min(last, np.int64(len(order) - 1))
+    return 0.5 * float(corners[order[first]] + corners[order[last]])

@@ -1,0 +1,67 @@
+"""Rows of the kernel matrix: right, and the same bits whatever was asked for before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svm.errors import Interrupted
+from svm.kernel_rows import TILE, KernelRows
+from svm.kernels import GaussianKernel, PolynomialKernel
+from svm.matrices import Vector
+from svm.rows import kernel_values
+from tests.svm.problems import FORMS, Form, in_form
+
+KERNEL = GaussianKernel(gamma=0.1)
+
+
+def never() -> None:
+    pass
+
+
+def some_rows(n: int = 700, d: int = 37) -> Vector:
+    X = np.random.default_rng(5).normal(size=(n, d))
+    X[np.abs(X) < 0.3] = 0.0
+    return X.astype(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kernel", [KERNEL, PolynomialKernel(degree=2)], ids=lambda k: k.name)
+def test_values(form: Form, kernel: GaussianKernel | PolynomialKernel) -> None:
+    """They are the kernel's, at the columns asked for, in the order asked for."""
+    X = some_rows()
+    rows, columns = np.array([3, 600, 4]), np.arange(1, 700, 2)
+    found = KernelRows(in_form(X, form), kernel).get(rows, columns, never)
+    assert found.dtype == np.float64
+    expected = kernel_values(kernel, X[rows], X[columns])
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_bits_depend_on_nothing_else(form: Form) -> None:
+    """Alone, in a crowd, from the cache or computed anew: a row is the same."""
+    X, everything = in_form(some_rows(), form), np.arange(700)
+    random = np.random.default_rng(0)
+    alone = KernelRows(X, KERNEL)
+    expected = np.vstack([alone.get(np.array([i]), everything, never) for i in range(0, 700, 7)])
+    small = KernelRows(X, KERNEL, cache_bytes=0)
+    large = KernelRows(X, KERNEL)
+    for rows in (small, large):
+        for _ in range(4):
+            crowd = random.permutation(700)[:200]
+            rows.get(crowd, everything, never)
+            found = rows.get(np.arange(0, 700, 7), everything, never)
+            np.testing.assert_array_equal(found, expected)
+    assert len(small._kept) <= TILE < len(large._kept)
+
+
+def test_interruption() -> None:
+    """A wish to stop is heard between two pieces of a row's columns, and nothing half is kept."""
+    rows = KernelRows(some_rows(), KERNEL)
+
+    def stop() -> None:
+        raise Interrupted("stop")
+
+    with pytest.raises(Interrupted):
+        rows.get(np.arange(5), np.arange(700), stop)
+    assert not rows._kept
