@@ -15,6 +15,7 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 from pydantic import ValidationError
+from threadpoolctl import threadpool_limits
 
 from service import __version__
 from service.app import create_app
@@ -55,6 +56,8 @@ def serve(
     with _data_dir() as settings:
         configure_logging(settings.log_level)
         listener = _listen(host, port)
+        # A row's bits must not depend on the number of processors: workers have one thread, too.
+        threadpool_limits(limits=1, user_api="blas")
         app = create_app(settings)
         config = uvicorn.Config(
             app,

@@ -52,6 +52,10 @@ class Job:
     result: dict[str, Any] | None
     warnings: list[str]
     error: dict[str, Any] | None
+    results_key: str | None
+    """Of the file that a batch prediction made."""
+    results_sha256: str | None
+    results_bytes: int | None
     revision: int
     """Grows with every visible change; also the number of the job's last event."""
 

@@ -82,6 +82,8 @@ class Ending:
     result: dict[str, Any] | None = None
     warnings: tuple[str, ...] = ()
     error: dict[str, Any] | None = None
+    results: Blob | None = None
+    """A file that the job made."""
 
 
 Register = Callable[[sa.Connection], int]
@@ -198,6 +200,9 @@ class Leases:
                 result=ending.result,
                 warnings=list(ending.warnings),
                 error=ending.error,
+                results_key=ending.results and ending.results.key,
+                results_sha256=ending.results and ending.results.sha256,
+                results_bytes=ending.results and ending.results.size_bytes,
                 model_version=None if register is None else register(connection),
             )
             warnings = (events.warning(message) for message in ending.warnings)

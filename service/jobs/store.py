@@ -204,6 +204,8 @@ class JobStore:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
             connection.execute(sa.delete(jobs).where(jobs.c.id == job_id))
         self._blobs.delete(checkpoint_folder(job_id))
+        if job.results_key is not None:
+            self._blobs.delete(job.results_key)
 
     def counts(self) -> dict[State, int]:
         """How many jobs are in each state."""

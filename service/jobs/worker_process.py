@@ -18,6 +18,7 @@ import structlog
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
 from service.jobs.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.kinds.predict import BatchPredictor
 from service.jobs.kinds.train import Trainer
 from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import State
@@ -113,10 +114,10 @@ class Worker:
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs)
+        datasets, registry = DatasetStore(database, blobs), ModelRegistry(database, blobs)
         self._kinds: dict[str, Callable[[Attempt], None]] = {
-            "train": Trainer(
-                DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
-            )
+            "train": Trainer(datasets, registry, blobs, settings),
+            "predict": BatchPredictor(datasets, registry, blobs),
         }
 
     def take_next_job(self) -> bool:

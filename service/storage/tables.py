@@ -89,6 +89,9 @@ jobs = Table(
     Column("result", JSON),  # metrics, certificate, epochs, updates
     Column("warnings", JSON, nullable=False),
     Column("error", JSON),
+    Column("results_key", String),  # the file that a batch prediction made
+    Column("results_sha256", String),
+    Column("results_bytes", BigInteger),
     Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "finished_at"),

@@ -195,6 +195,9 @@ PROBLEMS: dict[str, Problem] = {
     "overloaded": Problem(
         503, "Too many predictions are waiting", "Retry-After says when to try again."
     ),
+    "results-corrupt": Problem(
+        500, "The file of results is damaged", "It does not match its digest; predict again."
+    ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
     "storage-unavailable": Problem(
         503,
