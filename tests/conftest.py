@@ -51,3 +51,12 @@ def client(app: FastAPI) -> Iterator[TestClient]:
     """Speaks to the running application in this process."""
     with TestClient(app) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def compiled(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Loops are compiled once for all engines of the tests, and kept for the next run."""
+    assert pytestconfig.cache is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_CACHE_DIR", str(pytestconfig.cache.mkdir("numba")))
+        yield

@@ -23,7 +23,7 @@ SEED = random.randrange(1000)
 
 
 @pytest.mark.timeout(300)
-def test_some_kills_on_one_machine(tmp_path: Path) -> None:
+def test_some_kills_on_one_machine(tmp_path: Path, compiled: None) -> None:
     """API, engine and workers with SQLite and files."""
     with one_machine(tmp_path) as stack:
         print(torture(stack, Stream(stack.urls), 8, SEED, SLOW_S), f"seed {SEED}")
@@ -31,7 +31,7 @@ def test_some_kills_on_one_machine(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
-def test_many_kills_on_one_machine(tmp_path: Path) -> None:
+def test_many_kills_on_one_machine(tmp_path: Path, compiled: None) -> None:
     """The same for longer."""
     with one_machine(tmp_path) as stack:
         print(torture(stack, Stream(stack.urls), KILLS, SEED, QUICK_S), f"seed {SEED}")
@@ -39,7 +39,9 @@ def test_many_kills_on_one_machine(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
-def test_many_kills_in_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_kills_in_a_cluster(
+    tmp_path: Path, compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two replicas, a scheduler and two machines of workers with PostgreSQL, whose connections'
     processes are killed too, and S3."""
     with servers.postgres() as database_url, servers.seaweedfs() as s3:

@@ -19,7 +19,7 @@ MOMENTS = 20
 
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
-def test_every_solver_killed_at_random_moments(tmp_path: Path) -> None:
+def test_every_solver_killed_at_random_moments(tmp_path: Path, compiled: None) -> None:
     """All workers are killed at a moment between the acceptance of a job and its end."""
     seed = random.randrange(1000)
     chance = random.Random(seed)

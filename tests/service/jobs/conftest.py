@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from service.jobs.leases import Leases
@@ -26,12 +24,3 @@ def leases(database: Database, blobs: Blobs) -> Leases:
 @pytest.fixture
 def dataset_id(database: Database) -> str:
     return add_dataset(database)
-
-
-@pytest.fixture(scope="session")
-def compiled(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Loops are compiled once for all engines of the tests, and kept for the next run."""
-    assert pytestconfig.cache is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", str(pytestconfig.cache.mkdir("numba")))
-        yield
