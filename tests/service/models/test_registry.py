@@ -223,20 +223,6 @@ def test_one_of_many_movers_wins(shelf: Shelf) -> None:
     assert shelf.registry.alias("iris", "default").revision == 2
 
 
-def test_concurrent_workers_get_different_numbers(shelf: Shelf) -> None:
-    """Versions registered at the same time are numbered without gaps."""
-    versions: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: versions.append(shelf.add("iris").version))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(versions) == list(range(1, 9))
-
-
 def test_pages_are_newest_first(shelf: Shelf) -> None:
     """Models and versions come in pages that inserts do not disturb."""
     for _ in range(5):
