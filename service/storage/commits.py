@@ -17,6 +17,7 @@ POLL_S = 0.02
 """How often PostgreSQL is asked, as long as somebody wants to know."""
 STALE_S = 0.05
 """An older answer counts for nothing."""
+CLOSE_S = 3.0
 IDLE_S = 1.0
 """Nobody asked for so long: the next one to ask gets a new number, and polling begins again."""
 
@@ -87,7 +88,7 @@ class PostgresCommits:
     def close(self) -> None:
         self._closed.set()
         self._wanted.set()
-        self._thread.join()
+        self._thread.join(CLOSE_S)
 
     def _watch(self) -> None:
         while not self._closed.is_set():

@@ -16,6 +16,8 @@ from sqlalchemy.ext.compiler import compiles
 from service.storage.commits import Commits, PostgresCommits, SQLiteCommits
 from service.storage.dialects import connect, failures_reported
 
+CLOSE_S = 3.0
+
 
 class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads as SQL does)
     """Seconds since 1970 by the database's own clock, so that leases need no clocks in step."""
@@ -107,9 +109,15 @@ class Database:
             command.upgrade(config, revision)
 
     def close(self) -> None:
+        """Close all connections, those in use by other threads once they are done."""
         if self._commits is not None:
             self._commits.close()
             self._commits = None
+        deadline = time.monotonic() + CLOSE_S
+        pool = self._engine.pool
+        assert isinstance(pool, sa.QueuePool)
+        while pool.checkedout() and time.monotonic() < deadline:
+            time.sleep(0.01)  # a thread whose caller has left is still at it
         self._engine.dispose()
 
 
