@@ -12,8 +12,6 @@ from service.jobs.warm_starts import SEEN_ROWS
 from service.jobs.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from service.storage.database import Database
-from service.storage.sweep import sweep
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
 from tests.service.jobs.stopping import StopAfter
 
@@ -224,22 +222,6 @@ def test_start_of_a_waiting_job_is_kept(client: TestClient, worker: Worker) -> N
     assert client.delete("/v1/models/clouds/versions/2").status_code == 204
     carry_out(client, worker, job_id)
     assert client.delete("/v1/models/clouds/versions/1").status_code == 204
-
-
-def test_files_live_and_die_with_their_version(
-    client: TestClient, worker: Worker, settings: Settings
-) -> None:
-    """What a warm start needs is kept by the sweep, and deleted with its version or model."""
-    for _ in range(3):
-        train(client, worker, stopping={"max_epochs": 1})
-    database, blobs = Database(settings.database_url), open_blobs(settings)
-    assert sweep(database, blobs, min_age_s=0) == []
-    assert len(files(settings, "warm-starts")) == 3
-    client.delete("/v1/models/clouds/versions/2")
-    assert len(files(settings, "warm-starts")) == 2
-    client.delete("/v1/models/clouds")
-    assert files(settings, "warm-starts") == files(settings, "models") == []
-    database.close()
 
 
 def test_lost_file_fails_the_job_and_nothing_else(

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings
+from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from svm.features import FeatureMap, Identity
@@ -76,9 +77,10 @@ class Shelf:
         fitted: FittedPipeline | None = None,
         columns: list[str] | None = None,
         set_alias: str | None = None,
+        warm_start: Arrays | None = None,
     ) -> ModelVersion:
         """Keep a model as the next version of `name`."""
-        prepared = self.registry.prepare(fitted or fitted_pipeline(), columns)
+        prepared = self.registry.prepare(fitted or fitted_pipeline(), columns, warm_start)
         with self.database.write() as connection:
             version = self.registry.register(
                 connection,

@@ -3,13 +3,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
 
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
+from service.jobs.store import JobStore
 from service.models.aliases import Alias
 from service.storage.pages import PageRequest
+from service.storage.sweep import sweep
 from tests.backends import ON_ALL_BACKENDS
+from tests.service.jobs.rows import add_dataset, queue
 from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
 
 pytestmark = ON_ALL_BACKENDS
@@ -235,3 +240,55 @@ def test_pages_are_newest_first(shelf: Shelf) -> None:
     models = shelf.registry.page(PageRequest(10)).items
     assert [(model.name, model.latest_version) for model in models] == [("digits", 1), ("iris", 6)]
     assert models[0].aliases == {"default": 1}
+
+
+def test_start_of_a_waiting_job_stays(shelf: Shelf) -> None:
+    """A version that a job is to begin at cannot be deleted, nor its model; others can."""
+    shelf.add("iris")
+    shelf.add("iris")
+    jobs = JobStore(shelf.database, shelf.blobs, queue_limit=10)
+    spec = {"warm_start_from": "iris/1"}
+    job = queue(jobs, add_dataset(shelf.database), spec=spec, begins_at=("iris", 1))
+    with pytest.raises(Conflict, match=job.id):
+        shelf.registry.delete_version("iris", 1)
+    with pytest.raises(Conflict, match=job.id):
+        shelf.registry.delete("iris", force=True)
+    shelf.registry.delete_version("iris", 2)
+    jobs.cancel(job.id, keep_model=False)
+    shelf.registry.delete("iris")
+
+
+def test_start_is_deleted_or_begun_at(shelf: Shelf) -> None:
+    """Of a job and a deletion at the same moment one is refused: no job waits for what is gone."""
+    jobs = JobStore(shelf.database, shelf.blobs, queue_limit=100)
+    dataset_id = add_dataset(shelf.database)
+    for _ in range(8):
+        version = shelf.add("iris").version
+        start: dict[str, Any] = {
+            "spec": {"warm_start_from": f"iris/{version}"},
+            "begins_at": ("iris", version),
+        }
+        with ThreadPoolExecutor(2) as threads:
+            acts = (
+                threads.submit(queue, jobs, dataset_id, **start),
+                threads.submit(shelf.registry.delete_version, "iris", version),
+            )
+        refusals = [error for act in acts if (error := act.exception()) is not None]
+        assert [type(error) for error in refusals] in ([Conflict], [NotFound])
+
+
+def test_what_lies_beside_a_model_lives_and_dies_with_it(shelf: Shelf) -> None:
+    """Its bytes come back as they were given, the sweep lets them be, and a deletion takes them."""
+    arrays = {"steps": np.array([3, 4]), "rows": np.empty(0, dtype=np.int64)}
+    versions = [shelf.add("iris", warm_start=arrays) for _ in range(3)]
+    assert shelf.add("iris").warm_start_key is None
+    found = shelf.registry.load_warm_start(versions[0])
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+    keys = [version.warm_start_key for version in versions]
+    sweep(shelf.database, shelf.blobs, min_age_s=0)
+    assert set(keys) <= set(shelf.blobs.keys())
+    shelf.registry.delete_version("iris", 1)
+    assert keys[0] not in list(shelf.blobs.keys())
+    shelf.registry.delete("iris")
+    assert not set(keys) & set(shelf.blobs.keys())
