@@ -11,7 +11,7 @@ from tests.torture.stream import Stream
 
 OUTSTANDING = 6
 """Jobs that wait or run at any time."""
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 def torture(stack: Stack, stream: Stream, kills: int, seed: int, within_s: float) -> str:
@@ -52,7 +52,7 @@ def torture(stack: Stack, stream: Stream, kills: int, seed: int, within_s: float
 
 
 def _wait_for_checkpoints(stream: Stream) -> None:
-    """Until the present attempt of every running job has one: three attempts without end a job."""
+    """Until jobs run, and the present attempt of each has one: three attempts without end a job."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         stream.check()

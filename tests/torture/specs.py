@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from svm.solvers import SOLVERS
+
 N_SAMPLES, N_FEATURES, N_CLASSES = 2000, 20, 3
 
 WHOLE: dict[str, Any] = {"duality_gap": 1e-12}  # to the last epoch
@@ -43,8 +45,13 @@ SPECS: dict[str, dict[str, Any]] = {
         "stopping": {"max_epochs": 25, **WHOLE},
         "features": {"name": "random-fourier", "n_components": 600, "gamma": 0.05},
     },
+    "smo": {
+        "solver": {"name": "smo", "C": 100.0, "kernel": {"name": "gaussian", "gamma": 0.05}},
+        "stopping": {"max_epochs": 200, **WHOLE},
+    },
 }
-"""By the name of the model that they make."""
+"""By solver, which is also the name of the model."""
+assert SPECS.keys() == SOLVERS.keys()
 
 
 def rows() -> bytes:

@@ -84,7 +84,7 @@ class Stream:
         return True
 
     def running_jobs_are_safe(self) -> bool:
-        """Whether the present attempt of every running job has a checkpoint."""
+        """Whether there are any, and the present attempt of each has a checkpoint."""
         try:
             jobs = self._call("GET", "/v1/jobs?state=running").raise_for_status().json()["jobs"]
             for job in jobs:
@@ -93,7 +93,7 @@ class Stream:
                 attempts = [e["data"]["attempt"] for e in events if e["event"] == "checkpoint"]
                 if job["attempt"] not in attempts:
                     return False
-            return True
+            return bool(jobs)
         except httpx2.HTTPError:
             return False
 
