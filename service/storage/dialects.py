@@ -16,6 +16,8 @@ from service.errors import StorageFull, Unavailable
 
 WAIT_S = 30
 """How long a writer waits for another one; transactions here take milliseconds."""
+STOPPED_S = 10
+"""How long a transaction may do nothing; those who wait for it have time left."""
 RETRY_S = 2
 
 _POSTGRES = {
@@ -27,7 +29,7 @@ _POSTGRES = {
     "tcp_user_timeout": 10_000,
     "application_name": "svm-service",
     # A process stopped inside a transaction must not keep its locks.
-    "options": f"-c lock_timeout={WAIT_S}s -c idle_in_transaction_session_timeout={WAIT_S}s",
+    "options": f"-c lock_timeout={WAIT_S}s -c idle_in_transaction_session_timeout={STOPPED_S}s",
 }
 log = structlog.stdlib.get_logger("service.storage")
 
@@ -55,7 +57,12 @@ def failures_reported() -> Iterator[None]:
     """Raises StorageFull or Unavailable where not the statement but the database is to blame."""
     try:
         yield
-    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+        if isinstance(error, sa.exc.DBAPIError) and not (
+            error.connection_invalidated
+            or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
+        ):
+            raise
         cause = getattr(error, "orig", None)
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in _SQLITE_BUGS:

@@ -18,6 +18,8 @@ import httpx2
 import psutil
 import pytest
 
+from service.storage.lock import exclusive
+
 ROOT = Path(__file__).parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -173,6 +175,24 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
     assert process.returncode == 0, log
     assert "Traceback" not in log
     assert psutil.wait_procs(children, timeout=5)[1] == []
+
+
+def test_database_is_held_not_the_data_directory(
+    start: Start, tmp_path: Path, postgres_database_url: str
+) -> None:
+    """An SQLite file belongs to one process, whatever its other settings; PostgreSQL to all."""
+    data_dir = tmp_path / "var"
+    with exclusive(data_dir):
+        second = start(
+            "migrate",
+            SVM_DATA_DIR=str(tmp_path / "other"),
+            SVM_DATABASE_URL=f"sqlite:///{data_dir / 'service.db'}",
+        )
+        shared = start("migrate", SVM_DATABASE_URL=postgres_database_url)
+        _, message = second.communicate(timeout=60)
+        shared.communicate(timeout=60)
+    assert (second.returncode, shared.returncode) == (1, 0)
+    assert "is in use by the service with process id" in message
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

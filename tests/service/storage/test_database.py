@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.errors import Unavailable
 from service.storage.database import Database, in_turn, new_id, now
 from service.storage.tables import models
-from tests.backends import ON_ALL_BACKENDS
-
-pytestmark = ON_ALL_BACKENDS
+from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +29,13 @@ def _version(database: Database) -> int:
     return found
 
 
+@ON_ALL_BACKENDS
 def test_database_is_set_for_durability(database: Database) -> None:
     """SQLite: write-ahead log, a sync with every commit, foreign keys enforced. PostgreSQL: no
     lock outlives its process for long."""
     wanted: dict[str, dict[str, Any]] = {
         "sqlite": {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1},
-        "postgresql": {"lock_timeout": "30s", "idle_in_transaction_session_timeout": "30s"},
+        "postgresql": {"lock_timeout": "30s", "idle_in_transaction_session_timeout": "10s"},
     }
     with database.read() as connection:
         name = connection.dialect.name
@@ -44,6 +44,7 @@ def test_database_is_set_for_durability(database: Database) -> None:
     assert found == wanted[name]
 
 
+@ON_ALL_BACKENDS
 def test_reading_writes_nothing(database: Database) -> None:
     """A read transaction sees one state of the rows, whatever others commit meanwhile."""
     with database.read() as connection:
@@ -54,6 +55,7 @@ def test_reading_writes_nothing(database: Database) -> None:
     assert _version(database) == 7
 
 
+@ON_ALL_BACKENDS
 def test_error_rolls_a_transaction_back(database: Database) -> None:
     """Nothing of a failed block is kept."""
 
@@ -67,6 +69,7 @@ def test_error_rolls_a_transaction_back(database: Database) -> None:
     assert _version(database) == 0
 
 
+@ON_ALL_BACKENDS
 def test_read_then_write_loses_no_update(database: Database) -> None:
     """Writers that read first wait for each other: 4 threads count to 40 together."""
 
@@ -85,6 +88,7 @@ def test_read_then_write_loses_no_update(database: Database) -> None:
     assert _version(database) == 40
 
 
+@ON_ALL_BACKENDS
 def test_turns_are_taken(database: Database) -> None:
     """Without a row to lock, too: 4 threads make 20 rows with 20 numbers."""
 
@@ -103,6 +107,7 @@ def test_turns_are_taken(database: Database) -> None:
         assert connection.scalars(sa.select(sa.func.count(models.c.name))).one() == 21
 
 
+@ON_ALL_BACKENDS
 def test_clock_is_the_databases(database: Database) -> None:
     """`now` gives seconds since 1970."""
     with database.read() as connection:
@@ -117,3 +122,23 @@ def test_ids_sort_by_creation() -> None:
     second = new_id("job")
     assert first < second
     assert len(first) == len("job_") + 32
+
+
+@ON_POSTGRES_AND_S3
+def test_process_that_stops_inside_a_transaction_keeps_nobody_waiting(database: Database) -> None:
+    """Its locks end, it can write nothing, and is told so when it goes on."""
+    stopped = Database(f"{database.url}&options=-c idle_in_transaction_session_timeout=200ms")
+
+    def stop_inside() -> None:
+        with stopped.write() as connection:
+            in_turn(connection, "models")
+            connection.execute(models.update().values(last_version=7))
+            with database.write() as other:
+                in_turn(other, "models")
+                other.execute(models.update().values(last_version=8))
+            connection.execute(models.update().values(last_version=9))
+
+    with pytest.raises(Unavailable):
+        stop_inside()
+    assert _version(database) == 8
+    stopped.close()
