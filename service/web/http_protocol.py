@@ -8,9 +8,8 @@ and starts a task for every request. Here
 - what `answerer` can answer in the same turn of the event loop is answered without a task and
   without ASGI. The request is parsed by uvicorn and held back until its body is complete; wherever
   anything is unusual it is started as uvicorn would have done;
-- a head that was parsed once and answered so is known: when the same bytes come again, with their
-  body and nothing else, they need not be parsed;
-- a large body for the answerer is received into one buffer.
+- a head that was parsed once is known: when the same bytes come again they need not be parsed, and
+  a large body is received into one buffer.
 """
 
 from __future__ import annotations
@@ -18,12 +17,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -33,14 +30,13 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from service.errors import ServiceError
+from service.web.known_heads import BodyReceiver, Head, KnownHeads, QuickRequest
 from service.web.observability import Metrics, new_request_id, request_id_of
 from service.web.problems import problem_bytes
 from service.web.short_cut import Answerer, Headers, Reply
 
 LARGE_BYTES = 128 * 1024
-"""A body of this size is worth a buffer of its own."""
-KNOWN_HEADS = 4096
-LONGEST_HEAD = 2048
+"""A body of this size is worth a buffer of its own, and a task without ASGI."""
 
 
 @dataclass
@@ -51,20 +47,13 @@ class Conduct:
     metrics: Metrics
     header_s: float
     body_idle_s: float
-    known: OrderedDict[bytes, _Known] = field(default_factory=OrderedDict, init=False)
-    """Heads that were parsed and answered; the one used longest ago is forgotten first."""
+    known: KnownHeads = field(default_factory=KnownHeads, init=False)
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
     _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
 
     def protocol(self, *args: Any, **options: Any) -> ServiceProtocol:
         """A new connection: what uvicorn takes as its `http` setting."""
         return ServiceProtocol(self, *args, **options)
-
-    def learn(self, head: bytes, call: Any, length: int) -> None:
-        """Know this head, which asks for `call` with a body of `length` bytes."""
-        self.known[head] = _Known(call, len(head), len(head) + length)
-        if len(self.known) > KNOWN_HEADS:
-            self.known.popitem(last=False)
 
     def preamble(self, state: ServerState) -> bytes:
         """How every reply begins; uvicorn writes the date anew each second."""
@@ -105,8 +94,8 @@ class ServiceProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._conduct = conduct
         self._held: _Held | None = None
-        self._quick: _Quick | None = None
-        self._head: bytes | None = None
+        self._quick: QuickRequest | None = None
+        self._head: Head | None = None
         self._in_header = True
         self._in_message = False
         self._last_byte_at = 0.0
@@ -117,49 +106,103 @@ class ServiceProtocol(HttpToolsProtocol):
         self._conduct.watch(self.server_state, self.loop)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._held is not None:
-            self._held.leave()
+        if self._quick is not None and self._quick.task is not None:
+            self._quick.task.cancel()  # nobody waits for the answer
         super().connection_lost(exc)
 
     # Heads that are known
 
     def data_received(self, data: bytes) -> None:
-        if self._quick is not None:
-            self._quick.next.append(data)
+        quick = self._quick
+        if quick is not None:
+            self._last_byte_at = self.loop.time()
+            if quick.due:
+                quick.keep(data)
+            else:
+                quick.add(data)
+                self._proceed(quick)
             return
         self._head = None
         if not self._in_message and (self.cycle is None or self.cycle.response_complete):
-            head = data[: data.find(b"\r\n\r\n", 0, LONGEST_HEAD) + 4]
-            known = self._conduct.known.get(head)
-            if known is not None and known.size == len(data) and not self.flow.write_paused:
-                self._unset_keepalive_if_required()
-                self._in_header = False
-                self._last_byte_at = self.loop.time()
-                self._quick = _Quick(known, data, time.perf_counter())
-                body = data[known.head_size :]
-                if self._conduct.answerer.answer_soon(known.call, body, self._deliver_quick):
+            found = self._conduct.known.find(data)
+            if found is not None:
+                head, call = found
+                fits = head.end < head.size <= head.end + self._conduct.answerer.body_limit_bytes
+                if call is not None and fits and not self.flow.write_paused:
+                    self._unset_keepalive_if_required()
+                    self._in_header = False
+                    self._last_byte_at = self.loop.time()
+                    quick = QuickRequest(head, call, time.perf_counter(), [data], len(data))
+                    if len(data) > head.size:
+                        quick.parts, quick.received = [], 0
+                        quick.add(data)
+                    self._quick = quick
+                    self._proceed(quick)
                     return
-                self._quick = None
-            elif len(head) > 4:
                 self._head = head
         super().data_received(data)
+
+    def received(self, nbytes: int) -> None:
+        """Some of a large request has come into its buffer."""
+        self._last_byte_at = self.loop.time()
+        quick = self._quick
+        if quick is not None and not quick.missing:
+            self._receive_by(self)
+            self._proceed(quick)
+
+    def _proceed(self, quick: QuickRequest) -> None:
+        if quick.missing:
+            if quick.missing >= LARGE_BYTES:
+                self._receive_by(BodyReceiver(self, quick))
+            return
+        quick.due = True
+        body = quick.body()
+        if self._conduct.answerer.answer_soon(quick.call, body, self._deliver_quick):
+            return
+        if len(body) >= LARGE_BYTES:
+            quick.task = self.loop.create_task(self._answer_in_time(quick, body))
+        else:
+            self._parse_after_all(quick)
+
+    def _receive_by(self, protocol: asyncio.BaseProtocol) -> None:
+        # uvloop looks at the kind of protocol when it begins to read.
+        self.transport.pause_reading()
+        self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
+
+    async def _answer_in_time(self, quick: QuickRequest, body: bytes) -> None:
+        try:
+            reply = await self._conduct.answerer.answer(quick.call, body)
+        except Exception as error:
+            self._deliver_quick(error)
+        else:
+            self._deliver_quick(reply)
 
     def _deliver_quick(self, reply: Reply | Exception) -> None:
         quick = self._quick
         assert quick is not None
-        self._quick = None
-        if self.transport.is_closing() and not quick.closing:
-            return
-        if isinstance(reply, Exception):
-            # Nothing has happened yet that the parser would have to know.
-            super().data_received(quick.data)
+        if self.transport.is_closing():
+            self._quick = None
+        elif isinstance(reply, Exception) or self.flow.write_paused:
+            self._parse_after_all(quick)
         else:
+            self._quick = None
             self._write(reply, new_request_id(), not quick.closing)
-            self._conduct.metrics.record(
-                "POST", quick.known.call.route, 200, time.perf_counter() - quick.started
-            )
+            seconds = time.perf_counter() - quick.started
+            self._conduct.metrics.record("POST", quick.call.route, 200, seconds)
             self.server_state.total_requests += 1
-        for data in quick.next:
+            self._go_on(quick)
+
+    def _parse_after_all(self, quick: QuickRequest) -> None:
+        """Nothing has happened yet that the parser would have to know."""
+        self._quick = None
+        super().data_received(quick.whole())
+        if quick.closing and self.cycle is not None:
+            self.cycle.keep_alive = False
+        self._go_on(quick)
+
+    def _go_on(self, quick: QuickRequest) -> None:
+        for data in quick.next or ():
             self.data_received(data)
 
     def shutdown(self) -> None:
@@ -180,35 +223,23 @@ class ServiceProtocol(HttpToolsProtocol):
         self._in_header = False
         super().on_headers_complete()
         self._head = None  # what follows is another message's
-        held = self._held
-        if held is not None and held.length >= LARGE_BYTES and held.cycle is self.cycle:
-            held.buffer = bytearray(held.length)
-            # uvloop looks at the kind of protocol when it begins to read.
-            self.transport.pause_reading()
-            self.transport.set_protocol(_BodyReceiver(self, held))
-            self.transport.resume_reading()
 
     def on_body(self, body: bytes) -> None:
         self._last_byte_at = self.loop.time()
         held = self._held
         if held is None or held.cycle is not self.cycle:
             super().on_body(body)
-        elif held.buffer is None:
-            held.parts.append(body)
         else:
-            held.add(body)
+            held.parts.append(body)
 
     def on_message_complete(self) -> None:
         self._in_message = False
         held = self._held
         if held is None or held.cycle is not self.cycle:
             super().on_message_complete()
-        elif held.buffer is None:
+        else:
             held.cycle.more_body = False
             self._answer(held)
-        else:  # all of it had come already
-            self.transport.set_protocol(self)
-            self.answer_received(held)
 
     # What uvicorn would start
 
@@ -238,8 +269,10 @@ class ServiceProtocol(HttpToolsProtocol):
             return None  # the application says it
         if call is None:
             return None
-        head = None if any(name == b"x-request-id" for name, _ in self.headers) else self._head
-        return _Held(cycle, call, self.headers, length, head if cycle.keep_alive else None)
+        own_id = any(name == b"x-request-id" for name, _ in self.headers)
+        if self._head is not None and cycle.keep_alive and not own_id:
+            self._conduct.known.learn(self._head, call)
+        return _Held(cycle, call, self.headers)
 
     # Answers
 
@@ -247,27 +280,6 @@ class ServiceProtocol(HttpToolsProtocol):
         answerer = self._conduct.answerer
         if not answerer.answer_soon(held.call, held.body(), partial(self._deliver, held)):
             self._release(held)
-
-    def answer_received(self, held: _Held) -> None:
-        """A large body is complete."""
-        held.cycle.more_body = False
-        held.task = self.loop.create_task(self._answer_in_time(held))
-
-    def take_back(self) -> None:
-        """Receive again: the body has bypassed the parser, which begins afresh."""
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.transport.pause_reading()
-        self.transport.set_protocol(self)
-        self.transport.resume_reading()
-
-    async def _answer_in_time(self, held: _Held) -> None:
-        try:
-            reply = await self._conduct.answerer.answer(held.call, held.body())
-        except Exception as error:
-            self._deliver(held, error)
-        else:
-            self._deliver(held, reply)
 
     def _deliver(self, held: _Held, reply: Reply | Exception) -> None:
         cycle = held.cycle
@@ -281,8 +293,6 @@ class ServiceProtocol(HttpToolsProtocol):
             self._write(reply, request_id_of(held.headers), cycle.keep_alive)
             seconds = time.perf_counter() - held.started
             self._conduct.metrics.record("POST", held.call.route, 200, seconds)
-            if held.head is not None:
-                self._conduct.learn(held.head, held.call, held.length)
             cycle.on_response()
 
     def _release(self, held: _Held) -> None:
@@ -311,8 +321,9 @@ class ServiceProtocol(HttpToolsProtocol):
         """End the connection where its client has stopped sending in the middle of a request."""
         silent = now - self._last_byte_at
         if self._quick is not None:
-            return
-        if self._idle():
+            if not self._quick.due and silent > self._conduct.body_idle_s:
+                self._end("the body stopped coming")
+        elif self._idle():
             # uvicorn's own timer runs only after requests that it has parsed.
             if self.timeout_keep_alive_task is None and silent > self.timeout_keep_alive:
                 self.transport.close()
@@ -328,10 +339,6 @@ class ServiceProtocol(HttpToolsProtocol):
             and silent > self._conduct.body_idle_s
         ):
             self._end("the body stopped coming")
-
-    def touch(self) -> None:
-        """Something came."""
-        self._last_byte_at = self.loop.time()
 
     def _idle(self) -> bool:
         """Between two requests."""
@@ -365,27 +372,6 @@ class ServiceProtocol(HttpToolsProtocol):
         self._conduct.metrics.record("none", "none", status, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What a head asks for, and the sizes of it and of the whole request."""
-
-    call: Any
-    head_size: int
-    size: int
-
-
-@dataclass(slots=True, eq=False)
-class _Quick:
-    """A request with a known head, due for its answer in this turn of the loop."""
-
-    known: _Known
-    data: bytes
-    started: float
-    next: list[bytes] = field(default_factory=list)
-    """What came meanwhile."""
-    closing: bool = False
-
-
 @dataclass(eq=False)
 class _Held:
     """A request for the answerer, of which the body is still coming or the answer is due."""
@@ -393,64 +379,9 @@ class _Held:
     cycle: RequestResponseCycle
     call: Any
     headers: Headers
-    length: int
-    head: bytes | None
-    """As it came, if it is to be known."""
     parts: list[bytes] = field(default_factory=list)
-    buffer: bytearray | None = None
-    """Holds a large body, of which `received` bytes are there."""
-    received: int = 0
     started: float = field(default_factory=time.perf_counter)
-    task: asyncio.Task[None] | None = None
-
-    def add(self, data: bytes) -> None:
-        assert self.buffer is not None
-        self.buffer[self.received : self.received + len(data)] = data
-        self.received += len(data)
 
     def body(self) -> bytes:
         """What has come of the body."""
-        if self.buffer is not None:
-            return cast(bytes, self.buffer)  # whoever reads it may treat it as such
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-
-    def leave(self) -> None:
-        """The client has left: nobody waits for the answer."""
-        if self.task is not None:
-            self.task.cancel()
-
-
-class _BodyReceiver(asyncio.BufferedProtocol):
-    """Receives the rest of a body straight into its buffer, and gives the connection back."""
-
-    def __init__(self, connection: ServiceProtocol, held: _Held) -> None:
-        self._connection = connection
-        self._held = held
-        assert held.buffer is not None
-        self._view = memoryview(held.buffer)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._view[self._held.received :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._held.received += nbytes
-        self._connection.touch()
-        if self._held.received == self._held.length:
-            self.finish()
-
-    def finish(self) -> None:
-        self._view.release()
-        self._connection.take_back()
-        self._connection.answer_received(self._held)
-
-    def eof_received(self) -> None:
-        self._connection.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
