@@ -77,6 +77,7 @@ def _add_upload(
     async def create_dataset(
         request: Request, response: Response, query: Annotated[UploadOptions, Query()]
     ) -> DatasetRead:
+        blobs.check_room()
         with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
             return await _keep(response, store, parser, folder, upload)
@@ -106,6 +107,7 @@ def _add_upload(
         query: Annotated[AppendOptions, Query()],
     ) -> DatasetRead:
         parent = await run_sync(store.get, id)
+        blobs.check_room()
         with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
             stored = await run_sync(store.copy, parent, folder / "parent")
@@ -141,6 +143,7 @@ def _add_split(
         response: Response, id: DatasetId, body: DatasetSplitBody
     ) -> DatasetSplitRead:
         whole = await run_sync(store.get, id)
+        blobs.check_room()
         with blobs.temporary_folder() as folder:
             spec = SplitSpec(
                 stored=await run_sync(store.copy, whole, folder / "whole"),

@@ -98,7 +98,9 @@ def _add_create(
         description="Queues a training and answers at once; a free worker takes it. What can be "
         "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}/events`.",
         response_model=JobRead,
-        responses=responses(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full"),
+        responses=responses(
+            *_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full", "storage-full"
+        ),
         openapi_extra=json_request(JobCreate, EXAMPLE),
     )
     async def create_job(

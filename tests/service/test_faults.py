@@ -124,7 +124,8 @@ def test_full_disk_refuses_what_is_new_and_serves_what_is_there(
         for refused in (send_csv(client, seed=1), client.post("/v1/jobs", json=body)):
             assert answer(refused) == (507, "storage-full")
         assert predict(client) == 200
-        assert client.get(f"/v1/datasets/{dataset_id}").status_code == 200
+        for read_on in ("", "/content"):
+            assert client.get(f"/v1/datasets/{dataset_id}{read_on}").status_code == 200
         ballast.unlink()
         assert send_csv(client, seed=1).status_code == 201
 

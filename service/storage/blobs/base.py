@@ -61,16 +61,12 @@ class Blobs(ABC):
                 path.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Raises StorageFull where the local disk has no room for anything new."""
+        """Raises StorageFull where the local disk has no room for what callers bring."""
         check_room(self._scratch)
 
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:
-        """A private local folder, removed at the end with all that is left in it.
-
-        For what callers bring: it needs the room that `check_room` asks for.
-        """
-        self.check_room()
+        """A private local folder, removed at the end with all that is left in it."""
         with full_disk_reported(), tempfile.TemporaryDirectory(dir=self._scratch) as name:
             yield Path(name)
 
