@@ -1,0 +1,182 @@
+"""What the data plane promises under load, by the server's own protocol over HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import numpy as np
+import psutil
+import pytest
+from numpy.typing import NDArray
+
+from service.app import create_app
+from service.settings import Settings
+from svm.features import FeatureMap, Identity
+from svm.kernels import GaussianKernel
+from svm.pipeline import FittedPipeline
+from svm.scaling import Scaling
+from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.predictions.doors import served
+
+PATH = "/v1/models/iris/predict"
+N_FEATURES = 16
+
+
+@pytest.fixture
+def url(settings: Settings) -> Iterator[str]:
+    with served(create_app(settings)) as url:
+        yield url
+
+
+@pytest.fixture
+def shelf(settings: Settings, url: str) -> Iterator[Shelf]:
+    shelf = Shelf(settings)
+    yield shelf
+    shelf.database.close()
+
+
+def gaussian(n_classes: int = 3) -> FittedPipeline:
+    random = np.random.default_rng(0)
+    n_pairs = n_classes * (n_classes - 1) // 2
+    return FittedPipeline(
+        classes=np.arange(n_classes),
+        scaling=Scaling("standardize", random.normal(size=N_FEATURES), np.full(N_FEATURES, 2.0)),
+        features=FeatureMap(Identity(), N_FEATURES),
+        kernel=GaussianKernel(gamma=0.05),
+        support_vectors=random.normal(size=(300, N_FEATURES)),
+        coefficients=random.normal(size=(n_pairs, 300)),
+        intercepts=random.normal(size=n_pairs),
+    )
+
+
+def asked(form: str, X: NDArray[np.float64], client: httpx2.Client) -> NDArray[np.float64]:
+    """The decision values of a request in one of the formats."""
+    if form == "infer":
+        tensor = {"name": "x", "shape": list(X.shape), "datatype": "FP64"}
+        head = json.dumps({"inputs": [tensor], "outputs": [{"name": "decision"}]}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(head))}
+        reply = client.post("/v2/models/iris/infer", content=head + X.tobytes(), headers=headers)
+        return np.array(reply.json()["outputs"][0]["data"]).reshape(len(X), -1)
+    file = io.BytesIO()
+    np.save(file, X)
+    body = {
+        "application/json": json.dumps({"instances": X.tolist()}).encode(),
+        "text/csv": "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()).encode(),
+        "application/x-npy": file.getvalue(),
+    }[form]
+    headers = {"Content-Type": form}
+    reply = client.post(f"{PATH}?outputs=decision", content=body, headers=headers)
+    return np.array(reply.json()["decision"]).reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("kind", ["linear", "gaussian"])
+def test_row_has_one_answer(url: str, shelf: Shelf, kind: str) -> None:
+    """In batches of 1, 7, 64 and 4096, in every format: the same bits."""
+    fitted = (
+        gaussian() if kind == "gaussian" else fitted_pipeline((0, 1, 2), N_FEATURES, scaled=True)
+    )
+    shelf.add("iris", fitted)
+    X = np.random.default_rng(1).normal(size=(5000, N_FEATURES))
+    expected = fitted.decision_function(X)
+    with httpx2.Client(base_url=url, timeout=60) as client:
+        for form in ("application/json", "text/csv", "application/x-npy", "infer"):
+            for size, rows in ((1, 20), (7, 140), (64, 640), (4096, 5000)):
+                parts = [asked(form, X[i : i + size], client) for i in range(0, rows, size)]
+                together = np.concatenate(parts)
+                assert together.tobytes() == expected[: len(together)].tobytes(), (form, size)
+
+
+def test_alias_moves_under_load(url: str, shelf: Shelf) -> None:
+    """200 times: no error, and every reply carries the values of the version that it names."""
+    X = np.random.default_rng(1).normal(size=(1, N_FEATURES))
+    expected = {}
+    for version in (1, 2):
+        fitted = fitted_pipeline(n_features=N_FEATURES, seed=version)
+        shelf.add("iris", fitted)
+        expected[version] = fitted.decision_function(X).tolist()
+    shelf.registry.set_alias("iris", "default", 1, lambda _: None)
+    body = json.dumps({"instances": X.tolist(), "outputs": ["decision"]}).encode()
+    done = threading.Event()
+
+    def ask() -> set[int]:
+        seen = set()
+        with httpx2.Client(base_url=url, timeout=60) as client:
+            while not done.is_set():
+                reply = client.post(PATH, content=body)
+                assert reply.status_code == 200
+                found = reply.json()
+                assert found["decision"] == expected[found["model"]["version"]]
+                seen.add(found["model"]["version"])
+        return seen
+
+    with ThreadPoolExecutor(3) as threads, httpx2.Client(base_url=url, timeout=60) as client:
+        asking = [threads.submit(ask) for _ in range(3)]
+        try:
+            for step in range(200):
+                version = step % 2 + 1
+                shelf.registry.set_alias("iris", "default", version, lambda _: None)
+                answered = client.post(PATH, content=body).json()["model"]["version"]
+                assert answered == version  # from the next request on
+        finally:
+            done.set()
+        assert set().union(*(each.result() for each in asking)) == {1, 2}
+
+
+def test_one_bad_request_among_a_hundred(url: str, shelf: Shelf) -> None:
+    """The 99 others get the bits that they get alone."""
+    fitted = fitted_pipeline(n_features=N_FEATURES)
+    shelf.add("iris", fitted)
+    X = np.random.default_rng(1).normal(size=(100, N_FEATURES))
+    X[37] = 1e308  # finite, but its score is not
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = fitted.decision_function(X)
+    clients = [httpx2.Client(base_url=url, timeout=60) for _ in range(100)]
+
+    def ask(i: int) -> httpx2.Response:
+        body = {"instances": X[i : i + 1].tolist(), "outputs": ["decision"]}
+        return clients[i].post(PATH, json=body)
+
+    with ThreadPoolExecutor(100) as threads:
+        for _ in range(3):
+            replies = list(threads.map(ask, range(100)))
+            for i, reply in enumerate(replies):
+                if i == 37:
+                    assert (reply.status_code, reply.json()["code"]) == (422, "non-finite-value")
+                else:
+                    assert reply.json()["decision"] == [expected[i]]
+    for client in clients:
+        client.close()
+
+
+class TestManyModels:
+    """More models than the memory meant for them."""
+
+    N_MODELS = 60
+    CAPACITY = 2_000_000
+
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"loaded_models_bytes": self.CAPACITY})
+
+    def test_memory_stays_bounded(self, url: str, shelf: Shelf) -> None:
+        """Each of 60 models of 160 kB is asked twice; 2 MB are for them."""
+        fitted = fitted_pipeline(n_features=20_000)
+        for number in range(self.N_MODELS):
+            shelf.add(f"m{number}", fitted)
+        body = json.dumps({"instances": [[0.5] * 20_000]}).encode()
+        with httpx2.Client(base_url=url, timeout=60) as client:
+
+            def ask_all() -> None:
+                for number in range(self.N_MODELS):
+                    reply = client.post(f"/v1/models/m{number}/predict", content=body)
+                    assert reply.status_code == 200, reply.text
+
+            ask_all()
+            before = psutil.Process().memory_info().rss
+            ask_all()
+        assert psutil.Process().memory_info().rss - before < 10_000_000
