@@ -1,22 +1,26 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [growth] [footprint] [course-results]
+python -m benchmarks [passes] [gaps] [growth] [footprint] [serving] [course-results]
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Callable, Sequence
 
-from benchmarks import course_results, footprint, gaps, growth, passes
+from benchmarks import course_results, footprint, gaps, growth, passes, serving
 
 MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,
     "gaps": gaps.main,
     "growth": growth.main,
     "footprint": footprint.main,
+    "serving": serving.main,
     "course-results": course_results.main,
 }
+PROGRAMS = {"serving": "wrk"}
+"""What a measurement needs beside Python packages; it is left out where that is not installed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"no measurement is called {min(unknown)}; there are {known}")
     for name in names:
         print(f"\n== {name}", flush=True)
+        if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None:
+            print(f"left out: {PROGRAMS[name]} is not installed")
+            continue
         MEASUREMENTS[name]()
 
 

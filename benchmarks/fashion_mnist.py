@@ -67,7 +67,8 @@ LINEAR = Reported(
         "stopping": {"duality_gap": 0.01},
     },
     measure=_test_accuracy,
-    note="claimed as the mean over the pairs; a correct linear SVM has 96.4 over all 45",
+    note="the mean over the pairs hangs on C, chosen here with an eye on four test pairs: "
+    "scikit-learn's LinearSVC has 97.52 at C = 0.01, as here, and 96.34 at C = 1",
 )
 GAUSSIAN = replace(
     LINEAR,
@@ -78,7 +79,8 @@ GAUSSIAN = replace(
         "scaling": "max-abs",
         "stopping": {"max_epochs": 4},
     },
-    note="claimed for raw pixels under σ = 0.5, where all kernel values are as good as 0",
+    note="claimed for raw pixels under σ = 0.5, where all kernel values are as good as 0; "
+    "C and the 4 epochs chosen with an eye on four test pairs, the optimum is not reached",
 )
 
 

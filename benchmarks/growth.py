@@ -4,7 +4,7 @@ half of the sizes, where what an update costs anyway no longer counts.
 
     python -m benchmarks.growth [--folder benchmarks/results]
 
-The figures in `docs/figures` were made by `--folder docs/figures`.
+The figures that `docs/solvers.md` shows were made by `--folder docs/figures`.
 """
 
 from __future__ import annotations
