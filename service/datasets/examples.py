@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, TSV
 from service.datasets.schemas import UploadOptions
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
@@ -37,6 +37,7 @@ def request_body() -> dict[str, Any]:
         JSON: {"schema": _JSON_SCHEMA, "example": _json()},
         LIBSVM: {"schema": text, "example": _libsvm()},
         NPY: {"schema": {**binary, "example": "@X.npy"}},
+        NPZ: {"schema": {**binary, "example": "@data.npz"}},
         "multipart/form-data": {"schema": _form_schema(binary)},
     }
     return {"requestBody": {"required": True, "content": content}}
@@ -77,8 +78,8 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             "file": {
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
-                "from the file's name: .csv, .tsv, .json, .ndjson, .jsonl, .libsvm, .svm, .npy; "
-                "else it is CSV.",
+                "from the file's name: .csv, .tsv, .json, .ndjson, .jsonl, .libsvm, .svm, .npy, "
+                ".npz; else it is CSV.",
                 "example": "iris.csv",
             },
             "labels": {

@@ -41,7 +41,7 @@ _UPLOAD = (
     *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
-    *("npy-unsupported", "npy-corrupt", "too-many-classes", "parsing-failed"),
+    *("npy-unsupported", "npy-corrupt", "npz-unsafe", "too-many-classes", "parsing-failed"),
     "storage-full",
 )
 

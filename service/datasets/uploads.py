@@ -14,6 +14,7 @@ from service.datasets.parsing.spec import (
     LIBSVM,
     NDJSON,
     NPY,
+    NPZ,
     TSV,
     ParseSpec,
     ReadLimits,
@@ -35,6 +36,7 @@ _SUFFIXES = {
     ".libsvm": LIBSVM,
     ".svm": LIBSVM,
     ".npy": NPY,
+    ".npz": NPZ,
 }
 _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
 """What browsers and curl send for files that they do not know."""

@@ -122,6 +122,11 @@ PROBLEMS: dict[str, Problem] = {
     "npy-corrupt": Problem(
         422, "The NPY file is corrupt", "Its header does not fit the bytes that follow."
     ),
+    "npz-unsafe": Problem(
+        422,
+        "The NPZ archive is not read",
+        "It has members other than X and y, is encrypted, or damaged.",
+    ),
     "label-count": Problem(
         422, "Labels and rows differ in number", "Every row has one label, in the same order."
     ),

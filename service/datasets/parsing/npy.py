@@ -26,6 +26,8 @@ _BROKEN_HEADER = (
     *(ValueError, TypeError, EOFError),
     *(SyntaxError, tokenize.TokenError, RecursionError, MemoryError),  # it is a Python literal
 )
+MAX_TEXT_BYTES = 4 * 4096
+"""Of one label."""
 MIN_BLOCK_ROWS = 512
 """In Fortran order fewer rows would read every page of the file many times."""
 
@@ -77,9 +79,9 @@ def read(spec: ParseSpec) -> Table:
     )
 
 
-def read_labels(path: Path) -> Iterator[npt.NDArray[np.generic]]:
-    """Blocks of a vector of labels. Raises InvalidContent."""
-    header = _header(path)
+def read_labels(path: Path, *, texts: bool = False) -> Iterator[npt.NDArray[np.generic]]:
+    """Blocks of a vector of labels, which may be texts if so said. Raises InvalidContent."""
+    header = _header(path, texts=texts)
     if header.shape[1:] not in ((), (1,)) or not header.shape:
         raise refuse("npy-unsupported", f"labels have shape (rows,), these {header.shape}")
     shape = (header.shape[0], 1)
@@ -105,14 +107,16 @@ def _add(
     writer.add(X)
 
 
-def _header(path: Path) -> Header:
+def _header(path: Path, *, texts: bool = False) -> Header:
     """Raises InvalidContent `npy-corrupt` or `npy-unsupported`."""
     with path.open("rb") as file:
-        return read_header(file, path.stat().st_size)
+        return read_header(file, path.stat().st_size, texts=texts)
 
 
-def read_header(file: BinaryIO, file_bytes: int) -> Header:
+def read_header(file: BinaryIO, file_bytes: int, *, texts: bool = False) -> Header:
     """The header at the beginning of a file of `file_bytes`, held against that number.
+
+    The elements are numbers or, only if so said, `texts`.
 
     Raises InvalidContent `npy-corrupt` or `npy-unsupported`.
     """
@@ -123,7 +127,8 @@ def read_header(file: BinaryIO, file_bytes: int) -> Header:
     except _BROKEN_HEADER:
         raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
     start = file.tell()
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+    known = dtype.kind in "biuf" and dtype.itemsize <= 8
+    if not known and not (texts and dtype.kind == "U" and 0 < dtype.itemsize <= MAX_TEXT_BYTES):
         raise refuse(
             "npy-unsupported",
             f"elements of type {dtype.str!r} are not read",
@@ -153,7 +158,7 @@ def _blocks(
     path: Path, header: Header, shape: tuple[int, int]
 ) -> Iterator[npt.NDArray[np.generic]]:
     """The rows, some MiB at a time."""
-    rows = max(1, BLOCK_BYTES // (8 * shape[1]))
+    rows = max(1, BLOCK_BYTES // (max(8, header.dtype.itemsize) * shape[1]))
     if header.fortran_order:
         rows = max(rows, MIN_BLOCK_ROWS)
     for start in range(0, shape[0], rows):

@@ -10,9 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, ndjson, npy
+from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, ndjson, npy, npz
 from service.datasets.parsing.joining import append, expecting
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV, Parsed, ParseSpec
+from service.datasets.parsing.spec import (
+    CSV,
+    JSON,
+    LIBSVM,
+    NDJSON,
+    NPY,
+    NPZ,
+    TSV,
+    Parsed,
+    ParseSpec,
+)
 from service.datasets.parsing.summary import finished
 from service.datasets.parsing.writers import Table
 from service.errors import InvalidRequest, UnsupportedFormat
@@ -24,11 +34,12 @@ _READERS: dict[str, Callable[[ParseSpec], Table]] = {
     NDJSON: ndjson.read,
     LIBSVM: libsvm.read,
     NPY: npy.read,
+    NPZ: npz.read,
 }
 _MAGIC = {
     npy.MAGIC: NPY,
     b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "a ZIP archive",
+    b"PK\x03\x04": NPZ,
     b"PAR1": "Parquet",
 }
 _LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
@@ -78,7 +89,7 @@ def _check_format(media_type: str, path: Path) -> None:
             found = JSON
         elif _LIBSVM_LINE.match(head):
             found = LIBSVM
-    if media_type == NPY and found != NPY and head:
+    if media_type in (NPY, NPZ) and found != media_type and head:
         found = found or "something else"
     if found is not None and found != media_type:
         raise UnsupportedFormat(

@@ -23,7 +23,7 @@ NDJSON = "application/x-ndjson"
 LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
-FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY)
+FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ)
 """Media types of uploads."""
 
 HEADER_BYTES = 128
@@ -40,6 +40,7 @@ class ReadLimits:
     stored_values: int
     cell_bytes: int
     line_bytes: int
+    inflated_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ LIMITS: dict[str, int] = {
     "stored_values": 10_000_000,
     "cell_bytes": 4096,
     "line_bytes": 1_048_576,
+    "inflated_bytes": 100_000_000,
 }
 
 

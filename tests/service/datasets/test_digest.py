@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.datasets.parsing.labels import NUMBER
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, TSV
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, TSV
 from tests.service.datasets.arrays import npy
 from tests.service.datasets.reading import Result, upload
 
@@ -27,7 +27,7 @@ matrices = hnp.arrays(
 words = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1
 ).filter(lambda text: text == text.strip() and not NUMBER.fullmatch(text))
-numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 
 
 def table(rows: list[list[Any]], delimiter: str) -> str:
@@ -45,7 +45,10 @@ def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
         json.dumps(dict(zip(names, (*row, label), strict=True))) + "\n"
         for row, label in zip(X.tolist(), labels, strict=True)
     )
+    archive = io.BytesIO()
+    np.savez_compressed(archive, X=X, y=np.array(labels))
     return [
+        upload(archive.getvalue(), NPZ),
         upload(table(cells, ","), CSV, header="absent"),
         upload(table(cells, "\t"), TSV, header="absent"),
         upload(body, JSON),
