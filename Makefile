@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test check soundness torture bench docker clean
+.PHONY: help run test shared check soundness torture bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -16,6 +16,9 @@ run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./v
 
 test: $(VENV)/.test ## Run all tests
 	$(BIN)/python -m pytest
+
+shared: $(VENV)/.test ## Run the tests of the service on PostgreSQL and S3
+	$(BIN)/python -m pytest --shared tests/service
 
 check: $(VENV)/.test ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

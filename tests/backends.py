@@ -60,8 +60,9 @@ def s3_url(s3: servers.S3, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> dict[str, str]:
     """Where rows and files are kept, as settings: SQLite and a directory, unless a test is
-    marked with `ON_ALL_BACKENDS`."""
-    if getattr(request, "param", SQLITE_AND_FILES) == SQLITE_AND_FILES:
+    marked with `ON_ALL_BACKENDS`, or all run with `--shared`."""
+    usual = POSTGRES_AND_S3 if request.config.getoption("--shared") else SQLITE_AND_FILES
+    if getattr(request, "param", usual) == SQLITE_AND_FILES:
         return {}
     return {
         "database_url": request.getfixturevalue("postgres_database_url"),

@@ -22,6 +22,14 @@ hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shared",
+        action="store_true",
+        help="keep rows and files in PostgreSQL and S3 instead of SQLite and a directory",
+    )
+
+
 @pytest.fixture(autouse=True, scope="session")
 def plain_logs() -> None:
     """Log through the standard library, where pytest catches it and shows it with a failure."""

@@ -45,14 +45,14 @@ class Blobs(ABC):
 
     def __init__(self, scratch: Path) -> None:
         """`scratch` is a local folder for files that are still being made."""
-        self._scratch = scratch
+        self.scratch = scratch
         scratch.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
         """A private local file, removed at the end unless `adopt` took it."""
         with full_disk_reported():
-            handle, name = tempfile.mkstemp(dir=self._scratch)
+            handle, name = tempfile.mkstemp(dir=self.scratch)
             os.close(handle)
             path = Path(name)
             try:
@@ -62,12 +62,12 @@ class Blobs(ABC):
 
     def check_room(self) -> None:
         """Raises StorageFull where the local disk has no room for what callers bring."""
-        check_room(self._scratch)
+        check_room(self.scratch)
 
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:
         """A private local folder, removed at the end with all that is left in it."""
-        with full_disk_reported(), tempfile.TemporaryDirectory(dir=self._scratch) as name:
+        with full_disk_reported(), tempfile.TemporaryDirectory(dir=self.scratch) as name:
             yield Path(name)
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Blobs(ABC):
         """Remove what dead processes left of files that they were making; gives their names."""
         newest = time.time() - older_than_s
         old, removed = [], []
-        for path in self._scratch.rglob("*"):
+        for path in self.scratch.rglob("*"):
             with suppress(FileNotFoundError):  # removed meanwhile
                 if path.stat().st_mtime <= newest:
                     old.append(path)

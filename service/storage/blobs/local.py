@@ -55,8 +55,8 @@ class LocalBlobs(Blobs):
     def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
         newest = time.time() - older_than_s
         for folder, folders, names in os.walk(self.path(prefix)):
-            if self._scratch.name in folders and Path(folder) == self._directory:
-                folders.remove(self._scratch.name)
+            if self.scratch.name in folders and Path(folder) == self._directory:
+                folders.remove(self.scratch.name)
             for name in names:
                 path = Path(folder, name)
                 with suppress(FileNotFoundError):  # removed meanwhile

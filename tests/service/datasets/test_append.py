@@ -28,11 +28,13 @@ from service.datasets.parsing.spec import (
     Stored,
 )
 from service.settings import Settings
+from service.storage.blobs import open_blobs
 from tests.service.datasets.arrays import npy
 from tests.service.datasets.reading import LIMITS, Result, places, refusal, upload
 from tests.service.datasets.test_digest import matrices, numbers, table, words
 from tests.service.datasets.test_parser import readers
 from tests.service.datasets.test_routes import made, post, problem
+from tests.service.files import damage, incoming
 
 BASE = "a,b,k\n1,2,x\n3,4,y\n"
 
@@ -331,14 +333,13 @@ def test_append_can_be_tried(client: TestClient, settings: Settings) -> None:
     assert made(reply)["name"] == "more"
     problem(append(client, path, "a,c,k\n5,6,z\n"), 422, "feature-mismatch")
     problem(append(client, "/v1/datasets/ds_" + "0" * 32, BASE), 404, "not-found")
-    assert list((Path(settings.blob_url) / "incoming").iterdir()) == []
+    assert list(incoming(settings).iterdir()) == []
 
 
 def test_damaged_parent_is_not_copied(client: TestClient, settings: Settings) -> None:
     """Its rows are held against their digest."""
     path = post(client, BASE).headers["Location"]
-    (file,) = Path(settings.blob_url).rglob("X")
-    file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    damage(settings, "X")
     problem(append(client, path, "5,6,z\n"), 500, "dataset-corrupt")
-    file.unlink()
+    open_blobs(settings).delete("datasets")
     problem(append(client, path, "5,6,z\n"), 500, "dataset-corrupt")

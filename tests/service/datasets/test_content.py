@@ -46,6 +46,7 @@ from tests.service.datasets.reading import Result, stored, upload
 from tests.service.datasets.test_digest import matrices, numbers, words
 from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, problem
 from tests.service.datasets.test_store import add
+from tests.service.files import damage, incoming
 
 READ_AGAIN = (CSV, TSV, JSON, NDJSON, NPZ)
 
@@ -264,15 +265,13 @@ def test_formats_that_a_dataset_cannot_have(client: TestClient) -> None:
 def test_deleted_and_damaged_data_are_not_sent(client: TestClient, settings: Settings) -> None:
     """Not even what was made of them before they were deleted."""
     path = post(client, IRIS).headers["Location"]
-    (file,) = Path(settings.blob_url).rglob("X")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + b"\1")
-    problem(content(client, path), 500, "dataset-corrupt")
-    file.write_bytes(whole)
     assert content(client, path).status_code == 200
     assert client.delete(path).status_code == 204
     problem(content(client, path), 404, "not-found")
-    assert list((Path(settings.blob_url) / "incoming").iterdir()) == []
+    path = post(client, IRIS).headers["Location"]
+    damage(settings, "X")
+    problem(content(client, path), 500, "dataset-corrupt")
+    assert list(incoming(settings).iterdir()) == []
 
 
 def test_many_downloads_at_once(client: TestClient) -> None:

@@ -16,6 +16,8 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Limits, Settings
+from service.storage.blobs import open_blobs
+from tests.service import files
 from tests.service.datasets.arrays import npy
 
 IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
@@ -48,7 +50,7 @@ def problem(reply: httpx2.Response, status: int, code: str) -> dict[str, Any]:
 @pytest.fixture
 def incoming(settings: Settings) -> Path:
     """Where uploads lie until they are read."""
-    return Path(settings.blob_url) / "incoming"
+    return files.incoming(settings)
 
 
 def test_upload_is_described(client: TestClient) -> None:
@@ -455,7 +457,7 @@ def test_deleted_dataset_is_gone(client: TestClient, settings: Settings) -> None
     dataset = made(post(client))
     path = f"/v1/datasets/{dataset['id']}"
     assert client.delete(path).status_code == 204
-    assert not (Path(settings.blob_url) / "datasets" / dataset["id"]).exists()
+    assert list(open_blobs(settings).keys("datasets")) == []
     problem(client.get(path), 404, "not-found")
     problem(client.delete(path), 404, "not-found")
     assert made(post(client))["id"] != dataset["id"]

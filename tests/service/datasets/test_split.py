@@ -33,6 +33,7 @@ from svm.splitting import split
 from tests.service.datasets.arrays import npy
 from tests.service.datasets.reading import LIMITS, Result, stored, upload
 from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, problem
+from tests.service.files import damage, incoming
 from tests.service.jobs.data import carry_out, create, csv_of
 
 
@@ -152,7 +153,7 @@ def test_split_makes_two_datasets(client: TestClient, settings: Settings) -> Non
     third = made(client.post(f"{path}/split", json=body))
     assert third["train"] == both["train"]
     assert third["test"]["matrix_digest"] == both["test"]["matrix_digest"]
-    assert list((Path(settings.blob_url) / "incoming").iterdir()) == []
+    assert list(incoming(settings).iterdir()) == []
 
 
 @pytest.mark.parametrize("stratify", [True, False])
@@ -197,7 +198,6 @@ def test_splits_that_are_refused(client: TestClient, settings: Settings) -> None
     problem(client.post(f"{UNKNOWN}/split", json=body), 404, "not-found")
     path = post(client, IRIS).headers["Location"]
     problem(client.post(f"{path}/split", json=body), 422, "class-too-small")
-    (file,) = Path(settings.blob_url).rglob("X")
-    file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    damage(settings, "X")
     problem(client.post(f"{path}/split", json=body), 500, "dataset-corrupt")
     assert len(client.get("/v1/datasets").json()["datasets"]) == 1
