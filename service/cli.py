@@ -82,6 +82,9 @@ def worker() -> None:
         if settings.dask_address is None:
             print("SVM_DASK_ADDRESS: set it to the address of the scheduler", file=sys.stderr)
             raise typer.Exit(2)
+        if settings.workers == 0:
+            print("SVM_WORKERS: set it to the number of worker processes", file=sys.stderr)
+            raise typer.Exit(2)
         _keep(Child("service.jobs.worker_host", settings), settings)
 
 

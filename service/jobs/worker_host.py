@@ -69,12 +69,12 @@ async def _run(settings: Settings, stop: threading.Event) -> None:
             complete_at = time.monotonic()
         elif error := started.exception():
             logger.warning("no scheduler at %s (%s)", settings.dask_address, error)
-            return
+            break
         elif any(nanny.status in (Status.closed, Status.failed) for nanny in nannies):
             logger.warning("a nanny ended: the scheduler may be lost")
             break
-    if not started.done():
-        return
+    if not started.done():  # Dask would go on trying to reach the scheduler
+        os._exit(0 if stop.is_set() else 1)
     end_within(SAVE_S + 3)
     # Dask kills a worker after four fifths of the time.
     await asyncio.gather(*(nanny.close(timeout=SAVE_S / 0.8) for nanny in nannies))

@@ -150,7 +150,7 @@ def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
 
 def test_worker_without_a_scheduler_is_told_what_to_set(start: Start) -> None:
     """Exit code 2 with the variable's name."""
-    worker = start("worker")
+    worker = start("worker", SVM_WORKERS="1")
     _, message = worker.communicate(timeout=30)
     assert worker.returncode == 2
     assert message.startswith("SVM_DASK_ADDRESS: ")
@@ -163,6 +163,7 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
         port = str(free.getsockname()[1])
     process = start(
         *(word.format(port=port) for word in command),
+        SVM_WORKERS="1",
         SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}",
         SVM_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing",
     )

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from service.errors import Unavailable
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.kinds.train import CHECKPOINT_LOST
 from service.jobs.leases import Ending, LeaseLost
-from service.jobs.lifecycle import State
+from service.jobs.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
 from service.jobs.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
@@ -255,6 +257,51 @@ def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker
     carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Unavailable("storage-unavailable", "the file store does not answer", retry_after_s=1),
+        OSError("input/output error"),
+    ],
+)
+def test_trouble_with_files_or_database_is_not_the_job_s(
+    client: TestClient, worker: Worker, settings: Settings, trouble: Exception
+) -> None:
+    """The job waits for better times, and no lost worker is counted against it."""
+
+    def work(attempt: Attempt) -> None:
+        raise trouble
+
+    stopping = threading.Event()
+    stopping.set()  # no pause before it is given back
+    worker = Worker(settings, stopping)
+    worker._kinds["train"] = work
+    job_id = create(client)
+    for attempt in range(1, MAX_FRUITLESS_ATTEMPTS + 2):
+        job = carry_out(client, worker, job_id)
+        assert (job["state"], job["attempt"]) == ("queued", attempt)
+
+
+def test_end_of_a_job_is_written_once_the_database_is_back(
+    client: TestClient, worker: Worker
+) -> None:
+    """What was learnt is not thrown away: the worker tries again."""
+    tries = []
+
+    def register(_: sa.Connection) -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise sa.exc.OperationalError("INSERT", {}, Exception("the connection was lost"))
+        return 7
+
+    def work(attempt: Attempt) -> None:
+        attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="converged"), register)
+
+    worker._kinds["train"] = work
+    job = carry_out(client, worker, create(client))
+    assert (job["state"], job["attempt"], len(tries)) == ("succeeded", 1, 2)
 
 
 def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
