@@ -97,7 +97,7 @@ class FeatureMap:
         """Number of features made."""
         if self.directions is not None:
             return len(self.directions)
-        return _n_outputs(self.spec, self.n_inputs)
+        return n_outputs(self.spec, self.n_inputs)
 
     def output_names(self, names: Sequence[str]) -> list[str] | None:
         """What the features made are called, given the names of the features: products as `a*b`.
@@ -151,7 +151,7 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
             f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
             "nystroem",
         )
-    count = _n_outputs(spec, n_features)
+    count = n_outputs(spec, n_features)
     if count > MAX_OUTPUTS:
         raise InvalidData(
             "plan-too-large",
@@ -193,7 +193,8 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
     return FeatureMap(spec, d)
 
 
-def _n_outputs(spec: AnyFeatures, d: int) -> int:
+def n_outputs(spec: AnyFeatures, d: int) -> int:
+    """Number of features that are made of d."""
     match spec:
         case Polynomial(degree=degree):
             return math.comb(d + degree, degree) - 1

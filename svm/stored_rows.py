@@ -157,16 +157,19 @@ def row_sizes(X: Rows, rows: Indices) -> int | Indices:
     return int(X.shape[1])
 
 
-def pieces(X: Rows, width: int = 0) -> Iterator[Matrix]:
-    """All rows in order, some at a time: about `PIECE_VALUES` values, or those of one row.
+def pieces(X: Rows, width: int = 0, rows: Indices | None = None) -> Iterator[Matrix]:
+    """All rows in order, or `rows` (ascending), about `PIECE_VALUES` values at a time.
 
     `width` is the least that a row counts for. The same pieces wherever X is kept.
     """
-    everything = np.arange(X.shape[0])
-    sizes = row_sizes(X, everything)
+    chosen = np.arange(X.shape[0]) if rows is None else rows
+    sizes = row_sizes(X, chosen)
     sizes = max(sizes, width) if isinstance(sizes, int) else np.maximum(sizes, width)
-    for start, stop in pairwise(cuts(sizes, len(everything), PIECE_VALUES)):
-        yield X.read(everything[start:stop]) if isinstance(X, StoredRows) else X[start:stop]
+    for start, stop in pairwise(cuts(sizes, len(chosen), PIECE_VALUES)):
+        if isinstance(X, StoredRows):
+            yield X.read(chosen[start:stop])
+        else:
+            yield X[start:stop] if rows is None else X[chosen[start:stop]]
 
 
 class Reader:

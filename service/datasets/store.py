@@ -21,6 +21,7 @@ from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, jobs
+from svm.stored_rows import StoredArray, StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
     from scipy.sparse import csr_array
@@ -107,7 +108,7 @@ class Origin:
 class LoadedData:
     """A dataset's arrays."""
 
-    X: Matrix
+    X: Matrix | StoredRows
     """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) positions in `classes`; None where there are no classes."""
@@ -250,6 +251,22 @@ class DatasetStore:
         parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
         return LoadedData(csr_array(parts, shape=(dataset.n_samples, dataset.n_features)), codes)
 
+    def load_rows_in_files(self, dataset: Dataset) -> LoadedData:
+        """The same, but of X only what is needed to read it a few rows at a time."""
+        codes = self._array(dataset, "y") if "y" in dataset.arrays else None
+        arrays = ["data", "indices"] if dataset.sparse else ["X"]
+        data, *indices = (self._array_in_file(dataset, name) for name in arrays)
+        X = StoredRows(
+            data=data,
+            indices=indices[0] if indices else None,
+            indptr=self._array(dataset, "indptr") if dataset.sparse else None,
+            n_rows=dataset.n_samples,
+            n_features=dataset.n_features,
+            digest=dataset.matrix_digest,
+            scratch=self._blobs.scratch,
+        )
+        return LoadedData(X, codes)
+
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
 
@@ -285,6 +302,12 @@ class DatasetStore:
         with self._open(dataset, name) as file:
             array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
             return array
+
+    def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
+        with self._open(dataset, name) as file:
+            np.lib.format.read_magic(file)
+            _, _, dtype = np.lib.format.read_array_header_1_0(file)
+            return StoredArray(file, dtype, file.tell())
 
     def _open(self, dataset: Dataset, name: str) -> BufferedReader:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.datasets.parsing.spec import Label
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
+from service.jobs.plans import rows_stay_in_files
 from service.jobs.schemas import Folds, HeldBack, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidData
@@ -52,6 +53,7 @@ def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
             "use max-abs",
         )
     _check_plan(spec, dataset, limits.kernel_rows)
+    rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
     _check_weights(spec, dataset)
     match spec.validation:
         case HeldBack(fraction=fraction, stratify=True):

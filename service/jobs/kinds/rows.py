@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,11 @@ import numpy.typing as npt
 
 from service.datasets.store import Dataset, LoadedData
 from service.jobs.schemas import Folds, HeldBack
-from svm.matrices import Indices
+from svm.matrices import Indices, Matrix
 from svm.metrics import confusion_matrix
 from svm.pipeline import FittedPipeline
 from svm.splitting import fold_numbers, split
-
-PREDICTED_AT_ONCE = 1 << 16
-"""Rows that are copied together for a measurement."""
+from svm.stored_rows import pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +70,21 @@ class LabelledRows:
         self, fitted: FittedPipeline, rows: Indices
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """(n, n_problems) scores of these rows, and (n,) their classes by number."""
-        parts = [
-            fitted.problem_scores(self._X[rows[start : start + PREDICTED_AT_ONCE]])
-            for start in range(0, len(rows), PREDICTED_AT_ONCE)
-        ]
+        parts = [fitted.problem_scores(X) for X in self._pieces(fitted, rows)]
         return np.concatenate(parts), self._codes[rows].astype(np.int64)
 
     def confusion(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.int64]:
         """(n_classes, n_classes) how many of these rows, by true and predicted class."""
         n_classes = len(self._labels)
         total = np.zeros((n_classes, n_classes), dtype=np.int64)
-        for start in range(0, len(rows), PREDICTED_AT_ONCE):
-            some = rows[start : start + PREDICTED_AT_ONCE]
-            predicted = np.searchsorted(fitted.classes, fitted.predict(self._X[some]))
+        start = 0
+        for X in self._pieces(fitted, rows):
+            some = rows[start : start + X.shape[0]]
+            start += X.shape[0]
+            predicted = np.searchsorted(fitted.classes, fitted.predict(X))
             total += confusion_matrix(self._codes[some], predicted, n_classes)
         return total
+
+    def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
+        """So that neither the features nor the scores of all rows need room at once."""
+        return pieces(self._X, max(fitted.features.n_outputs, len(fitted.intercepts)), rows)

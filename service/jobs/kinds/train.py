@@ -18,12 +18,14 @@ from service.jobs.kinds.course import Course
 from service.jobs.kinds.rows import LabelledRows, Part
 from service.jobs.leases import Ending
 from service.jobs.lifecycle import State
+from service.jobs.plans import rows_stay_in_files
 from service.jobs.schemas import JobCreate
 from service.jobs.warm_starts import load_start
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.space import full_disk_reported
 from svm.calibration import calibration_metrics
 from svm.errors import CheckpointMismatch
 from svm.matrices import Indices
@@ -45,6 +47,7 @@ class Trainer:
         self._registry = registry
         self._blobs = blobs
         self._longest_s = settings.limits.job_s
+        self._worker_memory_bytes = settings.limits.worker_memory_bytes
         self._threads = max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
 
     def __call__(self, attempt: Attempt) -> None:
@@ -58,11 +61,14 @@ class Trainer:
         seed = spec.seed
         assert seed is not None
         dataset = self._datasets.get(job.dataset_id)
-        rows = LabelledRows(self._datasets.load(dataset), dataset)
+        in_files = rows_stay_in_files(spec, dataset, self._worker_memory_bytes)
+        load = self._datasets.load_rows_in_files if in_files else self._datasets.load
+        rows = LabelledRows(load(dataset), dataset)
         parts = rows.parts(spec.validation, seed)
         start = load_start(spec, dataset, parts[0].kept, self._registry, self._datasets)
-        course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
-        canceled = course.run()
+        with full_disk_reported():  # rows that stay in files are written once more
+            course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
+            canceled = course.run()
         result = course.model
         metrics = _metrics(rows, parts[0], result, course.folds)
         fitted = result.fitted

@@ -1,0 +1,68 @@
+"""Where a job's rows will be while it trains: in its worker's memory, or in files."""
+
+from __future__ import annotations
+
+from service.datasets.store import Dataset
+from service.errors import Fault, InvalidContent
+from service.jobs.schemas import JobCreate
+from svm.memory import DataSize, rows_bytes, training_bytes
+from svm.solvers import Pegasos
+
+WORKER_BYTES = 240 * 1024 * 1024
+"""What a worker takes before it has a job: Python, the libraries, the compiled loops."""
+USABLE = 0.9
+"""Share of its limit that is planned with; at 0.95 the worker is ended."""
+
+
+def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
+    """Whether the rows of a job would take a worker beyond `limit` bytes, and its solver can read
+    them a few at a time instead. Raises InvalidContent where neither will do."""
+    usable = int(USABLE * limit)
+    in_memory = _peak(spec, dataset, in_files=False)
+    if in_memory <= usable:
+        return False
+    in_files = _peak(spec, dataset, in_files=True)
+    if in_files > usable:
+        raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
+    if not spec.solver.streams:
+        if isinstance(spec.solver, Pegasos):
+            hint = 'give `sampling: "blocks"`, which reads the rows a few at a time'
+        else:
+            hint = (
+                'use newton, or pegasos or gradient-descent with `sampling: "blocks"`, which read '
+                "the rows a few at a time; or take fewer features"
+            )
+        raise _too_large(in_memory, usable, hint)
+    return True
+
+
+def _peak(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
+    assert dataset.classes is not None
+    n, labels = dataset.n_samples, dataset.classes
+    longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
+    size = DataSize(
+        n_samples=n,
+        n_features=dataset.n_features,
+        stored_values=_stored_values(dataset),
+        sparse=dataset.sparse,
+        n_classes=len(labels),
+        label_bytes=4 * longest,
+    )
+    # The rows of a part are copied out of all rows.
+    copies = 1 if spec.validation is None else 2
+    rows = 0 if in_files else copies * rows_bytes(size)
+    return WORKER_BYTES + rows + training_bytes(spec.pipeline(), size, in_files=in_files)
+
+
+def _stored_values(dataset: Dataset) -> int:
+    if not dataset.sparse:
+        return dataset.n_samples * dataset.n_features
+    # Of each value a number and its column are stored, of each row where it begins and its label.
+    return (dataset.size_bytes - 8 * dataset.n_samples) // 12
+
+
+def _too_large(estimate: int, usable: int, hint: str) -> InvalidContent:
+    message = f"the training would take about {estimate} bytes of memory; a worker has {usable}"
+    fault = Fault(code="plan-too-large", message=message, pointer="/solver/name", hint=hint)
+    extra = {"limit": usable, "estimate_bytes": estimate}
+    return InvalidContent("plan-too-large", message, (fault,), extra=extra)

@@ -1,0 +1,87 @@
+"""How much memory a training takes at its peak, estimated before there is any data.
+
+The terms follow the code that allocates: `svm.preparation`, `svm.problem`, `svm.solvers.newton`
+(which certifies the other solvers' models). Measured peaks stand in `docs/decisions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svm.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
+from svm.multiclass import splits_of
+from svm.pipeline import Pipeline
+from svm.solvers.newton import DENSE_HESSIAN, GATHER_ROWS
+from svm.stored_rows import PIECE_VALUES
+from svm.surrogate import EXACT_ROWS, LANDMARKS
+
+FLOAT = 8
+INDEX = 4
+ROW_VALUES = 8
+"""Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
+PROBLEM_ROW_VALUES = 5
+"""And for each row of each binary problem: its number, label, weight, order and state."""
+VECTORS = 12
+"""Vectors as long as a row: of each problem's solver and certifier."""
+THREADS = 4
+"""Binary problems that may be trained at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSize:
+    """Of the rows that a training begins with."""
+
+    n_samples: int
+    n_features: int
+    stored_values: int
+    """Numbers stored: n_samples · n_features where dense, non-zeros where sparse."""
+    sparse: bool
+    n_classes: int
+    label_bytes: int = FLOAT
+    """Of one label."""
+
+
+def rows_bytes(size: DataSize) -> int:
+    """X itself, in float64."""
+    each = FLOAT + INDEX if size.sparse else FLOAT
+    return each * size.stored_values + (INDEX * size.n_samples if size.sparse else 0)
+
+
+def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
+    """Beyond X itself, at most; of whatever stays in files only pieces are in memory."""
+    n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)
+    still_sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
+    problems = splits_of(pipeline.multiclass, size.n_classes)
+    # One-vs-one: every row is in as many problems as there are other classes.
+    shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
+    threads = min(len(problems), THREADS)
+    total = n * (FLOAT * (ROW_VALUES + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
+    total += FLOAT * VECTORS * width * len(problems)
+    if getattr(pipeline.solver, "kernel", None) is not None:
+        total += FLOAT * (n if n <= EXACT_ROWS else 2 * LANDMARKS) * n
+        width = LANDMARKS
+    if not still_sparse and width <= DENSE_HESSIAN:
+        total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
+    if in_files:
+        value = FLOAT + INDEX if size.sparse else FLOAT
+        return total + (4 + 2 * threads) * value * (PIECE_VALUES + max(width, size.n_features))
+    return total + _copies(pipeline, size, width)
+
+
+def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
+    """What scaling, features and precision make of X, one after the other."""
+    copy = rows_bytes(size)
+    total = copy if pipeline.scaling != "none" else 0
+    match pipeline.features:
+        case Identity():
+            made = copy
+        case Square():
+            made = copy
+            total += copy
+        case Polynomial() | Interactions() | Nystroem():
+            made = FLOAT * size.n_samples * width
+            total += 2 * made
+        case _:
+            made = FLOAT * size.n_samples * width
+            total += made
+    return total + (made // 2 if pipeline.solver.dtype == "float32" else 0)
