@@ -59,7 +59,8 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
             sparse.sum_duplicates()
         _require_finite(sparse.data)
         if max(*sparse.shape, sparse.nnz) <= np.iinfo(np.int32).max:  # half the memory traffic
-            indices, indptr = sparse.indices.astype(np.int32), sparse.indptr.astype(np.int32)
+            indices = sparse.indices.astype(np.int32, copy=False)
+            indptr = sparse.indptr.astype(np.int32, copy=False)
             sparse = csr_array((sparse.data, indices, indptr), shape=sparse.shape)
         return sparse
     try:

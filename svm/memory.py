@@ -21,8 +21,10 @@ ROW_VALUES = 8
 """Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
 PROBLEM_ROW_VALUES = 5
 """And for each row of each binary problem: its number, label, weight, order and state."""
-VECTORS = 12
-"""Vectors as long as a row: of each problem's solver and certifier."""
+KEPT_VECTORS = 5
+"""As long as a mapped row, of each problem: the states of solver and certifier, the model."""
+PASSING_VECTORS = 12
+"""And of each problem that is being trained."""
 THREADS = 4
 """Binary problems that may be trained at once."""
 
@@ -56,15 +58,16 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
     total = n * (FLOAT * (ROW_VALUES + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
-    total += FLOAT * VECTORS * width * len(problems)
+    total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
     if getattr(pipeline.solver, "kernel", None) is not None:
         total += FLOAT * (n if n <= EXACT_ROWS else 2 * LANDMARKS) * n
-        width = LANDMARKS
+        width, still_sparse = LANDMARKS, False  # the certifier's problem
     if not still_sparse and width <= DENSE_HESSIAN:
         total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
     if in_files:
-        value = FLOAT + INDEX if size.sparse else FLOAT
-        return total + (4 + 2 * threads) * value * (PIECE_VALUES + max(width, size.n_features))
+        longest = max(width, size.n_features)
+        piece = min(PIECE_VALUES + longest, max(size.stored_values, n * longest))
+        return total + (4 + 2 * threads) * (FLOAT + INDEX if size.sparse else FLOAT) * piece
     return total + _copies(pipeline, size, width)
 
 

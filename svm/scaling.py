@@ -39,9 +39,11 @@ class Scaling:
                     "scaling-unsupported",
                     f"a model with {self.name} scaling needs dense rows: zeros do not stay zeros",
                 )
-            scaled = X.copy()
-            scaled.data = scaled.data / self.scale.astype(X.dtype)[scaled.indices]
-            return scaled
+            from scipy.sparse import csr_array
+
+            values = self.scale.astype(X.dtype)[X.indices]
+            np.divide(X.data, values, out=values)
+            return csr_array((values, X.indices, X.indptr), shape=X.shape)
         result: Floats = X - self.offset.astype(X.dtype) if self.offset is not None else X.copy()
         result /= self.scale.astype(X.dtype)
         return result
