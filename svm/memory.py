@@ -1,7 +1,7 @@
 """How much memory a training takes at its peak, estimated before there is any data.
 
 The terms follow the code that allocates: `svm.preparation`, `svm.problem`, `svm.solvers.newton`
-(which certifies the other solvers' models). Measured peaks stand in `docs/decisions`.
+(which certifies the other solvers' models). Measured peaks stand in `docs/decisions/0017`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from svm.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
+from svm.kernel_rows import CACHE_BYTES, TILE
 from svm.multiclass import splits_of
 from svm.pipeline import Pipeline
 from svm.solvers.newton import DENSE_HESSIAN, GATHER_ROWS
+from svm.solvers.smo import WORKING_SET
 from svm.stored_rows import PIECE_VALUES
-from svm.surrogate import EXACT_ROWS, LANDMARKS
 
 FLOAT = 8
 INDEX = 4
@@ -60,9 +61,9 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     total = n * (FLOAT * (ROW_VALUES + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
     total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
     if getattr(pipeline.solver, "kernel", None) is not None:
-        total += FLOAT * (n if n <= EXACT_ROWS else 2 * LANDMARKS) * n
-        width, still_sparse = LANDMARKS, False  # the certifier's problem
-    if not still_sparse and width <= DENSE_HESSIAN:
+        # Rows of the kernel matrix: those kept, and those at work.
+        total += min(FLOAT * n * n, CACHE_BYTES) + FLOAT * n * (2 * WORKING_SET + 2 * TILE)
+    elif not still_sparse and width <= DENSE_HESSIAN:
         total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
     if in_files:
         longest = max(width, size.n_features)

@@ -108,10 +108,18 @@ class Origin:
 class LoadedData:
     """A dataset's arrays."""
 
-    X: Matrix | StoredRows
+    X: Matrix
     """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) positions in `classes`; None where there are no classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataInFiles:
+    """The same, but X stays in files and is read some rows at a time."""
+
+    X: StoredRows
+    codes: npt.NDArray[np.int32] | None
 
 
 class DatasetStore:
@@ -251,8 +259,8 @@ class DatasetStore:
         parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
         return LoadedData(csr_array(parts, shape=(dataset.n_samples, dataset.n_features)), codes)
 
-    def load_rows_in_files(self, dataset: Dataset) -> LoadedData:
-        """The same, but of X only what is needed to read it a few rows at a time."""
+    def open(self, dataset: Dataset) -> DataInFiles:
+        """The arrays, of X only what is needed to read it. Raises Corrupt."""
         codes = self._array(dataset, "y") if "y" in dataset.arrays else None
         arrays = ["data", "indices"] if dataset.sparse else ["X"]
         data, *indices = (self._array_in_file(dataset, name) for name in arrays)
@@ -265,7 +273,7 @@ class DatasetStore:
             digest=dataset.matrix_digest,
             scratch=self._blobs.scratch,
         )
-        return LoadedData(X, codes)
+        return DataInFiles(X, codes)
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.store import Dataset, DatasetStore, LoadedData
+from service.datasets.store import DataInFiles, Dataset, DatasetStore
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.batch.results import write
 from service.jobs.leases import Ending
@@ -46,7 +46,7 @@ class BatchPredictor:
         dataset = self._datasets.get(attempt.job.dataset_id)
         version = self._registry.get_version(spec["model"]["name"], spec["model"]["version"])
         fitted = self._registry.load(version)
-        data = self._datasets.load(dataset)
+        data = self._datasets.open(dataset)
         try:
             columns = self._predict(attempt, fitted, data, positions(dataset, version))
         except Interrupted:
@@ -63,7 +63,7 @@ class BatchPredictor:
         self,
         attempt: Attempt,
         fitted: FittedPipeline,
-        data: LoadedData,
+        data: DataInFiles,
         order: list[int] | None,
     ) -> Columns:
         outputs: list[str] = attempt.job.spec["outputs"]
@@ -72,7 +72,7 @@ class BatchPredictor:
         try:
             for start in range(done, n, BLOCK_ROWS):
                 attempt.check()
-                X = data.X[start : start + BLOCK_ROWS]
+                X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
                 for name, values in _outputs(
                     fitted, X if order is None else X[:, order], start, outputs
                 ):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.store import Dataset, LoadedData
+from service.datasets.store import DataInFiles, Dataset, LoadedData
 from service.jobs.schemas import Folds, HeldBack
 from svm.matrices import Indices, Matrix
 from svm.metrics import confusion_matrix
@@ -31,7 +31,7 @@ class Part:
 class LabelledRows:
     """A dataset that can be trained on."""
 
-    def __init__(self, data: LoadedData, dataset: Dataset) -> None:
+    def __init__(self, data: LoadedData | DataInFiles, dataset: Dataset) -> None:
         assert data.codes is not None
         assert dataset.classes is not None
         self._X = data.X

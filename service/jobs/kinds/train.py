@@ -62,8 +62,8 @@ class Trainer:
         assert seed is not None
         dataset = self._datasets.get(job.dataset_id)
         in_files = rows_stay_in_files(spec, dataset, self._worker_memory_bytes)
-        load = self._datasets.load_rows_in_files if in_files else self._datasets.load
-        rows = LabelledRows(load(dataset), dataset)
+        data = self._datasets.open(dataset) if in_files else self._datasets.load(dataset)
+        rows = LabelledRows(data, dataset)
         parts = rows.parts(spec.validation, seed)
         start = load_start(spec, dataset, parts[0].kept, self._registry, self._datasets)
         with full_disk_reported():  # rows that stay in files are written once more
