@@ -48,11 +48,6 @@ class Blobs(ABC):
         self.scratch = scratch
         scratch.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def scratch(self) -> Path:
-        """For files without a name, which vanish with their process."""
-        return self._scratch
-
     @contextmanager
     def temporary(self) -> Iterator[Path]:
         """A private local file, removed at the end unless `adopt` took it."""
