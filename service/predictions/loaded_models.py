@@ -15,6 +15,7 @@ from anyio import to_thread
 from service.errors import NotFound, Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
+from service.predictions.inference.datatypes import to_bytes
 from service.storage.database import Database
 from svm.pipeline import FittedPipeline
 
@@ -62,6 +63,11 @@ class LoadedModel:
     def json_labels(self) -> list[bytes]:
         """The classes as they stand in JSON."""
         return [orjson.dumps(label) for label in self.classes]
+
+    @cached_property
+    def tensor_labels(self) -> list[bytes]:
+        """The classes as they stand in a tensor of the Open Inference Protocol."""
+        return [to_bytes(label) for label in self.fitted.classes[:, None]]
 
     def column(self, position: int) -> str | int:
         """What a fault calls a feature."""

@@ -14,14 +14,12 @@ from service.errors import InvalidContent, InvalidRequest
 from service.predictions.answers import Answer
 from service.predictions.bodies import finite
 from service.predictions.careful import too_many_rows
+from service.predictions.inference.datatypes import NUMBERS, datatype_of, to_bytes
 from service.predictions.inference.tensors import (
-    NUMBERS,
     check_shape,
-    datatype_of,
     from_bytes,
     from_json,
     invalid,
-    to_bytes,
 )
 from service.predictions.loaded_models import LoadedModel
 from service.settings import Limits
@@ -93,17 +91,24 @@ class InferenceExchange:
             head["id"] = asked.id
         tensors, parts = [], []
         for name, binary in asked.outputs:
-            values = model.fitted.classes[answer.codes] if name == "label" else answer.output(name)
+            is_label = name == "label"
+            values = model.fitted.classes if is_label else answer.output(name)
             tensor: dict[str, Any] = {
                 "name": name,
                 "datatype": datatype_of(values),
-                "shape": list(values.shape),
+                "shape": [len(answer.codes)] if is_label else list(values.shape),
             }
             if binary:
-                parts.append(to_bytes(values))
-                tensor["parameters"] = {"binary_data_size": len(parts[-1])}
+                labels = model.tensor_labels
+                content = (
+                    b"".join([labels[code] for code in answer.codes])
+                    if is_label
+                    else to_bytes(values)
+                )
+                parts.append(content)
+                tensor["parameters"] = {"binary_data_size": len(content)}
             else:
-                tensor["data"] = values.ravel().tolist()
+                tensor["data"] = answer.label if is_label else values.ravel().tolist()
             tensors.append(tensor)
         head["outputs"] = tensors
         body = orjson.dumps(head)

@@ -14,6 +14,7 @@ from service import __version__
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
+from service.predictions.inference.datatypes import datatype_of
 from service.predictions.inference.exchange import OUTPUTS, PROBABILITY
 from service.predictions.inference.schemas import (
     IndexEntry,
@@ -27,7 +28,6 @@ from service.predictions.inference.schemas import (
     ServerMetadata,
     TensorMetadata,
 )
-from service.predictions.inference.tensors import datatype_of
 from service.predictions.predictor import Predictor
 from service.predictions.routes import Version
 from service.predictions.targets import Target
