@@ -61,6 +61,7 @@ async def _run(settings: Settings, stop: threading.Event) -> None:
         )
         for _ in range(settings.workers)
     ]
+    logger.info("%s workers for the scheduler at %s", len(nannies), settings.dask_address)
     started = asyncio.gather(*nannies)
     complete_at = time.monotonic()
     while not stop.is_set() and time.monotonic() - complete_at < SHORT_S:
