@@ -260,7 +260,7 @@ def _keep_models(folder: Path, peer: bool) -> dict[str, int]:
     features = {"linear64": 64, "linear256": 256, "gaussian64": 64}
     for name, d in features.items():
         fitted = _linear(d) if name.startswith("linear") else _gaussian(d)
-        prepared = registry.prepare(fitted, None)
+        prepared = registry.files.prepare(fitted, None)
         with database.write() as connection:
             registry.register(
                 connection,

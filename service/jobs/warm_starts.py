@@ -80,7 +80,7 @@ def load_start(
     if start is None:
         return None
     begun = WarmStart.from_arrays(
-        _pipeline_of(start), registry.load(start), registry.load_warm_start(start)
+        _pipeline_of(start), registry.files.load(start), registry.files.load_warm_start(start)
     )
     numbers = np.full(max(dataset.n_samples, begun.rows.max(initial=-1) + 1), -1)
     numbers[rows] = np.arange(len(rows))

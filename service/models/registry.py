@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from service.datasets.store import ACTIVE
-from service.errors import Conflict, Corrupt, Fault, InvalidContent, NotFound
+from service.errors import Conflict, Fault, InvalidContent, NotFound
 from service.models import aliases as alias_rows
-from service.models import artifacts
 from service.models.aliases import LATEST, Alias
+from service.models.files import ModelFiles, PreparedVersion, same
 from service.models.versions import (
     MODELS,
-    Label,
     Model,
     ModelVersion,
     alone_with,
@@ -24,15 +22,12 @@ from service.models.versions import (
     find_version,
     next_version,
     no_alias,
-    no_version,
     with_aliases,
 )
-from service.storage.arrays import Arrays, pack, unpack
-from service.storage.blobs import Blob, BlobDamaged, Blobs
-from service.storage.database import Database, new_id, now
+from service.storage.blobs import Blobs
+from service.storage.database import Database, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import jobs, model_versions, models
-from svm.pipeline import FittedPipeline
 
 WARM_START = "warm_start_from"
 """In the spec of a job, the version that it begins at: `name/number`."""
@@ -51,50 +46,12 @@ def _anything(_: object) -> None:
     """A precondition that always holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedVersion:
-    """A model's file, already written, and what its row will say of it."""
-
-    blob: Blob
-    warm_start: Blob | None
-    digest: str
-    classes: list[Label]
-    columns: list[str] | None
-    n_features: int
-
-
 class ModelRegistry:
     """Models, versions and aliases in the database, their files among the blobs."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._blobs = blobs
-
-    def prepare(
-        self,
-        fitted: FittedPipeline,
-        columns: Sequence[str] | None,
-        warm_start: Arrays | None = None,
-    ) -> PreparedVersion:
-        """Write the model's file, and beside it what a training that begins there needs.
-
-        Unless `register` follows, they are swept away later.
-        """
-        number = new_id("artifact")
-        with self._blobs.temporary() as path:
-            digest = artifacts.dump(fitted, path)
-            blob = self._blobs.adopt(f"models/{number}", path)
-        beside = None
-        if warm_start is not None:
-            beside = self._blobs.write(f"warm-starts/{number}", pack(warm_start))
-        return PreparedVersion(
-            blob=blob,
-            warm_start=beside,
-            digest=digest,
-            classes=fitted.classes.tolist(),
-            columns=None if columns is None else list(columns),
-            n_features=fitted.n_features,
-        )
+        self.files = ModelFiles(database, blobs)
 
     def register(
         self,
@@ -213,7 +170,7 @@ class ModelRegistry:
             connection.execute(
                 models.update().where(models.c.name == name).values(deleted_at=now())
             )
-        self._delete_files(*(key for keys in files for key in keys))
+        self.files.delete(*(key for keys in files for key in keys))
 
     def delete_version(
         self, name: str, version: int, check: Callable[[ModelVersion], None] = _anything
@@ -231,8 +188,8 @@ class ModelRegistry:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
             needed = jobs.c.spec[WARM_START].as_string() == f"{name}/{version}"
             _require_unneeded(connection, needed)
-            connection.execute(model_versions.delete().where(_is(found)))
-        self._delete_files(found.artifact_key, found.warm_start_key)
+            connection.execute(model_versions.delete().where(same(found)))
+        self.files.delete(found.artifact_key, found.warm_start_key)
 
     def aliases(self, name: str) -> list[Alias]:
         """By name, `latest` not among them. Raises NotFound."""
@@ -281,70 +238,12 @@ class ModelRegistry:
             check(found)
             alias_rows.remove(connection, name, alias)
 
-    def load(self, version: ModelVersion) -> FittedPipeline:
-        """The fitted model. Raises Corrupt, and sets the version aside, if its file is damaged."""
-        _check_sound(version)
-        try:
-            content = self._blobs.read(version.artifact_key, version.artifact_sha256)
-            return artifacts.load(content, version.artifact_sha256)
-        except (Corrupt, BlobDamaged):
-            raise self._quarantine(version) from None
-
-    def load_warm_start(self, version: ModelVersion) -> Arrays:
-        """What was given to `prepare` beside the model. Raises Corrupt."""
-        assert version.warm_start_key is not None
-        assert version.warm_start_sha256 is not None
-        try:
-            return unpack(self._blobs.read(version.warm_start_key, version.warm_start_sha256))
-        except BlobDamaged:
-            detail = f"what a warm start from {version.model_name}/{version.version} needs is lost"
-            raise Corrupt("model-corrupt", f"{detail}; the model itself is not affected") from None
-
-    def open_artifact(self, version: ModelVersion) -> BinaryIO:
-        """The model's file, known to be undamaged. Raises Corrupt as `load`."""
-        _check_sound(version)
-        try:
-            return self._blobs.open(version.artifact_key, version.artifact_sha256)
-        except BlobDamaged:
-            raise self._quarantine(version) from None
-
     @contextmanager
     def _write(self, name: str) -> Iterator[sa.Connection]:
         """A transaction in which nobody else changes this model."""
         with self._database.write() as connection:
             alone_with(connection, name)
             yield connection
-
-    def _delete_files(self, *keys: str | None) -> None:
-        for key in keys:
-            if key is not None:
-                self._blobs.delete(key)
-
-    def _quarantine(self, version: ModelVersion) -> Corrupt | NotFound:
-        with self._database.write() as connection:
-            marked = connection.execute(
-                model_versions.update().where(_is(version)).values(quarantined_at=now())
-            )
-        if marked.rowcount == 0:  # deleted meanwhile: then nothing is wrong
-            return no_version(version.model_name, version.version)
-        return _corrupt(version)
-
-
-def _is(version: ModelVersion) -> sa.ColumnElement[bool]:
-    return model_versions.c.artifact_key == version.artifact_key
-
-
-def _check_sound(version: ModelVersion) -> None:
-    if version.quarantined_at is not None:
-        raise _corrupt(version)
-
-
-def _corrupt(version: ModelVersion) -> Corrupt:
-    return Corrupt(
-        "model-corrupt",
-        f"the file of {version.model_name} version {version.version} is damaged; "
-        "it was set aside, other versions keep serving",
-    )
 
 
 def _require_unneeded(connection: sa.Connection, needs: sa.ColumnElement[bool]) -> None:

@@ -157,7 +157,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         found = registry.get_version(name, version)
         return download(
             request,
-            registry.open_artifact(found),
+            registry.files.open_artifact(found),
             size_bytes=found.size_bytes,
             sha256=found.artifact_sha256,
             media_type=ARTIFACT,

@@ -166,7 +166,7 @@ class LoadedModels:
 
     async def _load(self, version: ModelVersion) -> LoadedModel:
         try:
-            fitted = await to_thread.run_sync(self._registry.load, version)
+            fitted = await to_thread.run_sync(self._registry.files.load, version)
             loaded = LoadedModel(
                 key=version.artifact_key,
                 name=version.model_name,

@@ -45,7 +45,7 @@ class BatchPredictor:
         spec = attempt.job.spec
         dataset = self._datasets.get(attempt.job.dataset_id)
         version = self._registry.get_version(spec["model"]["name"], spec["model"]["version"])
-        fitted = self._registry.load(version)
+        fitted = self._registry.files.load(version)
         data = self._datasets.open(dataset)
         try:
             columns = self._predict(attempt, fitted, data, positions(dataset, version))

@@ -89,7 +89,7 @@ class Trainer:
             "updates": result.updates,
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
-        prepared = self._registry.prepare(
+        prepared = self._registry.files.prepare(
             fitted,
             None if dataset.columns is None else list(dataset.columns),
             result.warm_start.with_rows(parts[0].kept).to_arrays(),

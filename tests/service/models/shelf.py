@@ -80,7 +80,7 @@ class Shelf:
         warm_start: Arrays | None = None,
     ) -> ModelVersion:
         """Keep a model as the next version of `name`."""
-        prepared = self.registry.prepare(fitted or fitted_pipeline(), columns, warm_start)
+        prepared = self.registry.files.prepare(fitted or fitted_pipeline(), columns, warm_start)
         with self.database.write() as connection:
             version = self.registry.register(
                 connection,

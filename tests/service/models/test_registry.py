@@ -59,7 +59,7 @@ def test_equal_models_have_equal_digests(shelf: Shelf) -> None:
 def test_registering_is_part_of_the_callers_transaction(shelf: Shelf) -> None:
     """If the end of a job fails, there is neither version nor alias, and no number is lost."""
     shelf.add("iris")
-    prepared = shelf.registry.prepare(fitted_pipeline(), None)
+    prepared = shelf.registry.files.prepare(fitted_pipeline(), None)
 
     def fail_after_registering() -> None:
         with shelf.database.write() as connection:
@@ -153,7 +153,7 @@ def test_alias_points_only_to_sound_versions(shelf: Shelf) -> None:
         shelf.registry.set_alias("iris", "default", 2, anything)
     shelf.replace_file(damaged, b"")
     with pytest.raises(Corrupt):
-        shelf.registry.load(damaged)
+        shelf.registry.files.load(damaged)
     with pytest.raises(Conflict, match="invalid-state"):
         shelf.registry.set_alias("iris", "default", 1, anything)
 
@@ -179,14 +179,14 @@ def test_damaged_version_is_set_aside(
     content = shelf.content(version)
     shelf.replace_file(version, damage(content))
     with pytest.raises(Corrupt, match="model-corrupt"):
-        shelf.registry.load(version)
+        shelf.registry.files.load(version)
     shelf.replace_file(version, content)
     version = shelf.registry.get_version("iris", 1)
     assert version.quarantined_at is not None
-    for refused in (shelf.registry.load, shelf.registry.open_artifact):
+    for refused in (shelf.registry.files.load, shelf.registry.files.open_artifact):
         with pytest.raises(Corrupt, match="model-corrupt"):
             refused(version)
-    assert shelf.registry.load(other).n_features == 3
+    assert shelf.registry.files.load(other).n_features == 3
 
 
 def test_deleted_while_it_was_loaded_is_not_found(shelf: Shelf) -> None:
@@ -195,7 +195,7 @@ def test_deleted_while_it_was_loaded_is_not_found(shelf: Shelf) -> None:
     shelf.registry.delete_version("iris", 1)
     shelf.replace_file(version, None)
     with pytest.raises(NotFound):
-        shelf.registry.load(version)
+        shelf.registry.files.load(version)
 
 
 def test_one_of_many_movers_wins(shelf: Shelf) -> None:
@@ -282,7 +282,7 @@ def test_what_lies_beside_a_model_lives_and_dies_with_it(shelf: Shelf) -> None:
     arrays = {"steps": np.array([3, 4]), "rows": np.empty(0, dtype=np.int64)}
     versions = [shelf.add("iris", warm_start=arrays) for _ in range(3)]
     assert shelf.add("iris").warm_start_key is None
-    found = shelf.registry.load_warm_start(versions[0])
+    found = shelf.registry.files.load_warm_start(versions[0])
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array, strict=True)
     keys = [version.warm_start_key for version in versions]

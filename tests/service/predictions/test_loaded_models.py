@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from service.errors import Corrupt, NotFound
+from service.models.files import ModelFiles
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.predictions.loaded_models import LoadedModel, LoadedModels
@@ -20,13 +21,12 @@ from tests.service.models.shelf import Shelf, fitted_pipeline
 T = TypeVar("T")
 
 
-class CountingRegistry(ModelRegistry):
-    """A real registry that counts what it reads, and reads files while `open` is set."""
+class CountingFiles(ModelFiles):
+    """Real files that count how often they are read, and are read while `open` is set."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         super().__init__(database, blobs)
         self.loads = 0
-        self.lookups = 0
         self.open = threading.Event()
         self.open.set()
 
@@ -34,6 +34,15 @@ class CountingRegistry(ModelRegistry):
         self.loads += 1
         assert self.open.wait(10)
         return super().load(version)
+
+
+class CountingRegistry(ModelRegistry):
+    """A real registry that counts how often it is asked."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        super().__init__(database, blobs)
+        self.files: CountingFiles = CountingFiles(database, blobs)
+        self.lookups = 0
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
         self.lookups += 1
@@ -67,7 +76,7 @@ def test_model_is_loaded_once(shelf: Shelf, settings: Settings) -> None:
 
     first, *others = serving.run(ask())
     assert all(other is first for other in others)
-    assert serving.registry.loads == 1
+    assert serving.registry.files.loads == 1
 
 
 def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Settings) -> None:
@@ -117,7 +126,7 @@ def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) 
         loads = []
         for name in ("a", "b", "a", "c", "a", "b"):
             await serving.models.get(name, None)
-            loads.append(serving.registry.loads)
+            loads.append(serving.registry.files.loads)
         return loads
 
     assert serving.run(ask()) == [1, 2, 2, 3, 3, 4]
@@ -131,7 +140,7 @@ def test_model_larger_than_the_memory_still_serves(shelf: Shelf, settings: Setti
     async def ask() -> int:
         await serving.models.get("a", None)
         await serving.models.get("a", None)
-        return serving.registry.loads
+        return serving.registry.files.loads
 
     assert serving.run(ask()) == 1
 
@@ -142,18 +151,18 @@ def test_caller_who_leaves_does_not_stop_the_load(shelf: Shelf, settings: Settin
     serving = Serving(shelf, settings)
 
     async def ask() -> int:
-        serving.registry.open.clear()
+        serving.registry.files.open.clear()
         leaving = asyncio.create_task(serving.models.get("iris", None))
         staying = asyncio.create_task(serving.models.get("iris", None))
-        while serving.registry.loads == 0:
+        while serving.registry.files.loads == 0:
             await asyncio.sleep(0.001)
         leaving.cancel()
         await asyncio.sleep(0)
-        serving.registry.open.set()
+        serving.registry.files.open.set()
         return (await staying).version
 
     assert serving.run(ask()) == 1
-    assert serving.registry.loads == 1
+    assert serving.registry.files.loads == 1
 
 
 def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -> None:
@@ -165,7 +174,7 @@ def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -
         await serving.models.get("iris", None)
         shelf.replace_file(version, b"")
         with pytest.raises(Corrupt):
-            shelf.registry.open_artifact(version)
+            shelf.registry.files.open_artifact(version)
         await asyncio.sleep(0)  # the next turn of the loop
         with pytest.raises(Corrupt):
             await serving.models.get("iris", None)
