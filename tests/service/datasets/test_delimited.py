@@ -243,7 +243,7 @@ def test_bytes_that_are_no_text(content: bytes, line: int) -> None:
     ("content", "looks_like"),
     [
         (b"\x1f\x8b\x08\0", "gzip"),
-        (b"PK\x03\x04", "ZIP"),
+        (b"PK\x03\x04", "npz"),
         (b"PAR1", "Parquet"),
         (b"\x93NUMPY\x01\0", "npy"),
         (b'{"rows": [[1]]}', "json"),
