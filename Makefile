@@ -17,8 +17,8 @@ run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./v
 test: $(VENV)/.test ## Run all tests
 	$(BIN)/python -m pytest
 
-shared: $(VENV)/.test ## Run the tests of the service on PostgreSQL and S3
-	$(BIN)/python -m pytest --shared tests/service
+shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
+	$(BIN)/python -m pytest --shared tests/service/datasets/test_routes.py tests/service/models tests/service/jobs/test_routes.py
 
 check: $(VENV)/.test ## Check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
