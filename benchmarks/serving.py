@@ -84,10 +84,12 @@ def main(
             "service": stack.enter_context(
                 _serving([BIN / "svm-service", "serve", "--port", "0"], folder, _ADDRESS)
             ),
-            "raw": stack.enter_context(_serving(_uvicorn("raw"), folder, _UVICORN_ADDRESS)),
+            "raw": stack.enter_context(
+                _serving(_uvicorn("raw_limit:raw"), folder, _UVICORN_ADDRESS)
+            ),
         }
         if peer:
-            command = [*_uvicorn("hand_written"), "--factory"]
+            command = _uvicorn("hand_written:app")
             servers["peer"] = stack.enter_context(_serving(command, folder, _UVICORN_ADDRESS))
         found = {}
         for load in loads:
@@ -205,7 +207,7 @@ _UVICORN_ADDRESS = re.compile(r"running on (http://\S+:\d+)")
 
 def _uvicorn(app: str) -> list[str | Path]:
     options = ["--port", "0", "--no-access-log", "--loop", "uvloop", "--http", "httptools"]
-    return [BIN / "uvicorn", f"benchmarks.peers:{app}", *options]
+    return [BIN / "uvicorn", f"benchmarks.{app}", *options]
 
 
 @dataclass(frozen=True)

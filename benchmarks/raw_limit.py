@@ -1,8 +1,7 @@
-"""What the service is measured against: the least a server can do, and what one would write."""
+"""The least that a server can do: an ASGI app that reads the body and sends a constant reply."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -35,27 +34,3 @@ async def raw(
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})
-
-
-def hand_written() -> Any:
-    """FastAPI, Pydantic and scikit-learn: the models at PEER_MODELS, as joblib files."""
-    import joblib
-    from fastapi import FastAPI
-    from pydantic import BaseModel
-
-    class Rows(BaseModel):
-        instances: list[list[float]]
-
-    class Labels(BaseModel):
-        label: list[str]
-
-    app = FastAPI()
-    models: dict[str, Any] = {}
-
-    @app.post("/predict/{name}")
-    def predict(name: str, rows: Rows) -> Labels:
-        if name not in models:
-            models[name] = joblib.load(f"{os.environ['PEER_MODELS']}/{name}.joblib")
-        return Labels(label=models[name].predict(rows.instances).tolist())
-
-    return app
