@@ -52,10 +52,14 @@ def torture(stack: Stack, stream: Stream, kills: int, seed: int, within_s: float
 
 
 def _wait_for_checkpoints(stream: Stream) -> None:
-    """Until jobs run, and the present attempt of each has one: three attempts without end a job."""
+    """Until work is done again, and every running job has a checkpoint of its present attempt:
+    three attempts without end a job."""
+    before, done = stream.checkpoints(), len(stream.done)
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         stream.check()
-        if stream.running_jobs_are_safe():
+        now = stream.checkpoints()
+        moved = any(number > before.get(job_id, 0) for job_id, number in now.items())
+        if (moved or len(stream.done) > done) and now and all(now.values()):
             return
         time.sleep(0.1)
