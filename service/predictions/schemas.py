@@ -1,4 +1,4 @@
-"""What the API says of predictions. Bodies hold many rows, so `codecs` reads and writes them."""
+"""What the API says of predictions; `bodies` reads them and `replies` writes them, row by row."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_names_need_a_model_with_names() -> None:
         ({"instances": [[1, 2, 3]], "outputs": ["label"], "rows": 1}, "/rows"),
         ({"instances": [[1, 2, 3]], "a/b~": 1}, "/a~1b~0"),
         ({"instances": [[1, 2, 3]], "outputs": "label"}, "/outputs"),
-        ({"instances": [[1, 2, 3]], "outputs": ["label", "probability"]}, "/outputs/1"),
+        ({"instances": [[1, 2, 3]], "outputs": ["label", "certainty"]}, "/outputs/1"),
         ({"instances": [[1, 2, 3]], "outputs": [["label"]]}, "/outputs/0"),
         ({"instances": [1, 2, 3]}, "/instances/0"),
     ],
