@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.journeys.server import running
@@ -32,7 +33,7 @@ def test_sigterm_saves_the_running_job(tmp_path: Path, compiled: None) -> None:
         began = time.monotonic()
         assert server.stop() == 0
         assert time.monotonic() - began < 30
-        assert not [process for process in processes[1:] if process.is_running()]
+        assert psutil.wait_procs(processes[1:], timeout=5)[1] == []
     with running(data_dir, SVM_CHECKPOINT_S="3600") as server:
         job = server.finished(job)
         undisturbed = server.trained(dataset_id, "undisturbed", **LONG)

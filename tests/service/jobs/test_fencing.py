@@ -42,6 +42,7 @@ def pause_outside_transactions(worker: psutil.Process, settings: Settings) -> No
     path = settings.database_url.removeprefix("sqlite:///")
     while True:
         worker.suspend()
+        time.sleep(0.1)  # the signal has reached all of its threads
         connection = sqlite3.connect(path, timeout=0.2, isolation_level=None)
         try:
             connection.execute("BEGIN IMMEDIATE")

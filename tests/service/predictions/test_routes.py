@@ -193,7 +193,8 @@ def test_bad_row_is_a_problem_with_its_place(client: TestClient, shelf: Shelf) -
         (b'{"instances": [[1, 2]]}', 422, "feature-mismatch"),
         (b'{"instances": []}', 422, "empty-data"),
         (b'{"instances": [["\\ud800", 1, 2]]}', 400, "malformed-json"),
-        (b'{"instances": [[1, 2, 3]], "outputs": ["probability"]}', 422, "invalid-field"),
+        (b'{"instances": [[1, 2, 3]], "outputs": ["certainty"]}', 422, "invalid-field"),
+        (b'{"instances": [[1, 2, 3]], "outputs": ["probability"]}', 422, "not-calibrated"),
     ],
 )
 def test_bad_bodies_are_problems(
