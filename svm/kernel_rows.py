@@ -35,22 +35,24 @@ class KernelRows:
     def get(self, rows: Indices, columns: Indices, interrupted: Callable[[], None]) -> Vector:
         """(len(rows), len(columns)), in float64 whatever the precision of X: a certificate that
         rests on rounded values would not be one."""
+        wanted = rows.tolist()
         with self._lock:
-            missing = np.array([row for row in rows.tolist() if row not in self._kept], np.int64)
-        fresh: dict[int, Vector] = {}
+            # Held on to from here: another thread's rows may push them out.
+            found = {row: self._kept[row] for row in wanted if row in self._kept}
+        missing = np.array([row for row in wanted if row not in found], np.int64)
         for start in range(0, len(missing), TILE):
             some = missing[start : start + TILE]
-            fresh |= zip(some.tolist(), self._computed(some, interrupted), strict=False)
+            tile = self._computed(some, interrupted)
+            # Copies: a view would keep the whole tile in memory, beyond what is counted.
+            found |= {row: values.copy() for row, values in zip(some.tolist(), tile, strict=False)}
         out = np.empty((len(rows), len(columns)))
         everything = len(columns) == self._X.shape[0]
+        for k, row in enumerate(wanted):
+            out[k] = found[row] if everything else found[row][columns]
         with self._lock:
-            for k, row in enumerate(rows.tolist()):
-                values = fresh.get(row)
-                if values is None:
-                    values = self._kept[row]
-                    self._kept.move_to_end(row)
-                out[k] = values if everything else values[columns]
-            self._kept.update(fresh)
+            for row in wanted:
+                self._kept[row] = found[row]
+                self._kept.move_to_end(row)
             while len(self._kept) > self._room:
                 self._kept.popitem(last=False)
         return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,24 @@ def test_bits_depend_on_nothing_else(form: Form) -> None:
             found = rows.get(np.arange(0, 700, 7), everything, never)
             np.testing.assert_array_equal(found, expected)
     assert len(small._kept) <= TILE < len(large._kept)
+
+
+def test_threads_may_push_out_each_others_rows() -> None:
+    """A small cache under four threads: no row is missed, and what is kept is what counts."""
+    X, everything = some_rows(), np.arange(700)
+    rows = KernelRows(X, KERNEL, cache_bytes=0)
+    expected = KernelRows(X, KERNEL).get(everything, everything, never)
+
+    def ask(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for _ in range(6):
+            some = random.permutation(700)[:90]
+            np.testing.assert_array_equal(rows.get(some, everything, never), expected[some])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, range(4)))
+    assert len(rows._kept) <= TILE
+    assert all(values.base is None for values in rows._kept.values())
 
 
 def test_interruption() -> None:
