@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
 
 Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
 
+LATEST_DATASET = "latest"
 ACTIVE = ("queued", "running", "paused")
 """States of jobs that still need what they were made of."""
 
@@ -147,6 +148,15 @@ class DatasetStore:
             except NotFound:
                 return False
         return True
+
+    def find(self, dataset_id: str) -> Dataset:
+        """The dataset with that id; for `latest` the newest one. Raises NotFound."""
+        if dataset_id != LATEST_DATASET:
+            return self.get(dataset_id)
+        newest = self.page(PageRequest(size=1)).items
+        if not newest:
+            raise NotFound("not-found", "there is no dataset yet; upload one")
+        return newest[0]
 
     def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
         """Datasets newest first; with `label` only those that carry it."""

@@ -9,13 +9,11 @@ import structlog
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from service.datasets.store import DatasetStore
-from service.errors import NotFound
+from service.datasets.store import LATEST_DATASET, DatasetStore
 from service.jobs.admission import check_trainable
 from service.jobs.job import Job
 from service.jobs.lifecycle import Effect, State
 from service.jobs.schemas import (
-    LATEST_DATASET,
     MAX_SEED,
     JobCancel,
     JobCreate,
@@ -28,7 +26,6 @@ from service.jobs.tail import Tail
 from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry
 from service.settings import Limits
-from service.storage.pages import PageRequest
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
@@ -232,13 +229,7 @@ def _create(
     body: JobCreate,
     request: Request,
 ) -> Job:
-    dataset_id = body.dataset_id
-    if dataset_id == LATEST_DATASET:
-        newest = datasets.page(PageRequest(size=1)).items
-        if not newest:
-            raise NotFound("not-found", "there is no dataset yet; upload one")
-        dataset_id = newest[0].id
-    dataset = datasets.get(dataset_id)
+    dataset = datasets.find(body.dataset_id)
     check_trainable(body, dataset, limits)
     start = find_start(body, models)
     begins_at = None

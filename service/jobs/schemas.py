@@ -32,7 +32,6 @@ from svm.scaling import ScalingName
 from svm.solvers import AnySolver
 from svm.stopping import Stopping
 
-LATEST_DATASET = "latest"
 VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""

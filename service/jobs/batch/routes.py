@@ -7,18 +7,16 @@ from typing import Annotated
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request, Response
 
-from service.datasets.store import DatasetStore
+from service.datasets.store import LATEST_DATASET, DatasetStore
 from service.errors import Conflict, Corrupt, Fault, InvalidContent, NotFound
 from service.jobs.batch.results import MEDIA_TYPES
 from service.jobs.batch.schemas import BatchPredictionCreate, BatchPredictionRead, spec_of
 from service.jobs.job import Job
 from service.jobs.kinds.predict import positions
-from service.jobs.schemas import LATEST_DATASET
 from service.jobs.store import JobStore
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.blobs import BlobDamaged, Blobs
-from service.storage.pages import PageRequest
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
@@ -130,13 +128,7 @@ def _create(
     body: BatchPredictionCreate,
     request: Request,
 ) -> Job:
-    dataset_id = body.dataset_id
-    if dataset_id == LATEST_DATASET:
-        newest = datasets.page(PageRequest(size=1)).items
-        if not newest:
-            raise NotFound("not-found", "there is no dataset yet; upload one")
-        dataset_id = newest[0].id
-    dataset = datasets.get(dataset_id)
+    dataset = datasets.find(body.dataset_id)
     name, _, reference = body.model.partition("/")
     number = int(reference) if reference.isdigit() else reference or None
     version = models.get_version(name, number)
