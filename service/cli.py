@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -136,11 +135,15 @@ class _Server(uvicorn.Server):
 def _keep(child: Child, settings: Settings) -> None:
     """Keep the child running until a signal tells this process to end."""
     configure_logging(settings.log_level)
-    stop = threading.Event()
+    # Python's own handlers run between two of its steps: a signal just before a wait would only be
+    # seen after it. The byte is written at once.
+    told, tell = socket.socketpair()
+    tell.setblocking(False)
+    signal.set_wakeup_fd(tell.fileno())
     for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, lambda *_: stop.set())
+        signal.signal(ending, lambda *_: None)
     child.start()
-    stop.wait()
+    told.recv(1)
     child.stop()
 
 
