@@ -5,11 +5,7 @@ Bytes from outside meet parsers here, where a crash or a full memory ends nothin
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
-from typing import TextIO
-
+from service.children.working import work
 from service.datasets.parsing.reader import read
 from service.datasets.parsing.spec import (
     Divided,
@@ -30,11 +26,7 @@ MEMORY_BYTES = 2 * 1024**3
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    replies = _private_stdout()
-    for line in sys.stdin:
-        replies.write(encode(answer(decode(line))) + "\n")
-        replies.flush()
+    work(lambda line: encode(answer(decode(line))), MEMORY_BYTES)
 
 
 def answer(
@@ -55,13 +47,6 @@ def answer(
         return error
     except MemoryError:
         return InvalidContent("parsing-failed", "reading the data takes more memory than there is")
-
-
-def _private_stdout() -> TextIO:
-    """Standard output for replies only; whatever a library prints goes to standard error."""
-    private = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return private
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from service import errors
-from service.errors import Fault, ServiceError
+from service.children.messages import Messages
 
 Label: TypeAlias = str | int | float | bool
 Header: TypeAlias = Literal["auto", "present", "absent"]
@@ -157,58 +155,7 @@ class Rendered:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A ServiceError on its way between processes."""
-
-    family: str
-    code: str
-    detail: str
-    faults: list[Fault]
-    faults_total: int
-    extra: dict[str, Any]
-
-
-def encode(message: object) -> str:
-    """One of the dataclasses above, or a ServiceError, as a line of JSON."""
-    if isinstance(message, ServiceError):
-        message = Failure(
-            type(message).__name__,
-            message.code,
-            message.detail,
-            list(message.faults),
-            message.faults_total,
-            message.extra,
-        )
-    return json.dumps(message, default=_plain, allow_nan=False)
-
-
-def decode(line: str) -> Any:
-    """What was encoded. Raises the ServiceError that it is."""
-    message = json.loads(line, object_hook=_made)
-    if isinstance(message, Failure):
-        family: type[ServiceError] = getattr(errors, message.family)
-        faults = tuple(message.faults)
-        raise family(message.code, message.detail, faults, message.faults_total, message.extra)
-    return message
-
-
-_KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *(ParseSpec, SplitSpec, RenderSpec, ReadLimits, Stored),
-        *(Parsed, Divided, Rendered, Failure, Fault),
-    )
-}
-_KIND = "a dataclass"
-"""A member that nothing else in a message has."""
-
-
-def _plain(message: Any) -> dict[str, Any]:
-    values = {field.name: getattr(message, field.name) for field in fields(message)}
-    return {_KIND: type(message).__name__} | values
-
-
-def _made(values: dict[str, Any]) -> Any:
-    kind = values.pop(_KIND, None)
-    return values if kind is None else _KINDS[kind](**values)
+_MESSAGES = Messages(
+    *(ParseSpec, SplitSpec, RenderSpec, ReadLimits, Stored, Parsed, Divided, Rendered)
+)
+encode, decode = _MESSAGES.encode, _MESSAGES.decode

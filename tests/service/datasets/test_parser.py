@@ -201,8 +201,8 @@ def test_full_disk_is_reported(make_spec: Callable[[str], ParseSpec]) -> None:
 def test_prints_of_libraries_are_no_replies() -> None:
     """Whatever goes to standard output in the process does not reach the service as a reply."""
     code = (
-        "from service.datasets.parsing.child import _private_stdout\n"
-        "replies = _private_stdout(); print('noise', flush=True); replies.write('reply')"
+        "from service.children.working import private_stdout\n"
+        "replies = private_stdout(); print('noise', flush=True); replies.write('reply')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr.strip()) == ("reply", "noise")

@@ -1,0 +1,63 @@
+"""Dataclasses and errors on their way between processes, as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from service import errors
+from service.errors import Fault, ServiceError
+
+_KIND = "a dataclass"
+"""A member that nothing else in a message has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A ServiceError on its way."""
+
+    family: str
+    code: str
+    detail: str
+    faults: list[Fault]
+    faults_total: int
+    extra: dict[str, Any]
+
+
+class Messages:
+    """What two processes tell each other: dataclasses of these kinds, and ServiceErrors."""
+
+    def __init__(self, *kinds: type) -> None:
+        self._kinds: dict[str, Any] = {kind.__name__: kind for kind in (*kinds, Failure, Fault)}
+
+    def encode(self, message: object) -> str:
+        """One of the dataclasses, or a ServiceError, as a line of JSON."""
+        if isinstance(message, ServiceError):
+            message = Failure(
+                type(message).__name__,
+                message.code,
+                message.detail,
+                list(message.faults),
+                message.faults_total,
+                message.extra,
+            )
+        return json.dumps(message, default=_plain, allow_nan=False)
+
+    def decode(self, line: str) -> Any:
+        """What was encoded. Raises the ServiceError that it is."""
+        message = json.loads(line, object_hook=self._made)
+        if isinstance(message, Failure):
+            family: type[ServiceError] = getattr(errors, message.family)
+            faults = tuple(message.faults)
+            raise family(message.code, message.detail, faults, message.faults_total, message.extra)
+        return message
+
+    def _made(self, values: dict[str, Any]) -> Any:
+        kind = values.pop(_KIND, None)
+        return values if kind is None else self._kinds[kind](**values)
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    values = {field.name: getattr(message, field.name) for field in fields(message)}
+    return {_KIND: type(message).__name__} | values
