@@ -26,6 +26,7 @@ from service.jobs.events import EventLog
 from service.jobs.metrics import JobMetrics
 from service.jobs.store import JobStore
 from service.jobs.tail import Tail
+from service.jobs.trainings import Trainings
 from service.models import routes as models
 from service.models.registry import ModelRegistry
 from service.predictions import routes as predictions
@@ -73,6 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
     job_store = JobStore(database, blobs, limits.queued_jobs)
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
+    trainings = Trainings(job_store, dataset_store, registry, limits)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
     sweeper = Sweeper(database, blobs)
@@ -124,7 +126,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
     app.include_router(datasets.router(dataset_store, contents, parser, blobs, limits))
-    app.include_router(jobs.router(job_store, dataset_store, registry, limits, tail))
+    app.include_router(jobs.router(job_store, trainings, tail))
     app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
     app.include_router(batch.router(job_store, dataset_store, registry, blobs))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Annotated
 
-import structlog
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from service.datasets.store import LATEST_DATASET, DatasetStore
-from service.jobs.admission import check_trainable
+from service.datasets.store import LATEST_DATASET
 from service.jobs.job import Job
 from service.jobs.lifecycle import Effect, State
 from service.jobs.schemas import (
-    MAX_SEED,
     JobCancel,
     JobCreate,
     JobPage,
@@ -23,9 +19,7 @@ from service.jobs.schemas import (
 )
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
-from service.jobs.warm_starts import check_start, find_start
-from service.models.registry import ModelRegistry
-from service.settings import Limits
+from service.jobs.trainings import Trainings
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
@@ -45,7 +39,6 @@ EXAMPLE = {
     "validation": {"fraction": 0.25},
     "seed": 1,
 }
-log = structlog.stdlib.get_logger("service.jobs")
 
 WaitS = Annotated[
     float,
@@ -68,25 +61,16 @@ _UNTRAINABLE = (
 )
 
 
-def router(
-    jobs: JobStore, datasets: DatasetStore, models: ModelRegistry, limits: Limits, tail: Tail
-) -> APIRouter:
+def router(jobs: JobStore, trainings: Trainings, tail: Tail) -> APIRouter:
     """`/v1/jobs` and all below it but histories; long polls wait for `tail`."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-    _add_create(routes, jobs, datasets, models, limits, tail)
+    _add_create(routes, jobs, trainings, tail)
     _add_read(routes, jobs, tail)
     _add_steering(routes, jobs)
     return routes
 
 
-def _add_create(
-    routes: APIRouter,
-    jobs: JobStore,
-    datasets: DatasetStore,
-    models: ModelRegistry,
-    limits: Limits,
-    tail: Tail,
-) -> None:
+def _add_create(routes: APIRouter, jobs: JobStore, trainings: Trainings, tail: Tail) -> None:
     @routes.post(
         "",
         status_code=202,
@@ -103,7 +87,7 @@ def _add_create(
     async def create_job(
         request: Request, response: Response, body: JobCreateBody, wait_s: WaitS = 0
     ) -> JobRead:
-        job = await run_sync(_create, jobs, datasets, models, limits, body, request)
+        job = await run_sync(trainings.queue, body, caller_of(request), request.state.request_id)
         job = await _ended(jobs, tail, job, wait_s)
         return _accepted(response, job)
 
@@ -219,38 +203,6 @@ async def _ended(jobs: JobStore, tail: Tail, job: Job, wait_s: float) -> Job:
         return job
     await tail.until(job.id, lambda seen: seen.is_final, wait_s)
     return await run_sync(jobs.get, job.id)
-
-
-def _create(
-    jobs: JobStore,
-    datasets: DatasetStore,
-    models: ModelRegistry,
-    limits: Limits,
-    body: JobCreate,
-    request: Request,
-) -> Job:
-    dataset = datasets.find(body.dataset_id)
-    check_trainable(body, dataset, limits)
-    start = find_start(body, models)
-    begins_at = None
-    if start is not None:
-        check_start(body, dataset, start, datasets)
-        begins_at = (start.model_name, start.version)
-    seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-    job = jobs.create(
-        kind="train",
-        spec=body.normalized(dataset.id, seed, begins_at),
-        begins_at=begins_at,
-        dataset_id=dataset.id,
-        dataset_digest=dataset.matrix_digest,
-        model_name=body.model_name,
-        priority=body.priority,
-        labels=body.labels,
-        caller=caller_of(request),
-        request_id=request.state.request_id,
-    )
-    log.info("job queued", job_id=job.id)
-    return job
 
 
 def _accepted(response: Response, job: Job) -> JobRead:
