@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test shared check soundness torture bench docker clean
+.PHONY: help run test shared check soundness torture fuzz bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -31,6 +31,9 @@ soundness: $(VENV)/.test ## Check the certificates of 5,000 random problems agai
 
 torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so
 	$(BIN)/python -m pytest -m torture -s
+
+fuzz: $(VENV)/.test ## Send hostile input and use bad timing, for an hour or so
+	$(BIN)/python -m pytest -m fuzz -s
 
 bench: $(VENV)/.test ## Measure against scikit-learn
 	$(BIN)/python -m benchmarks

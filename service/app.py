@@ -36,6 +36,7 @@ from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
+from service.storage.idempotency import Reservations
 from service.storage.ownership import claim
 from service.storage.sweep import Sweeper
 from service.web import docs, health, problems
@@ -78,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
     sweeper = Sweeper(database, blobs)
+    reservations = Reservations(database, settings.lease_s)
     state = health.Health()
     event_log = EventLog(database)
     tail = Tail(event_log, state)
@@ -91,7 +93,7 @@ def create_app(settings: Settings) -> FastAPI:
             engine.start()
         sweeper.start()
         tasks = [
-            asyncio.create_task(_prune_forever(event_log, limits.history_s)),
+            asyncio.create_task(_prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(tail.run()),
         ]
         try:
@@ -120,6 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.limits = limits
     app.state.health = state
+    app.state.reservations = reservations
     app.state.conduct = Conduct(predictor, metrics, settings.header_s, settings.body_idle_s)
     app.add_middleware(ShortCut, answerer=predictor)
     app.add_middleware(HeadAsGet)
@@ -152,10 +155,11 @@ def _prepare(database: Database, blobs: Blobs) -> None:
         time.sleep(1)
 
 
-async def _prune_forever(event_log: EventLog, history_s: float) -> None:
+async def _prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:
     while True:
         try:
             await run_sync(event_log.prune, history_s)
+            await run_sync(reservations.prune, history_s)
         except Exception:
-            log.exception("old events could not be removed")
+            log.exception("old events and replies could not be removed")
         await asyncio.sleep(PRUNE_S)

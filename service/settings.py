@@ -56,7 +56,8 @@ class Limits(BaseModel):
     event_streams: PositiveInt = 200
     """Streams of events open at once in one process."""
     history_s: PositiveFloat = 30 * 24 * 3600
-    """How long events and traces of a job are kept after its end."""
+    """How long events and traces of a job are kept after its end, and replies to requests with an
+    Idempotency-Key, which are kept for a day at least."""
     worker_memory_bytes: PositiveInt = 2 * GIB
 
 
@@ -111,7 +112,8 @@ class Settings(BaseSettings):
     """Scheduler of a Dask cluster, such as tcp://10.0.0.2:8786: its workers train, instead of
     processes that this service starts."""
     lease_s: PositiveFloat = 10
-    """A worker silent for this long has lost its job to another attempt."""
+    """A worker silent for this long has lost its job to another attempt, and a process that died
+    over a request with an Idempotency-Key its claim to the key."""
     checkpoint_s: PositiveFloat = 5
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB

@@ -182,9 +182,11 @@ class DatasetStore:
         name: str | None,
         media_type: str,
         origin: Origin | None = None,
+        also: Callable[[sa.Connection, Dataset], None] | None = None,
     ) -> tuple[Dataset, bool]:
         """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
 
+        `also` is done in the transaction that makes a new one.
         The same values, labels and names again, made from the same parent in the same way, are
         the dataset that is there already.
         """
@@ -223,7 +225,10 @@ class DatasetStore:
             try:
                 with self._database.write() as connection:
                     insert = sa.insert(datasets).values(values).returning(*datasets.c)
-                    return Dataset.from_row(connection.execute(insert).one()), True
+                    dataset = Dataset.from_row(connection.execute(insert).one())
+                    if also is not None:
+                        also(connection, dataset)
+                    return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
                 existing = self._find_upload(upload_key)
             if existing is not None:  # else it was deleted meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +27,13 @@ from service.datasets.store import Dataset, DatasetStore, Origin
 from service.datasets.uploads import Upload, read_limits, receive
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.web import idempotency
 from service.web.bodies import json_body, json_request
 from service.web.etags import etag
+from service.web.idempotency import Also, Creation, Once
 from service.web.names import DatasetId
 from service.web.problems import responses
+from service.web.replies import shown
 from service.web.uploads import IncomingBody
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
@@ -42,7 +46,7 @@ _UPLOAD = (
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
     *("npy-unsupported", "npy-corrupt", "npz-unsafe", "too-many-classes", "parsing-failed"),
-    "storage-full",
+    *("storage-full", *idempotency.PROBLEMS),
 )
 
 
@@ -75,12 +79,12 @@ def _add_upload(
         openapi_extra=request_body(),
     )
     async def create_dataset(
-        request: Request, response: Response, query: Annotated[UploadOptions, Query()]
-    ) -> DatasetRead:
+        request: Request, once: Once, query: Annotated[UploadOptions, Query()]
+    ) -> Response:
         blobs.check_room()
         with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
-            return await _keep(response, store, parser, folder, upload)
+            return await once.perform(partial(_keep, once, store, parser, folder, upload))
 
     @routes.post(
         "/{id}/append",
@@ -101,18 +105,19 @@ def _add_upload(
         openapi_extra=request_body(),
     )
     async def append_to_dataset(
-        request: Request,
-        response: Response,
-        id: DatasetId,
-        query: Annotated[AppendOptions, Query()],
-    ) -> DatasetRead:
-        parent = await run_sync(store.get, id)
+        request: Request, once: Once, id: DatasetId, query: Annotated[AppendOptions, Query()]
+    ) -> Response:
         blobs.check_room()
         with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
-            stored = await run_sync(store.copy, parent, folder / "parent")
-            upload = replace(upload, spec=replace(upload.spec, onto=stored))
-            return await _keep(response, store, parser, folder, upload, parent)
+
+            async def append() -> Response:
+                parent = await run_sync(store.get, id)
+                stored = await run_sync(store.copy, parent, folder / "parent")
+                onto = replace(upload, spec=replace(upload.spec, onto=stored))
+                return await _keep(once, store, parser, folder, onto, parent)
+
+            return await once.perform(append)
 
 
 def _add_split(
@@ -134,39 +139,42 @@ def _add_split(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
                 *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
                 *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
-                "storage-full",
+                *("storage-full", *idempotency.PROBLEMS),
             ),
         },
         openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),
     )
-    async def split_dataset(
-        response: Response, id: DatasetId, body: DatasetSplitBody
-    ) -> DatasetSplitRead:
-        whole = await run_sync(store.get, id)
-        blobs.check_room()
-        with blobs.temporary_folder() as folder:
-            spec = SplitSpec(
-                stored=await run_sync(store.copy, whole, folder / "whole"),
-                **body.model_dump(),
-                train=str(folder / "train"),
-                test=str(folder / "test"),
-                limits=read_limits(limits),
-            )
-            parts = await parser.split(spec)
-            train, first = await run_sync(_add_part, store, whole, parts.train, folder / "train")
-            test, second = await run_sync(_add_part, store, whole, parts.test, folder / "test")
-        response.status_code = 201 if first or second else 200
-        return DatasetSplitRead(train=DatasetRead.of(train), test=DatasetRead.of(test))
+    async def split_dataset(once: Once, id: DatasetId, body: DatasetSplitBody) -> Response:
+        async def split() -> Response:
+            whole = await run_sync(store.get, id)
+            blobs.check_room()
+            with blobs.temporary_folder() as folder:
+                spec = SplitSpec(
+                    stored=await run_sync(store.copy, whole, folder / "whole"),
+                    **body.model_dump(),
+                    train=str(folder / "train"),
+                    test=str(folder / "test"),
+                    limits=read_limits(limits),
+                )
+                parts = await parser.split(spec)
+                add = partial(_add_part, store, whole)
+                train, first = await run_sync(add, parts.train, folder / "train")
+                # With the second one both are there. Without it the first is found again.
+                also = once.record(partial(_both, train, is_new=True))
+                test, second = await run_sync(add, parts.test, folder / "test", also)
+                return _both(train, test, first or second)
+
+        return await once.perform(split)
 
 
 async def _keep(
-    response: Response,
+    once: Creation,
     store: DatasetStore,
     parser: Parser,
     folder: Path,
     upload: Upload,
     parent: Dataset | None = None,
-) -> DatasetRead:
+) -> Response:
     """Read what lies in `folder`, keep it unless it shall only be validated, and describe it."""
     parsed = await parser.parse(upload.spec)
     name, media_type = upload.options.name, upload.spec.media_type
@@ -174,23 +182,38 @@ async def _keep(
     if parent is not None:
         name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
     if upload.options.validate_only:
-        response.status_code = 200
         size = sum((folder / f"{array}.npy").stat().st_size for array in parsed.arrays)
-        return DatasetRead.of_parsed(parsed, name, media_type, size, origin)
+        return shown(DatasetRead.of_parsed(parsed, name, media_type, size, origin), 200)
+    add = partial(
+        store.add,
+        *(parsed, folder),
+        name=name,
+        media_type=media_type,
+        origin=origin,
+        also=once.record(partial(_one, is_new=True)),
+    )
+    dataset, is_new = await run_sync(add)
+    return _one(dataset, is_new)
 
-    def add() -> tuple[Dataset, bool]:
-        return store.add(parsed, folder, name=name, media_type=media_type, origin=origin)
 
-    dataset, created = await run_sync(add)
-    response.status_code = 201 if created else 200
-    response.headers["Location"] = f"/v1/datasets/{dataset.id}"
-    response.headers["ETag"] = etag(dataset.tag)
-    return DatasetRead.of(dataset)
+def _one(dataset: Dataset, is_new: bool) -> Response:
+    headers = {"Location": f"/v1/datasets/{dataset.id}", "ETag": etag(dataset.tag)}
+    return shown(DatasetRead.of(dataset), 201 if is_new else 200, headers)
+
+
+def _both(train: Dataset, test: Dataset, is_new: bool) -> Response:
+    both = DatasetSplitRead(train=DatasetRead.of(train), test=DatasetRead.of(test))
+    return shown(both, 201 if is_new else 200)
 
 
 def _add_part(
-    store: DatasetStore, whole: Dataset, parsed: Parsed, folder: Path
+    store: DatasetStore,
+    whole: Dataset,
+    parsed: Parsed,
+    folder: Path,
+    also: Also[Dataset] | None = None,
 ) -> tuple[Dataset, bool]:
     ending = f"-{folder.name}"
     name = None if whole.name is None else whole.name[: MAX_NAME - len(ending)] + ending
-    return store.add(parsed, folder, name=name, media_type=whole.format, origin=Origin(whole.id))
+    origin = Origin(whole.id)
+    return store.add(parsed, folder, name=name, media_type=whole.format, origin=origin, also=also)

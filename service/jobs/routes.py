@@ -20,13 +20,16 @@ from service.jobs.schemas import (
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
 from service.jobs.trainings import Trainings
+from service.web import idempotency
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
+from service.web.idempotency import Once
 from service.web.labels import LabelFilter
 from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
+from service.web.replies import shown
 
 RETRY_AFTER_S = 1
 MAX_WAIT_S = 60
@@ -80,16 +83,21 @@ def _add_create(routes: APIRouter, jobs: JobStore, trainings: Trainings, tail: T
         "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}/events`.",
         response_model=JobRead,
         responses=responses(
-            *_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full", "storage-full"
+            *(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full", "storage-full"),
+            *idempotency.PROBLEMS,
         ),
         openapi_extra=json_request(JobCreate, EXAMPLE),
     )
     async def create_job(
-        request: Request, response: Response, body: JobCreateBody, wait_s: WaitS = 0
-    ) -> JobRead:
-        job = await run_sync(trainings.queue, body, caller_of(request), request.state.request_id)
-        job = await _ended(jobs, tail, job, wait_s)
-        return _accepted(response, job)
+        request: Request, once: Once, body: JobCreateBody, wait_s: WaitS = 0
+    ) -> Response:
+        async def create() -> Response:
+            also = once.record(_accepted)
+            caller, request_id = caller_of(request), request.state.request_id
+            job = await run_sync(trainings.queue, body, caller, request_id, also)
+            return _accepted(await _ended(jobs, tail, job, wait_s))
+
+        return await once.perform(create)
 
 
 def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
@@ -150,8 +158,8 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
         },
         openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
     )
-    def cancel_job(response: Response, id: JobId, body: JobCancelBody) -> JobRead:
-        return _steered(response, *jobs.cancel(id, keep_model=body.keep_model))
+    def cancel_job(id: JobId, body: JobCancelBody) -> Response:
+        return _steered(*jobs.cancel(id, keep_model=body.keep_model))
 
     @routes.post(
         "/{id}/pause",
@@ -166,8 +174,8 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
             **responses("invalid-parameter", "not-found", "invalid-state"),
         },
     )
-    def pause_job(response: Response, id: JobId) -> JobRead:
-        return _steered(response, *jobs.pause(id))
+    def pause_job(id: JobId) -> Response:
+        return _steered(*jobs.pause(id))
 
     @routes.post(
         "/{id}/resume",
@@ -182,8 +190,8 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
             **responses("invalid-parameter", "not-found", "invalid-state"),
         },
     )
-    def resume_job(response: Response, id: JobId) -> JobRead:
-        return _steered(response, *jobs.resume(id))
+    def resume_job(id: JobId) -> Response:
+        return _steered(*jobs.resume(id))
 
     @routes.delete(
         "/{id}",
@@ -205,16 +213,12 @@ async def _ended(jobs: JobStore, tail: Tail, job: Job, wait_s: float) -> Job:
     return await run_sync(jobs.get, job.id)
 
 
-def _accepted(response: Response, job: Job) -> JobRead:
-    response.headers["Location"] = f"/v1/jobs/{job.id}"
-    response.headers["ETag"] = etag(str(job.revision))
+def _accepted(job: Job) -> Response:
+    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": etag(str(job.revision))}
     if not job.is_final:
-        response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return JobRead.of(job)
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return shown(JobRead.of(job), 202, headers)
 
 
-def _steered(response: Response, job: Job, effect: Effect) -> JobRead:
-    if effect is Effect.ALREADY:
-        response.status_code = 200
-        return JobRead.of(job)
-    return _accepted(response, job)
+def _steered(job: Job, effect: Effect) -> Response:
+    return shown(JobRead.of(job), 200) if effect is Effect.ALREADY else _accepted(job)

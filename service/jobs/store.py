@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -20,6 +20,8 @@ from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, job_trace, jobs
 
 QUEUE_RETRY_S = 10
+
+Also: TypeAlias = Callable[[sa.Connection, Job], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,9 @@ class JobStore:
         caller: str,
         request_id: str | None = None,
         begins_at: tuple[str, int] | None = None,
+        also: Also | None = None,
     ) -> Job:
-        """Queue a job; once this returns it is durable.
+        """Queue a job; once this returns it is durable. `also` is done in the same transaction.
 
         `begins_at` is the model version (name, number) that it needs. Raises NotFound where this
         or the dataset is gone, Unavailable `queue-full`.
@@ -104,6 +107,8 @@ class JobStore:
             insert = sa.insert(jobs).values(values).returning(*jobs.c)
             job = Job.from_row(connection.execute(insert).one())
             events.record(connection, job, events.state)
+            if also is not None:
+                also(connection, job)
             return job
 
     def get(self, job_id: str) -> Job:

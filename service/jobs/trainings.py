@@ -11,7 +11,7 @@ from service.datasets.store import DatasetStore
 from service.jobs.admission import check_trainable
 from service.jobs.job import Job
 from service.jobs.schemas import MAX_SEED, JobCreate
-from service.jobs.store import JobStore
+from service.jobs.store import Also, JobStore
 from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry
 from service.settings import Limits
@@ -28,7 +28,9 @@ class Trainings:
     models: ModelRegistry
     limits: Limits
 
-    def queue(self, body: JobCreate, caller: str, request_id: str | None) -> Job:
+    def queue(
+        self, body: JobCreate, caller: str, request_id: str | None, also: Also | None = None
+    ) -> Job:
         """Raises NotFound for dataset and model, InvalidContent with the code that the training
         would fail with, and what `JobStore.create` raises."""
         dataset = self.datasets.find(body.dataset_id)
@@ -50,6 +52,7 @@ class Trainings:
             labels=body.labels,
             caller=caller,
             request_id=request_id,
+            also=also,
         )
         log.info("job queued", job_id=job.id)
         return job

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -155,6 +156,21 @@ model_versions = Table(
     Column("quarantined_at", Float),  # the file did not match its digest
     Column("warm_start_key", String),  # what a training that begins here needs beside the model
     Column("warm_start_sha256", String),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("caller", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("fingerprint", String, nullable=False),  # sha-256 of what was asked
+    Column("holder", String, nullable=False),  # who carries the request out, or did
+    Column("created_at", Float, nullable=False),
+    Column("lease_expires_at", Float, nullable=False),
+    Column("status", Integer),  # of the reply, null as long as there is none
+    Column("headers", JSON),
+    Column("body", LargeBinary),  # deflated
+    Index(None, "created_at"),
 )
 
 identity = Table(

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import Fault, InvalidContent, InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.idempotency import note
 from service.web.validation import body_error, pointer
 
 MAX_DEPTH = 16
@@ -31,6 +32,7 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
                 raise _too_large(limit_bytes)
     except ClientDisconnect:
         raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+    note(request, body)
     return bytes(body)
 
 

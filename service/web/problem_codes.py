@@ -59,6 +59,17 @@ PROBLEMS: dict[str, Problem] = {
     "invalid-state": Problem(
         409, "Impossible in the present state", "The detail names the state and what is possible."
     ),
+    "idempotency-key-reused": Problem(
+        422,
+        "The Idempotency-Key stands for another request",
+        "The same key was sent with another path, query or body; draw a new key for each request.",
+    ),
+    "idempotency-key-in-use": Problem(
+        409,
+        "A request with this Idempotency-Key is being carried out",
+        "Send the same request again after Retry-After to get its reply. Should the service have "
+        "died meanwhile, the key is free again after some seconds.",
+    ),
     "precondition-failed": Problem(
         412, "The resource has changed", "If-Match or If-None-Match does not hold; get it again."
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.encodings import Inflater
+from service.web.idempotency import note
 
 BUFFER_BYTES = 1024 * 1024
 """Written at once: a trip to another thread for each chunk from the network costs more."""
@@ -77,6 +79,7 @@ class IncomingBody:
         """
         with path.open("wb") as file:
             async for piece in self._pieces(limit_bytes, inflated_bytes):
+                note(self._request, piece)
                 await run_sync(file.write, piece)
 
     async def save_form(
@@ -89,7 +92,7 @@ class IncomingBody:
         _, options = parse_options_header(self.content_type)
         if not options.get(b"boundary"):
             raise _malformed("a form needs the boundary of its parts in Content-Type")
-        form = _Form(folder, file_names)
+        form = _Form(folder, file_names, partial(note, self._request))
         try:
             parser = form.parser(options[b"boundary"])
             async for piece in self._pieces(limit_bytes, inflated_bytes):
@@ -120,11 +123,14 @@ class IncomingBody:
 class _Form:
     """What the parser of a form reports, in the order of the bytes."""
 
-    def __init__(self, folder: Path, file_names: tuple[str, ...]) -> None:
+    def __init__(
+        self, folder: Path, file_names: tuple[str, ...], note: Callable[[bytes | memoryview], None]
+    ) -> None:
         self.parts: dict[str, Part] = {}
         self.finished = False
         self._folder = folder
         self._file_names = file_names
+        self._note = note
         self._part = Part()
         self._headers: dict[str, bytes] = {}
         self._header = bytearray(), bytearray()
@@ -173,6 +179,7 @@ class _Form:
         if len(self.parts) == MAX_PARTS:
             raise _malformed(f"the form has more than {MAX_PARTS} parts")
         self.parts[part.name] = part
+        self._note(repr((part.name, part.filename, part.content_type)).encode())
         if part.name in self._file_names:
             part.path = self._folder / f"part-{len(self.parts)}"
             self._file = part.path.open("wb")
@@ -180,6 +187,7 @@ class _Form:
     def data(self, data: bytes, start: int, end: int) -> None:
         part = self._part
         part.size += end - start
+        self._note(memoryview(data)[start:end])
         if self._file is not None:
             self._file.write(memoryview(data)[start:end])
         elif part.size <= FIELD_BYTES:

@@ -13,15 +13,18 @@ from service.jobs.batch.results import MEDIA_TYPES
 from service.jobs.batch.schemas import BatchPredictionCreate, BatchPredictionRead, spec_of
 from service.jobs.job import Job
 from service.jobs.kinds.predict import positions
-from service.jobs.store import JobStore
+from service.jobs.store import Also, JobStore
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.blobs import BlobDamaged, Blobs
+from service.web import idempotency
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
+from service.web.idempotency import Once
 from service.web.names import JobId
 from service.web.problems import responses
+from service.web.replies import shown
 from svm.errors import InvalidData
 
 RETRY_AFTER_S = 1
@@ -46,14 +49,18 @@ def router(
         responses=responses(
             *("malformed-json", "body-too-large", "unsupported-format", "invalid-field"),
             *("not-found", "feature-mismatch", "not-calibrated", "queue-full"),
+            *idempotency.PROBLEMS,
         ),
+        response_model=BatchPredictionRead,
     )
-    async def create(request: Request, response: Response, body: Body) -> BatchPredictionRead:
+    async def create(request: Request, once: Once, body: Body) -> Response:
         """Queues a job; its rows are predicted to the same bits as by `predict`."""
-        job = await run_sync(_create, jobs, datasets, models, body, request)
-        response.headers["Location"] = f"/v1/batch-predictions/{job.id}"
-        response.headers["Retry-After"] = str(RETRY_AFTER_S)
-        return BatchPredictionRead.of(job)
+
+        async def create() -> Response:
+            also = once.record(_accepted)
+            return _accepted(await run_sync(_create, jobs, datasets, models, body, request, also))
+
+        return await once.perform(create)
 
     @routes.get(
         "/{id}",
@@ -127,6 +134,7 @@ def _create(
     models: ModelRegistry,
     body: BatchPredictionCreate,
     request: Request,
+    also: Also | None,
 ) -> Job:
     dataset = datasets.find(body.dataset_id)
     name, _, reference = body.model.partition("/")
@@ -148,7 +156,13 @@ def _create(
         labels=body.labels,
         caller=caller_of(request),
         request_id=request.state.request_id,
+        also=also,
     )
+
+
+def _accepted(job: Job) -> Response:
+    headers = {"Location": f"/v1/batch-predictions/{job.id}", "Retry-After": str(RETRY_AFTER_S)}
+    return shown(BatchPredictionRead.of(job), 202, headers)
 
 
 def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
