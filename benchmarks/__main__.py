@@ -1,6 +1,6 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [growth] [footprint] [serving] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [growth] [footprint] [serving] [course-results]
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import argparse
 import shutil
 from collections.abc import Callable, Sequence
 
-from benchmarks import course_results, footprint, gaps, growth, passes, serving
+from benchmarks import course_results, footprint, gaps, growth, passes, serving, solvers
 
 MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,
     "gaps": gaps.main,
+    "solvers": solvers.main,
     "growth": growth.main,
     "footprint": footprint.main,
     "serving": serving.main,

@@ -51,6 +51,20 @@ def text_like(
     return X, np.where(scores + 0.3 * random.normal(size=n_samples) > 0, 1.0, -1.0)
 
 
+def cover_like(n_samples: int) -> tuple[Vector, Vector]:
+    """The shape of the forest cover types: 10 numbers in 0 … 1, one of 4 areas, one of 40 soils;
+    labels ±1, a quarter of them on the wrong side of any hyperplane."""
+    random = np.random.default_rng(0)
+    area, soil = random.integers(4, size=n_samples), random.geometric(0.08, size=n_samples) % 40
+    height = random.normal(size=n_samples) + 0.5 * area + 0.03 * soil
+    numbers = 0.5 * height[:, None] * random.normal(size=10) + random.normal(size=(n_samples, 10))
+    numbers = (numbers - numbers.min(axis=0)) / np.ptp(numbers, axis=0)
+    X = np.hstack([numbers, np.eye(4)[area], np.eye(40)[soil]])
+    concept = np.sin(height) + 0.5 * numbers[:, 0] + 0.3 * random.normal(size=40)[soil]
+    noisy = concept + 0.7 * random.normal(size=n_samples)
+    return X, np.where(noisy > np.median(concept), 1.0, -1.0)
+
+
 def dense(n_samples: int = 12_000, n_features: int = 784, C: float = 0.1) -> TimedProblem:
     X, y = image_like(n_samples, n_features)
     return TimedProblem(f"dense {n_samples} × {n_features}, C = {C:g}", X, X, y, C)

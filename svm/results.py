@@ -13,7 +13,7 @@ from svm.objectives import evaluate
 from svm.pipeline import FittedPipeline, Pipeline
 from svm.preparation import Prepared
 from svm.scoring import stacked
-from svm.solvers.protocol import WorksOnRows
+from svm.solvers.protocol import KnowsScores, WorksOnRows
 from svm.stopping import StopReason
 from svm.warm_start import WarmStart
 
@@ -124,6 +124,9 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
     for pair in pairs:
         problem = pair.problem
-        _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
+        if isinstance(pair.solver, KnowsScores):
+            scores = pair.solver.scores(problem, pair.state)
+        else:
+            _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
         inside[problem.rows[problem.y * scores <= 1.0]] = True
     return int(inside.sum())

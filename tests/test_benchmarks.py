@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import gaps, growth, passes
+from benchmarks import gaps, growth, passes, solvers
 from benchmarks.__main__ import main
-from benchmarks.problems import dense, sparse
+from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
 
 SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
 
@@ -28,6 +28,25 @@ def test_times_to_a_gap_are_compared() -> None:
     names, dtypes = [problem.name for problem in SMALL], ("float64", "float32")
     assert set(ratios) == set(product(names, (1e-1, 1e-2), dtypes))
     assert min(ratios.values()) > 0
+
+
+def test_solvers_are_compared(tmp_path: Path) -> None:
+    """Each reaches the gap that it is timed to, all kernel solvers reach the same dual value."""
+    X, y = image_like(200, 12)
+    classes = y + (X[:, 0] > X[:, 1])
+    cases = [
+        solvers.Case("dense", *cover_like(300), 1.0),
+        solvers.Case("sparse", *text_like(200, 300, 0.02), 0.1),
+        solvers.Case("kernel", X, y, 1.0, gamma=0.1),
+        solvers.Case("classes", X, classes, 1.0, gamma=0.1),
+    ]
+    rows = solvers.main(cases, rounds=1, budget=5.0, figures=tmp_path)
+    assert {row.case for row in rows} == {case.name for case in cases}
+    assert {"newton", "LinearSVC", "smo", "SVC"} <= {row.candidate for row in rows}
+    assert all(row.seconds is not None and row.seconds > 0 for row in rows)
+    assert len(list(tmp_path.glob("*.svg"))) == 2 * 2 + 2
+    peer = [row for row in rows if row.gap == solvers.KERNEL_GAP and "dual" in row.note]
+    assert min(float(row.note.split()[1]) for row in peer) > -1e-2
 
 
 def test_growth_is_drawn(tmp_path: Path) -> None:
