@@ -14,8 +14,8 @@ help: ## List what can be made
 run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./var
 	exec $(BIN)/svm-service serve
 
-test: $(VENV)/.test ## Run all tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.test ## Run all tests, two files at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
 	$(BIN)/python -m pytest --shared tests/service/datasets/test_routes.py tests/service/models tests/service/jobs/test_routes.py

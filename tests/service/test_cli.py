@@ -58,13 +58,13 @@ def _address(process: subprocess.Popen[Any]) -> str:
 
 
 def test_server_is_soon_ready_and_small(start: Start) -> None:
-    """Ready within 2 s, at most 130 MB resident; the machine is busy, so time has some slack."""
-    began = time.perf_counter()
+    """Ready after 2 s of work, which a busy machine may stretch, and at most 130 MB resident."""
     server = start("serve", "--port", "0")
     address = _address(server)
     assert httpx2.get(f"{address}/readyz").status_code == 200
-    assert time.perf_counter() - began < 6
-    assert psutil.Process(server.pid).memory_info().rss < 130e6
+    process = psutil.Process(server.pid)
+    assert sum(process.cpu_times()[:2]) < 2.0
+    assert process.memory_info().rss < 130e6
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
