@@ -22,6 +22,8 @@ from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
 from service.jobs.batch import routes as batch
 from service.jobs.child import Child
+from service.jobs.evaluations import routes as evaluations
+from service.jobs.evaluations.queueing import Evaluations
 from service.jobs.events import EventLog
 from service.jobs.metrics import JobMetrics
 from service.jobs.store import JobStore
@@ -132,7 +134,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(jobs.router(job_store, trainings, tail))
     app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
-    app.include_router(batch.router(job_store, dataset_store, registry, blobs))
+    app.include_router(batch.router(job_store, dataset_store, registry))
+    app.include_router(evaluations.router(Evaluations(job_store, dataset_store, registry, limits)))
     app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry))
     app.include_router(solvers.router())

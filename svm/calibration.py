@@ -20,8 +20,6 @@ CalibrationName = Literal["sigmoid", "isotonic"]
 
 CLOSEST = 1e-7
 """How near a probability of a pair may come to 0 or 1 before pairs are coupled, as in LIBSVM."""
-BINS = 15
-"""Of the expected calibration error."""
 
 _STEPS = 100
 _SMALLEST_STEP = 1e-10
@@ -133,23 +131,6 @@ def coupled(positive: Vector, n_classes: int) -> Vector:
     right[:, n_classes] = 1.0
     solution = np.asarray(np.linalg.solve(system, right), dtype=np.float64)
     return _normalized(solution[:, :n_classes, 0])
-
-
-def calibration_metrics(
-    probabilities: Vector, predicted_codes: npt.NDArray[Any], true_codes: npt.NDArray[Any]
-) -> dict[str, float]:
-    """`disagreement`: share of rows whose largest probability is not that of their label.
-    `expected_calibration_error`: mean difference between the largest probability and how often it
-    is right, over 15 bins of equal width, weighted by rows."""
-    likeliest = probabilities.argmax(axis=1)
-    confidence = probabilities.max(axis=1)
-    right = likeliest == true_codes
-    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    surplus = np.bincount(bins, confidence - right, BINS)
-    return {
-        "disagreement": float((likeliest != predicted_codes).mean()),
-        "expected_calibration_error": float(np.abs(surplus).sum() / len(confidence)),
-    }
 
 
 def _normalized(values: Vector) -> Vector:

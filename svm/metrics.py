@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+BINS = 15
+"""Of the expected calibration error."""
+HISTOGRAM_BINS = 40
+HISTOGRAM_SPAN = (0.001, 0.999)
+"""Quantiles: a few rows far off shall not push all others into one bin."""
 
 
 def confusion_matrix(
@@ -22,7 +29,8 @@ def confusion_matrix(
 def classification_metrics(confusion: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Accuracy, the confusion matrix itself, and precision, recall, F1 of each class.
 
-    A ratio whose denominator is 0 is given as 0.
+    A ratio whose denominator is 0 is given as 0. `balanced_accuracy` is the mean recall of classes
+    that have rows; `macro_f1` the mean F1 of classes that have rows or were predicted.
     """
     n_classes = len(confusion)
     hits = np.diag(confusion)
@@ -33,6 +41,8 @@ def classification_metrics(confusion: npt.NDArray[np.int64]) -> dict[str, Any]:
     f1 = np.where(total > 0, 2.0 * precision * recall / np.where(total > 0, total, 1.0), 0.0)
     return {
         "accuracy": float(hits.sum() / max(1, confusion.sum())),
+        "balanced_accuracy": _mean(recall[support > 0]),
+        "macro_f1": _mean(f1[support + predicted > 0]),
         "confusion_matrix": confusion.tolist(),
         "per_class": [
             {
@@ -42,5 +52,143 @@ def classification_metrics(confusion: npt.NDArray[np.int64]) -> dict[str, Any]:
                 "support": int(support[k]),
             }
             for k in range(n_classes)
+        ],
+    }
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RocCurve:
+    """How many of the positive rows are found, against how many of the negative ones, as the
+    threshold falls."""
+
+    thresholds: npt.NDArray[np.float64]
+    """(n_points,) descending, the first one infinite: a row counts as found from its score down."""
+    false_positive_rate: npt.NDArray[np.float64]
+    """(n_points,) 0 … 1."""
+    true_positive_rate: npt.NDArray[np.float64]
+    """(n_points,) 0 … 1."""
+    area: float
+    """Below the curve: how often a positive row scores higher than a negative one, ties by half."""
+
+    def thinned(self, n_points: int) -> RocCurve:
+        """At most `n_points` of the points, evenly along the curve, and the area of all of them."""
+        if len(self.thresholds) <= n_points:
+            return self
+        way = 0.5 * (self.false_positive_rate + self.true_positive_rate)
+        kept = np.unique(np.searchsorted(way, np.linspace(0.0, 1.0, n_points)))
+        false, true = self.false_positive_rate[kept], self.true_positive_rate[kept]
+        return RocCurve(self.thresholds[kept], false, true, self.area)
+
+
+def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) -> RocCurve | None:
+    """A point for every different score, but for those in the middle of a straight stretch.
+
+    Both are (n,). None without rows on both sides.
+    """
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    if n_positive == 0 or n_negative == 0:
+        return None
+    order = np.argsort(-scores, kind="stable")
+    falling = scores[order]
+    last = np.flatnonzero(np.concatenate([np.diff(falling) != 0, [True]]))
+    found = np.concatenate([[0], np.cumsum(positive[order])[last]])
+    wrong = np.concatenate([[0], last + 1]) - found
+    corners = (np.diff(found, 2) != 0) | (np.diff(wrong, 2) != 0)
+    kept = np.concatenate([[True], corners, [True]])
+    true, false = found[kept] / n_positive, wrong[kept] / n_negative
+    thresholds = np.concatenate([[np.inf], falling[last]])[kept]
+    return RocCurve(thresholds, false, true, float(np.trapezoid(true, false)))
+
+
+def one_vs_one_area(codes: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float | None:
+    """Mean area under the ROC curves of all pairs of classes (Hand and Till, 2001).
+
+    Of a pair only its own rows count, once ranked by the value of either class: `values` is
+    (n, n_classes), `codes` (n,). None with rows of fewer than two classes.
+    """
+    present = np.unique(codes)
+    # The values of class j for the rows of class i, ascending.
+    ranked = {(i, j): np.sort(values[codes == i, j]) for i in present for j in present}
+    areas = [_area(ranked[i, i], ranked[j, i]) for i in present for j in present if i != j]
+    return float(np.mean(areas)) if areas else None
+
+
+def _area(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
+    """How often one of `positive` is larger than one of `negative`, which ascend."""
+    below = np.searchsorted(negative, positive, "left").sum(dtype=np.float64)
+    not_above = np.searchsorted(negative, positive, "right").sum(dtype=np.float64)
+    return float(0.5 * (below + not_above) / (len(positive) * len(negative)))
+
+
+def margins(codes: npt.NDArray[Any], decision: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(n,) how far each row is on its right side, negative on a wrong one.
+
+    Two classes, `decision` (n,): y f(x). More, (n, n_classes): the true class's value minus the
+    largest other one.
+    """
+    if decision.ndim == 1:
+        return np.where(codes > 0, decision, -decision)
+    rows = np.arange(len(codes))
+    others = decision.copy()
+    others[rows, codes] = -np.inf
+    found: npt.NDArray[np.float64] = decision[rows, codes] - others.max(axis=1)
+    return found
+
+
+def histogram_by_class(
+    codes: npt.NDArray[Any], values: npt.NDArray[np.float64], n_classes: int
+) -> dict[str, Any]:
+    """`edges` of `HISTOGRAM_BINS` bins and, for each class, the `counts` of its rows in them.
+
+    The outermost bins hold also what lies beyond `HISTOGRAM_SPAN` of the values.
+    """
+    low, high = np.quantile(values, HISTOGRAM_SPAN)
+    edges = np.histogram_bin_edges([low, high], HISTOGRAM_BINS)
+    inside = np.clip(values, edges[0], edges[-1])
+    counts = [np.histogram(inside[codes == k], edges)[0].tolist() for k in range(n_classes)]
+    return {"edges": edges.tolist(), "counts": counts}
+
+
+def calibration_metrics(
+    probabilities: npt.NDArray[np.float64],
+    predicted_codes: npt.NDArray[Any],
+    true_codes: npt.NDArray[Any],
+) -> dict[str, Any]:
+    """How good probabilities (n, n_classes) are.
+
+    `disagreement`: share of rows whose largest probability is not that of their label.
+    `log_loss`: mean of -log p of the true class. `brier_score`: mean of Σ (p - truth)² over the
+    classes; of two classes that of the positive one. `expected_calibration_error`: mean difference
+    between the largest probability and how often it is right, over 15 bins of equal width, weighted
+    by rows. `reliability`: those bins, as far as there are rows in them.
+    """
+    n, n_classes = probabilities.shape
+    rows = np.arange(n)
+    likeliest = probabilities.argmax(axis=1)
+    confidence = probabilities[rows, likeliest]
+    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    counts = np.bincount(bins, minlength=BINS)
+    sums = np.bincount(bins, confidence, BINS)
+    right = np.bincount(bins, likeliest == true_codes, BINS)
+    true = probabilities[rows, true_codes]
+    squares = np.square(probabilities).sum(axis=1) - 2.0 * true + 1.0
+    smallest = np.finfo(np.float64).eps
+    return {
+        "disagreement": float((likeliest != predicted_codes).mean()),
+        "log_loss": float(-np.log(np.clip(true, smallest, 1.0)).mean()),
+        "brier_score": float(squares.mean() / (2.0 if n_classes == 2 else 1.0)),
+        "expected_calibration_error": float(np.abs(sums - right).sum() / n),
+        "reliability": [
+            {
+                "n_samples": int(counts[k]),
+                "mean_probability": float(sums[k] / counts[k]),
+                "accuracy": float(right[k] / counts[k]),
+            }
+            for k in np.flatnonzero(counts)
         ],
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from service.datasets.parsing.spec import Label
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
@@ -62,6 +65,15 @@ def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
             _check_folds(count, dataset)
 
 
+@contextmanager
+def refused(pointer: str) -> Iterator[None]:
+    """What `svm` has against data is what the service has against the field that names them."""
+    try:
+        yield
+    except InvalidData as error:
+        raise _refusal(error.code, pointer, error.message) from None
+
+
 def _all_whole(classes: tuple[Label, ...] | None) -> bool:
     return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
 
@@ -75,10 +87,8 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
             "use a linear solver with nystroem or random-fourier features",
             limit=kernel_rows,
         )
-    try:
+    with refused("/features"):
         check_features(spec.features, dataset.n_features, dataset.sparse)
-    except InvalidData as error:
-        raise _refusal(error.code, "/features", error.message) from None
 
 
 def _check_weights(spec: JobCreate, dataset: Dataset) -> None:

@@ -1,10 +1,11 @@
-"""Where a job's rows will be while it trains: in its worker's memory, or in files."""
+"""What a job takes of its worker's memory, and whether its rows stay in files."""
 
 from __future__ import annotations
 
 from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import JobCreate
+from service.models.versions import ModelVersion
 from svm.memory import DataSize, rows_bytes, training_bytes
 from svm.solvers import Pegasos
 
@@ -36,6 +37,18 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
     return True
 
 
+def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit: int) -> None:
+    """Raises InvalidContent where a worker of `limit` bytes has no room for the scores of all rows:
+    they are ranked, so they are needed at once."""
+    n_classes = len(version.classes)
+    scores = 8 * dataset.n_samples * n_outputs * (n_classes if n_classes > 2 else 1)
+    # Once as they are, once ranked, and once on the way into a checkpoint.
+    needed = WORKER_BYTES + version.size_bytes + 3 * scores
+    if needed > int(USABLE * limit):
+        hint = "evaluate a part of the rows: POST /v1/datasets/{id}/split makes one"
+        raise _too_large(needed, int(USABLE * limit), hint, "/dataset_id", "the evaluation")
+
+
 def _peak(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
     assert dataset.classes is not None
     n, labels = dataset.n_samples, dataset.classes
@@ -61,8 +74,14 @@ def _stored_values(dataset: Dataset) -> int:
     return (dataset.size_bytes - 8 * dataset.n_samples) // 12
 
 
-def _too_large(estimate: int, usable: int, hint: str) -> InvalidContent:
-    message = f"the training would take about {estimate} bytes of memory; a worker has {usable}"
-    fault = Fault(code="plan-too-large", message=message, pointer="/solver/name", hint=hint)
+def _too_large(
+    estimate: int,
+    usable: int,
+    hint: str,
+    pointer: str = "/solver/name",
+    what: str = "the training",
+) -> InvalidContent:
+    message = f"{what} would take about {estimate} bytes of memory; a worker has {usable}"
+    fault = Fault(code="plan-too-large", message=message, pointer=pointer, hint=hint)
     extra = {"limit": usable, "estimate_bytes": estimate}
     return InvalidContent("plan-too-large", message, (fault,), extra=extra)

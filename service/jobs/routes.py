@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -111,6 +111,10 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
     def list_jobs(
         page: PageParams,
         label: LabelFilter,
+        kind: Annotated[
+            Literal["train", "predict", "evaluate", "compare"] | None,
+            Query(description="Only jobs of this kind."),
+        ] = None,
         state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
         model_name: Annotated[
             ModelName | None, Query(description="Only jobs that train this model.")
@@ -119,7 +123,9 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
             DatasetId | None, Query(description="Only jobs on this dataset.")
         ] = None,
     ) -> JobPage:
-        which = JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
+        which = JobFilter(
+            kind=kind, state=state, model_name=model_name, dataset_id=dataset_id, label=label
+        )
         found = jobs.page(which, page)
         return JobPage(
             jobs=[JobSummary.of(job) for job in found.items], next_page_token=next_page_token(found)

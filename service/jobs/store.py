@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from service.errors import Conflict, NotFound, Unavailable
+from service.errors import Conflict, Corrupt, NotFound, Unavailable
 from service.jobs import events
 from service.jobs.changes import change, locked, move
 from service.jobs.job import Job
 from service.jobs.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
 from service.models.versions import alone_with, find_version
-from service.storage.blobs import Blobs
+from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, in_turn, new_id, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, job_trace, jobs
@@ -28,6 +29,7 @@ Also: TypeAlias = Callable[[sa.Connection, Job], None]
 class JobFilter:
     """Which jobs a list shows; None lets all pass."""
 
+    kind: str | None = None
     state: State | None = None
     model_name: str | None = None
     dataset_id: str | None = None
@@ -116,9 +118,20 @@ class JobStore:
         with self._database.read() as connection:
             return _get(connection, job_id)
 
+    def open_results(self, job: Job) -> BufferedReader | None:
+        """The file that a job made, None where it made none. Raises Corrupt."""
+        if job.results_key is None or job.results_sha256 is None:
+            return None
+        try:
+            return self._blobs.open(job.results_key, job.results_sha256)
+        except BlobDamaged:
+            raise Corrupt("results-corrupt", "the file of results is damaged") from None
+
     def page(self, filter: JobFilter, page: PageRequest) -> Page[Job]:
         """Jobs newest first."""
         statement = sa.select(jobs)
+        if filter.kind is not None:
+            statement = statement.where(jobs.c.kind == filter.kind)
         if filter.state is not None:
             statement = statement.where(jobs.c.state == filter.state)
         if filter.model_name is not None:

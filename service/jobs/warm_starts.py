@@ -27,10 +27,7 @@ SEEN_ROWS = (
 
 def find_start(spec: JobCreate, registry: ModelRegistry) -> ModelVersion | None:
     """The version that a job is to begin at. Raises NotFound."""
-    if spec.warm_start_from is None:
-        return None
-    name, _, reference = spec.warm_start_from.partition("/")
-    return registry.get_version(name, int(reference) if reference.isdigit() else reference)
+    return None if spec.warm_start_from is None else registry.find(spec.warm_start_from)
 
 
 def check_start(

@@ -18,7 +18,9 @@ import structlog
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
 from service.jobs.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.kinds.evaluate import Evaluator
 from service.jobs.kinds.predict import BatchPredictor
+from service.jobs.kinds.scoring import Scorer
 from service.jobs.kinds.train import Trainer
 from service.jobs.leases import Ending, LeaseLost, Leases
 from service.jobs.lifecycle import State
@@ -115,9 +117,11 @@ class Worker:
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs)
         datasets, registry = DatasetStore(database, blobs), ModelRegistry(database, blobs)
+        scorer = Scorer(datasets, registry, blobs)
         self._kinds: dict[str, Callable[[Attempt], None]] = {
             "train": Trainer(datasets, registry, blobs, settings),
-            "predict": BatchPredictor(datasets, registry, blobs),
+            "predict": BatchPredictor(scorer, blobs),
+            "evaluate": Evaluator(scorer, blobs),
         }
 
     def take_next_job(self) -> bool:

@@ -29,8 +29,10 @@ from service.storage.database import Database, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import jobs, model_versions, models
 
-WARM_START = "warm_start_from"
-"""In the spec of a job, the version that it begins at: `name/number`."""
+BEGINS_AT = "warm_start_from"
+"""In the spec of a training, the version that it begins at: `name/number`."""
+APPLIES = "model"
+"""In the spec of another job, the version that it puts rows through: `name` and `version`."""
 
 
 class TrainingData(Protocol):
@@ -119,6 +121,11 @@ class ModelRegistry:
         with self._database.read() as connection:
             return find_version(connection, name, reference)
 
+    def find(self, reference: str) -> ModelVersion:
+        """The version that `name`, `name/number` or `name/alias` means now. Raises NotFound."""
+        name, _, which = reference.partition("/")
+        return self.get_version(name, int(which) if which.isdigit() else which or None)
+
     def versions(self, name: str, page: PageRequest) -> Page[ModelVersion]:
         """Raises NotFound."""
         with self._database.read() as connection:
@@ -152,15 +159,15 @@ class ModelRegistry:
         """Delete the model with all its versions. Should it come back, its numbers go on.
 
         `check` sees its present state and raises to refuse.
-        Raises NotFound, and Conflict `resource-in-use` while a job is to begin at a version, or
-        while it has aliases, unless `force`.
+        Raises NotFound, and Conflict `resource-in-use` while a job needs a version, or while it has
+        aliases, unless `force`.
         """
         with self._write(name) as connection:
             model = find_model(connection, name)
             check(model)
             if model.aliases and not force:
                 raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
-            _require_unneeded(connection, jobs.c.spec[WARM_START].as_string().like(f"{name}/%"))
+            _require_unneeded(connection, name)
             alias_rows.remove(connection, name)
             files = connection.execute(
                 model_versions.delete()
@@ -177,8 +184,8 @@ class ModelRegistry:
     ) -> None:
         """Delete one version; `check` sees its present state and raises to refuse.
 
-        Raises NotFound, and Conflict `resource-in-use` while an alias points to it, or a job is to
-        begin at it.
+        Raises NotFound, and Conflict `resource-in-use` while an alias points to it, or a job needs
+        it.
         """
         with self._write(name) as connection:
             found = find_version(connection, name, version)
@@ -186,8 +193,7 @@ class ModelRegistry:
             pointing = alias_rows.to_version(connection, name, version)
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
-            needed = jobs.c.spec[WARM_START].as_string() == f"{name}/{version}"
-            _require_unneeded(connection, needed)
+            _require_unneeded(connection, name, version)
             connection.execute(model_versions.delete().where(same(found)))
         self.files.delete(found.artifact_key, found.warm_start_key)
 
@@ -246,10 +252,19 @@ class ModelRegistry:
             yield connection
 
 
-def _require_unneeded(connection: sa.Connection, needs: sa.ColumnElement[bool]) -> None:
+def _require_unneeded(connection: sa.Connection, name: str, version: int | None = None) -> None:
+    """That no job needs the version, or (None) any version of the model. Raises Conflict."""
+    begins, applied = jobs.c.spec[BEGINS_AT].as_string(), jobs.c.spec[APPLIES]
+    needs = applied["name"].as_string() == name
+    if version is None:
+        needs |= begins.like(f"{name}/%")
+    else:
+        needs = (needs & (applied["version"].as_integer() == version)) | (
+            begins == f"{name}/{version}"
+        )
     job_id = connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))
     if job_id is not None:
-        detail = f"{job_id} is to begin at this model; wait for its end or cancel it"
+        detail = f"{job_id} needs this model; wait for its end or cancel it"
         raise Conflict("resource-in-use", detail)
 
 

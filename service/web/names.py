@@ -41,3 +41,11 @@ AliasName = Annotated[
 
 DatasetId = Annotated[str, Field(pattern="^ds_[0-9a-f]{32}$", description="The dataset's id.")]
 JobId = Annotated[str, Field(pattern="^job_[0-9a-f]{32}$", description="The job's id.")]
+
+DatasetReference = Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
+"""In a body: a dataset's id, or `latest` for the one uploaded last."""
+_REFERENCE = rf"^{NAME.pattern}(/([1-9][0-9]{{0,8}}|{NAME.pattern}))?$"
+ModelReference = Annotated[
+    str, Field(pattern=_REFERENCE, examples=["iris", "iris/3", "iris/candidate"])
+]
+"""In a body: a model, one of its versions, or one of its aliases."""

@@ -171,7 +171,11 @@ PROBLEMS: dict[str, Problem] = {
     "features-unsupported": Problem(
         422, "The feature map does not fit", "Products of sparse features would be dense."
     ),
-    "unknown-class": Problem(422, "No such class", "`class_weight` names a label not in the data."),
+    "unknown-class": Problem(
+        422,
+        "No such class",
+        "`class_weight` names a label not in the data, or the data have one not in the model.",
+    ),
     "warm-start-unsupported": Problem(
         422,
         "The training cannot begin at this model",
@@ -212,7 +216,7 @@ PROBLEMS: dict[str, Problem] = {
         503, "Too many predictions are waiting", "Retry-After says when to try again."
     ),
     "results-corrupt": Problem(
-        500, "The file of results is damaged", "It does not match its digest; predict again."
+        500, "The file of results is damaged", "It does not match its digest; ask for it again."
     ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
     "storage-unavailable": Problem(

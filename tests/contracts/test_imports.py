@@ -48,6 +48,7 @@ def test_only_routes_and_web_speak_http() -> None:
         "service/datasets/uploads.py",  # requests with data in them
         "service/jobs/catalog.py",  # the routes of the solvers
         "service/jobs/history_routes.py",
+        "service/jobs/kind_routes.py",
     }
     others = {
         path

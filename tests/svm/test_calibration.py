@@ -15,7 +15,6 @@ from svm.calibration import (
     CLOSEST,
     Calibration,
     CalibrationName,
-    calibration_metrics,
     coupled,
     fit_calibration,
 )
@@ -149,12 +148,3 @@ def test_a_class_without_held_out_rows_cannot_be_calibrated() -> None:
     with pytest.raises(InvalidData) as caught:
         fit_calibration("sigmoid", np.zeros((3, 1)), np.zeros(3, np.int64), "one-vs-one", 2)
     assert caught.value.code == "class-too-small"
-
-
-def test_metrics_say_how_good_probabilities_are() -> None:
-    """Worked by hand: rows whose label is not the likeliest class, and the gap of confidence."""
-    p = np.array([[0.9, 0.1], [0.8, 0.2], [0.45, 0.55], [0.3, 0.7]])
-    found = calibration_metrics(p, np.array([0, 0, 0, 1]), np.array([0, 1, 1, 1]))
-    assert found["disagreement"] == 0.25
-    # One row a bin: |0.9 - 1|, |0.8 - 0|, |0.55 - 1|, |0.7 - 1|.
-    assert found["expected_calibration_error"] == pytest.approx((0.1 + 0.8 + 0.45 + 0.3) / 4)

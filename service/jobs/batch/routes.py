@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request, Response
 
 from service.datasets.store import LATEST_DATASET, DatasetStore
-from service.errors import Conflict, Corrupt, Fault, InvalidContent, NotFound
+from service.errors import Conflict, Fault, InvalidContent
+from service.jobs.admission import refused
 from service.jobs.batch.results import MEDIA_TYPES
-from service.jobs.batch.schemas import BatchPredictionCreate, BatchPredictionRead, spec_of
+from service.jobs.batch.schemas import (
+    BatchPredictionCreate,
+    BatchPredictionPage,
+    BatchPredictionRead,
+)
 from service.jobs.job import Job
-from service.jobs.kinds.predict import positions
+from service.jobs.kind_routes import KindRoutes, asker
+from service.jobs.kinds.scoring import positions
 from service.jobs.store import Also, JobStore
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
-from service.storage.blobs import BlobDamaged, Blobs
 from service.web import idempotency
 from service.web.bodies import json_body, json_request
-from service.web.callers import caller_of
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.idempotency import Once
 from service.web.names import JobId
 from service.web.problems import responses
-from service.web.replies import shown
-from svm.errors import InvalidData
 
-RETRY_AFTER_S = 1
 KIND = "predict"
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}
 
 Body = Annotated[BatchPredictionCreate, Depends(json_body(BatchPredictionCreate))]
 
 
-def router(
-    jobs: JobStore, datasets: DatasetStore, models: ModelRegistry, blobs: Blobs
-) -> APIRouter:
-    """Create, read, download, delete; the rest is what jobs have."""
-    routes = APIRouter(prefix="/v1/batch-predictions", tags=["batch predictions"])
+def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> APIRouter:
+    """Create, list, read, download, delete; the rest is what jobs have."""
+    kind = KindRoutes(jobs, KIND, "batch prediction")
+    routes = kind.router
 
     @routes.post(
         "",
@@ -55,22 +55,13 @@ def router(
     )
     async def create(request: Request, once: Once, body: Body) -> Response:
         """Queues a job; its rows are predicted to the same bits as by `predict`."""
+        queue = partial(_create, jobs, datasets, models, body, *asker(request))
+        return await kind.created(once, BatchPredictionRead.of, queue)
 
-        async def create() -> Response:
-            also = once.record(_accepted)
-            return _accepted(await run_sync(_create, jobs, datasets, models, body, request, also))
-
-        return await once.perform(create)
-
-    @routes.get(
-        "/{id}",
-        operation_id="get_batch_prediction",
-        summary="Get a batch prediction",
-        responses=responses("invalid-parameter", "not-found"),
+    kind.add_list(BatchPredictionRead, BatchPredictionPage)
+    kind.add_get(
+        BatchPredictionRead, BatchPredictionRead.of, "How far it is, and where its results are."
     )
-    def get(id: JobId) -> BatchPredictionRead:
-        """How far it is, and where its results are."""
-        return BatchPredictionRead.of(_get(jobs, id))
 
     @routes.get(
         "/{id}/results",
@@ -89,13 +80,10 @@ def router(
         openapi_extra=RANGE_PARAMETERS,
     )
     def results(request: Request, id: JobId) -> Response:
-        job = _get(jobs, id)
-        if job.results_key is None or job.results_sha256 is None or job.results_bytes is None:
+        job = kind.get(id)
+        file = jobs.open_results(job)
+        if file is None or job.results_sha256 is None or job.results_bytes is None:
             raise Conflict("invalid-state", f"there are no results: the job is {job.state}")
-        try:
-            file = blobs.open(job.results_key, job.results_sha256)
-        except BlobDamaged:
-            raise Corrupt("results-corrupt", "the file of results is damaged") from None
         form = job.spec["format"]
         return download(
             request,
@@ -106,26 +94,8 @@ def router(
             filename=f"predictions-{id}.{form}",
         )
 
-    @routes.delete(
-        "/{id}",
-        status_code=204,
-        operation_id="delete_batch_prediction",
-        summary="Delete a batch prediction",
-        responses=responses("invalid-parameter", "not-found", "invalid-state"),
-    )
-    def delete(id: JobId) -> None:
-        """With its results, once it has ended."""
-        _get(jobs, id)
-        jobs.delete(id)
-
+    kind.add_delete()
     return routes
-
-
-def _get(jobs: JobStore, id: str) -> Job:
-    job = jobs.get(id)
-    if job.kind != KIND:
-        raise NotFound("not-found", f"there is no batch prediction {id}")
-    return job
 
 
 def _create(
@@ -133,36 +103,32 @@ def _create(
     datasets: DatasetStore,
     models: ModelRegistry,
     body: BatchPredictionCreate,
-    request: Request,
+    caller: str,
+    request_id: str | None,
     also: Also | None,
 ) -> Job:
-    dataset = datasets.find(body.dataset_id)
-    name, _, reference = body.model.partition("/")
-    number = int(reference) if reference.isdigit() else reference or None
-    version = models.get_version(name, number)
+    dataset, version = datasets.find(body.dataset_id), models.find(body.model)
     _check_outputs(body, version)
-    try:
+    with refused("/dataset_id"):
         positions(dataset, version)
-    except InvalidData as error:
-        raise InvalidContent(error.code, error.message) from None
     return jobs.create(
         kind=KIND,
-        spec=spec_of(body, dataset.id, name, version.version),
-        begins_at=(name, version.version),
+        spec={
+            **body.model_dump(mode="json"),
+            "outputs": list(dict.fromkeys(body.outputs)),
+            "dataset_id": dataset.id,
+            "model": {"name": version.model_name, "version": version.version},
+        },
+        begins_at=(version.model_name, version.version),
         dataset_id=dataset.id,
         dataset_digest=dataset.matrix_digest,
-        model_name=name,
+        model_name=version.model_name,
         priority=body.priority,
         labels=body.labels,
-        caller=caller_of(request),
-        request_id=request.state.request_id,
+        caller=caller,
+        request_id=request_id,
         also=also,
     )
-
-
-def _accepted(job: Job) -> Response:
-    headers = {"Location": f"/v1/batch-predictions/{job.id}", "Retry-After": str(RETRY_AFTER_S)}
-    return shown(BatchPredictionRead.of(job), 202, headers)
 
 
 def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:

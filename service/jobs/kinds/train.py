@@ -26,10 +26,9 @@ from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.space import full_disk_reported
-from svm.calibration import calibration_metrics
 from svm.errors import CheckpointMismatch
 from svm.matrices import Indices
-from svm.metrics import classification_metrics
+from svm.metrics import calibration_metrics, classification_metrics
 from svm.results import TrainingResult
 from svm.training import Training
 from svm.warm_start import WarmStart

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service.jobs.kinds import predict
+from service.jobs.kinds import scoring
 from service.jobs.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -76,7 +76,7 @@ def test_results_are_those_of_predict(
     client: TestClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, n_classes: int
 ) -> None:
     """In every format, in input order, to the bit; of unlabelled rows, columns in any order."""
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
     trained(client, worker, n_classes)
     text = csv_of(40, n_classes, seed=5)
     expected = online(client, text)
@@ -132,7 +132,7 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_file(
     """No row is predicted twice, none is left out."""
     trained(client, worker)
     whole = predicted(client, worker, outputs=OUTPUTS)
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 2)
     job_id = ask(client, outputs=OUTPUTS).json()["id"]
     Worker(settings, StopAfter(20)).take_next_job()
     waiting = client.get(f"/v1/batch-predictions/{job_id}").json()
@@ -197,6 +197,7 @@ def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker)
         assert (reply.status_code, reply.json()["code"]) == (status, code), (fields, reply.text)
     job_id = create(client, dataset_id)
     assert client.get(f"/v1/batch-predictions/{job_id}").status_code == 404
+    assert client.get("/v1/batch-predictions").json()["batch_predictions"] == []
     assert carry_out(client, worker, job_id)["state"] == "succeeded"
     reply = ask(client, dataset_id=dataset_id, outputs=["probability"])
     assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")

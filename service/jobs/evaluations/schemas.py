@@ -1,0 +1,152 @@
+"""What callers send and get: evaluations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from service.jobs.job import Job
+from service.jobs.kind_schemas import READ, KindCreate, KindRead
+from service.jobs.schemas import JobModelRead
+from service.models.versions import Label
+from service.web.names import ModelReference
+
+
+class EvaluationCreate(KindCreate):
+    """A labelled dataset to hold a model against."""
+
+    model: ModelReference
+    """The model, one of its versions, or one of its aliases: what it means now counts."""
+
+
+class ClassMetricsRead(BaseModel):
+    """How well one class is told from the others; a ratio whose denominator is 0 is 0."""
+
+    model_config = READ
+
+    label: Label
+    precision: float
+    recall: float
+    f1: float
+    support: int
+    """Rows of the class."""
+
+
+class RocRead(BaseModel):
+    """A ROC curve: the share of a class's rows that are found, against that of other rows that are
+    taken for it, as the threshold on the decision value falls."""
+
+    model_config = READ
+
+    label: Label
+    """The class; of two classes there is one curve, of the positive one."""
+    auc: float
+    """Area under the whole curve, of which at most 201 points are given."""
+    thresholds: list[float | None]
+    """Null where nothing is found yet."""
+    false_positive_rate: list[float]
+    true_positive_rate: list[float]
+
+
+class MarginsRead(BaseModel):
+    """How far the rows are on their right sides: y f(x) of two classes; of more the decision value
+    of the true class minus the largest other one. Negative: predicted wrongly."""
+
+    model_config = READ
+
+    edges: list[float]
+    """Of the bins, ascending; rows beyond are counted in the outermost ones."""
+    counts: list[list[int]]
+    """Rows in each bin, for every class in the order of `classes`."""
+
+
+class ReliabilityRead(BaseModel):
+    """Rows whose largest probability is in one of 15 bins of equal width."""
+
+    model_config = READ
+
+    n_samples: int
+    mean_probability: float
+    accuracy: float
+    """Share of the rows for which the likeliest class is the true one."""
+
+
+class CalibrationRead(BaseModel):
+    """How good the probabilities of a calibrated model are."""
+
+    model_config = READ
+
+    log_loss: float
+    """Mean of -log p of the true class."""
+    brier_score: float
+    """Mean of Σ (p - truth)² over the classes; of two classes that of the positive one."""
+    expected_calibration_error: float
+    """Mean difference between the largest probability and how often it is right, over the bins."""
+    disagreement: float
+    """Share of rows whose largest probability is not that of their label."""
+    reliability: list[ReliabilityRead]
+    """Bins that hold rows, ascending."""
+
+
+class EvaluationMetricsRead(BaseModel):
+    """How well a model tells the rows of a dataset apart."""
+
+    model_config = READ
+
+    n_samples: int
+    classes: list[Label]
+    """Of the model, in its order."""
+    accuracy: float
+    balanced_accuracy: float
+    """Mean recall of the classes that have rows."""
+    macro_f1: float
+    """Mean F1 of the classes that have rows or were predicted."""
+    confusion_matrix: list[list[int]]
+    """Rows by true class (outer) and predicted class (inner)."""
+    per_class: list[ClassMetricsRead]
+    roc_auc: float | None
+    """Area under the ROC curve, by decision values; of more than two classes the mean of each
+    against the rest. Null where no class can be told from another."""
+    roc_auc_one_vs_one: float | None
+    """The mean over all pairs of classes (Hand and Till); of two classes the same."""
+    roc: list[RocRead]
+    """For every class that has rows, as have others."""
+    margins: MarginsRead
+    calibration: CalibrationRead | None
+    """Null where the model gives no probabilities."""
+
+
+class EvaluationSummary(KindRead):
+    """An evaluation as lists show it."""
+
+    model: JobModelRead
+    accuracy: float | None
+    """Once it has succeeded."""
+    roc_auc: float | None
+
+    @classmethod
+    def values(cls, job: Job) -> dict[str, Any]:
+        headline = (job.result or {}).get("metrics", {})
+        return super().values(job) | {
+            "model": JobModelRead(**job.spec["model"]),
+            "accuracy": headline.get("accuracy"),
+            "roc_auc": headline.get("roc_auc"),
+        }
+
+
+class EvaluationRead(EvaluationSummary):
+    """An evaluation as it is now: a job like any other."""
+
+    dataset_digest: str
+    metrics: EvaluationMetricsRead | None
+    """Once it has succeeded."""
+
+
+class EvaluationPage(BaseModel):
+    """Evaluations, newest first."""
+
+    model_config = READ
+
+    evaluations: list[EvaluationSummary]
+    next_page_token: str | None
