@@ -26,7 +26,7 @@ SEED = random.randrange(1000)
 def test_some_kills_on_one_machine(tmp_path: Path, compiled: None) -> None:
     """API, engine and workers with SQLite and files."""
     with one_machine(tmp_path) as stack:
-        print(torture(stack, Stream(stack.urls), 6, SEED, SLOW_S), f"seed {SEED}")
+        print(torture(stack, Stream(stack.urls), 3, SEED, SLOW_S), f"seed {SEED}")
 
 
 @pytest.mark.torture

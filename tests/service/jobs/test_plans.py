@@ -81,12 +81,9 @@ def add_clouds(settings: Settings, n_samples: int, n_features: int, n_classes: i
 ONE_EPOCH = {"max_epochs": 1, "time_budget_s": 0.1}  # certified by its own counts
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
-    ("stopping", "scaling"),
-    [
-        (ONE_EPOCH, "none"),
-        pytest.param({"max_epochs": 4}, "standardize", marks=pytest.mark.torture),
-    ],
+    ("stopping", "scaling"), [(ONE_EPOCH, "none"), ({"max_epochs": 4}, "standardize")]
 )
 @pytest.mark.timeout(600)
 def test_three_times_the_memory_of_a_worker(
