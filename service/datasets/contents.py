@@ -12,7 +12,18 @@ import anyio
 from anyio.to_thread import run_sync
 
 from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, TSV, RenderSpec
+from service.datasets.parsing.spec import (
+    CSV,
+    JSON,
+    LIBSVM,
+    NDJSON,
+    NPY,
+    NPZ,
+    PARQUET,
+    TSV,
+    RenderSpec,
+)
+from service.datasets.rendering.columnar import nameable
 from service.datasets.store import Dataset, DatasetStore
 from service.storage.blobs import Blobs
 
@@ -25,6 +36,7 @@ FORMATS = {
     NDJSON: ".ndjson",
     TSV: ".tsv",
     NPZ: ".npz",
+    PARQUET: ".parquet",
     NPY: ".npy",
     LIBSVM: ".libsvm",
 }
@@ -35,7 +47,11 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
     """The media types that can hold a dataset."""
     if dataset.sparse:
         return (LIBSVM,)
-    unfit = {LIBSVM} if _numeric_labels(dataset) else {LIBSVM, NPY}
+    unfit = {LIBSVM}
+    if not _numeric_labels(dataset):
+        unfit.add(NPY)
+    if dataset.columns and not nameable([*dataset.columns, dataset.target or ""]):
+        unfit.add(PARQUET)
     return tuple(media_type for media_type in FORMATS if media_type not in unfit)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, TSV
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 from service.datasets.schemas import UploadOptions
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
@@ -38,6 +38,7 @@ def request_body() -> dict[str, Any]:
         LIBSVM: {"schema": text, "example": _libsvm()},
         NPY: {"schema": {**binary, "example": "@X.npy"}},
         NPZ: {"schema": {**binary, "example": "@data.npz"}},
+        PARQUET: {"schema": {**binary, "example": "@data.parquet"}},
         "multipart/form-data": {"schema": _form_schema(binary)},
     }
     return {"requestBody": {"required": True, "content": content}}
@@ -79,7 +80,7 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
                 "from the file's name: .csv, .tsv, .json, .ndjson, .jsonl, .libsvm, .svm, .npy, "
-                ".npz; else it is CSV.",
+                ".npz, .parquet; else it is CSV.",
                 "example": "iris.csv",
             },
             "labels": {

@@ -87,8 +87,8 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         description="In the format that `Accept` prefers; CSV or, of sparse data, LIBSVM where it "
         "says nothing. Numbers are written so that they are the same when read again: an upload of "
         "the file has the same `matrix_digest` (of data without labels with `target=none`). JSON, "
-        "NDJSON and NPZ keep the kind of the labels; CSV and TSV know only text. NPY holds labels "
-        "that are numbers, as its last column.",
+        "NDJSON, NPZ and Parquet keep the kind of the labels; CSV and TSV know only text. NPY "
+        "holds labels that are numbers, as its last column.",
         response_class=Response,
         responses={
             **downloads(*FORMATS),

@@ -45,8 +45,8 @@ _UPLOAD = (
     *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
-    *("npy-unsupported", "npy-corrupt", "npz-unsafe", "too-many-classes", "parsing-failed"),
-    *("storage-full", *idempotency.PROBLEMS),
+    *("npy-unsupported", "npy-corrupt", "npz-unsafe", "columnar-unsupported"),
+    *("too-many-classes", "parsing-failed", "storage-full", *idempotency.PROBLEMS),
 )
 
 

@@ -15,6 +15,7 @@ from service.datasets.parsing.spec import (
     NDJSON,
     NPY,
     NPZ,
+    PARQUET,
     TSV,
     ParseSpec,
     ReadLimits,
@@ -37,6 +38,7 @@ _SUFFIXES = {
     ".svm": LIBSVM,
     ".npy": NPY,
     ".npz": NPZ,
+    ".parquet": PARQUET,
 }
 _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
 """What browsers and curl send for files that they do not know."""

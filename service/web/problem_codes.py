@@ -138,6 +138,12 @@ PROBLEMS: dict[str, Problem] = {
         "The NPZ archive is not read",
         "It has members other than X and y, is encrypted, or damaged.",
     ),
+    "columnar-unsupported": Problem(
+        422,
+        "The Parquet file is not read",
+        "It is damaged, encrypted, or has columns that are neither numbers, booleans nor, for the "
+        "labels, texts.",
+    ),
     "label-count": Problem(
         422, "Labels and rows differ in number", "Every row has one label, in the same order."
     ),

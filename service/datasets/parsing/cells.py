@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,8 @@ import numpy.typing as npt
 from service.datasets.parsing.faults import Faults
 from service.datasets.parsing.labels import NOT_FINITE, NUMBER
 from service.datasets.parsing.layout import Layout
+from service.storage.sealed import connect
 
-if TYPE_CHECKING:
-    import duckdb
-
-MEMORY = "256MB"
 HINT = "nothing is imputed: remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"
 
@@ -34,23 +30,7 @@ WHERE len(cells) = $3
 _DIGIT_GROUPS = re.compile("[0-9]_[0-9]")
 
 
-@cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    # It sees text only: no file, no extension, no Python variable, and none of this can be changed.
-    config: dict[str, Any] = {
-        "threads": 1,
-        "memory_limit": MEMORY,
-        "enable_external_access": False,
-        "autoload_known_extensions": False,
-        "autoinstall_known_extensions": False,
-        "allow_community_extensions": False,
-        "python_enable_replacements": False,
-        "temp_directory": "",
-        "lock_configuration": True,
-    }
-    return duckdb.connect(":memory:", config=config)
+_connection = cache(connect)
 
 
 def matrix(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
 
 MAX_VALUE_CHARACTERS = 64
+MAX_RATIO = 100
+"""An archive or a file with compressed parts may become so many times larger."""
 
 
 class Faults:
@@ -72,3 +74,12 @@ def too_many(what: str, limit: int) -> TooLarge:
     """The error for more than `limit` "rows", "columns" or "values"."""
     code = {"rows": "too-many-rows", "columns": "too-many-columns", "values": "too-many-values"}
     return TooLarge(code[what], f"at most {limit:,} {what} are allowed", extra={"limit": limit})
+
+
+def inflates_too_much(what: str, limit_bytes: int) -> TooLarge:
+    """The error for an "archive" or "file" that becomes too large."""
+    return TooLarge(
+        "decompression-limit",
+        f"the {what} inflates to more than {limit_bytes} bytes or {MAX_RATIO}:1",
+        extra={"limit_bytes": limit_bytes},
+    )

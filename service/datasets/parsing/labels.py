@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from service.datasets.parsing.faults import Faults, refuse
 from service.datasets.parsing.spec import Label
+from service.errors import InvalidContent
 
 MAX_CLASSES = 1000
 """More different numbers are kept as measurements; more different texts are refused."""
@@ -136,9 +137,7 @@ class Labels:
         as_numbers = self._text and not self._keep_text
         numbers = [number_of(text) for text in distinct] if as_numbers else distinct
         if not all(isinstance(number, (int, float)) for number in numbers):
-            message = f"the labels are more than {MAX_CLASSES:,} different texts"
-            hint = "name the column of the labels as target, or say target=none"
-            raise refuse("too-many-classes", message, column=self._column, hint=hint)
+            raise too_many_texts(self._column)
         values = np.array(numbers, dtype=np.float64)
         self._values = [values[codes] for codes in self._codes]
         self._lookup, self._codes = {}, []
@@ -179,6 +178,13 @@ class Labels:
     def _not_finite(self, row: int, value: str) -> None:
         message = "is not a finite label"
         self._faults.add("non-finite-value", message, row=row, column=self._column, value=value)
+
+
+def too_many_texts(column: str | int | None) -> InvalidContent:
+    """The error for more than `MAX_CLASSES` different ones."""
+    message = f"the labels are more than {MAX_CLASSES:,} different texts"
+    hint = "name the column of the labels as target, or say target=none"
+    return refuse("too-many-classes", message, column=column, hint=hint)
 
 
 def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:

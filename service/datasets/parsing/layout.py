@@ -9,7 +9,7 @@ from typing import Any
 
 from service.datasets.parsing.faults import refuse, too_many
 from service.datasets.parsing.labels import NOT_FINITE, NUMBER
-from service.datasets.parsing.spec import ParseSpec, Stored
+from service.datasets.parsing.spec import CSV, TSV, ParseSpec, Stored
 from service.errors import Fault, InvalidContent, InvalidRequest
 
 NO_TARGET = "none"
@@ -47,7 +47,7 @@ def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layou
     """Raises InvalidContent, InvalidRequest and TooLarge where the columns are not as asked for."""
     if names is not None:
         names = [name.strip() for name in names]
-        _check_names(names)
+        _check_names(names, headed=spec.media_type in (CSV, TSV))
     layout = Layout(n_cells, names, _target(spec, n_cells, names))
     if layout.n_features == 0:
         raise InvalidContent(
@@ -146,7 +146,7 @@ def _is_number(cell: str) -> bool:
     return NUMBER.fullmatch(cell) is not None or cell.lower().lstrip("+-") in NOT_FINITE
 
 
-def _check_names(names: list[str]) -> None:
+def _check_names(names: list[str], *, headed: bool) -> None:
     counts = Counter(names)
     faults = []
     for position, name in enumerate(names):
@@ -168,7 +168,7 @@ def _check_names(names: list[str]) -> None:
                 message=message,
                 column=position,
                 value=name[:64],
-                hint=f"{hint}; without a header say header=absent",
+                hint=f"{hint}; without a header say header=absent" if headed else hint,
             )
         )
     if faults:

@@ -63,7 +63,7 @@ def read(spec: ParseSpec) -> Table:
     labels = None if layout.target is None else Labels(faults, layout.target)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         writer.check(shape[0])
-        for block in _blocks(path, header, shape):
+        for block in blocks(path, header, shape):
             X = block
             if layout.target is not None and labels is not None:
                 labels.add_numbers(block[:, layout.target])
@@ -85,7 +85,7 @@ def read_labels(path: Path, *, texts: bool = False) -> Iterator[npt.NDArray[np.g
     if header.shape[1:] not in ((), (1,)) or not header.shape:
         raise refuse("npy-unsupported", f"labels have shape (rows,), these {header.shape}")
     shape = (header.shape[0], 1)
-    for block in _blocks(path, header, shape):
+    for block in blocks(path, header, shape):
         yield block[:, 0]
 
 
@@ -154,9 +154,7 @@ def _read_header(
     raise ValueError(version)
 
 
-def _blocks(
-    path: Path, header: Header, shape: tuple[int, int]
-) -> Iterator[npt.NDArray[np.generic]]:
+def blocks(path: Path, header: Header, shape: tuple[int, int]) -> Iterator[npt.NDArray[np.generic]]:
     """The rows, some MiB at a time."""
     rows = max(1, BLOCK_BYTES // (max(8, header.dtype.itemsize) * shape[1]))
     if header.fortran_order:

@@ -13,15 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.parsing import npy
-from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.faults import MAX_RATIO, Faults, inflates_too_much, refuse
 from service.datasets.parsing.labels import Labels, Target
 from service.datasets.parsing.layout import NO_TARGET
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.writers import Table
-from service.errors import InvalidContent, InvalidRequest, TooLarge
+from service.errors import InvalidContent, InvalidRequest
 
 MEMBERS = {"X.npy", "y.npy"}
-MAX_RATIO = 100
 CHUNK_BYTES = 1024 * 1024
 
 _END = struct.Struct("<4s4H2LH")
@@ -127,10 +126,7 @@ def _inflate(
             while chunk := member.read(CHUNK_BYTES):
                 inflated += len(chunk)
                 if inflated > limit:
-                    detail = f"the archive inflates to more than {limit_bytes} bytes or 100:1"
-                    raise TooLarge(
-                        "decompression-limit", detail, extra={"limit_bytes": limit_bytes}
-                    )
+                    raise inflates_too_much("archive", limit_bytes)
                 file.write(chunk)
 
 

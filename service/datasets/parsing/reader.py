@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from service.datasets.parsing import delimited, json_rows, labels_file, libsvm, ndjson, npy, npz
+from service.datasets.parsing import (
+    delimited,
+    json_rows,
+    labels_file,
+    libsvm,
+    ndjson,
+    npy,
+    npz,
+    parquet,
+)
 from service.datasets.parsing.joining import append, expecting
 from service.datasets.parsing.spec import (
     CSV,
@@ -19,6 +28,7 @@ from service.datasets.parsing.spec import (
     NDJSON,
     NPY,
     NPZ,
+    PARQUET,
     TSV,
     Parsed,
     ParseSpec,
@@ -35,12 +45,14 @@ _READERS: dict[str, Callable[[ParseSpec], Table]] = {
     LIBSVM: libsvm.read,
     NPY: npy.read,
     NPZ: npz.read,
+    PARQUET: parquet.read,
 }
 _MAGIC = {
     npy.MAGIC: NPY,
     b"\x1f\x8b": "gzip",
     b"PK\x03\x04": NPZ,
-    b"PAR1": "Parquet",
+    b"PAR1": PARQUET,
+    b"PARE": PARQUET,
 }
 _LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
@@ -89,7 +101,7 @@ def _check_format(media_type: str, path: Path) -> None:
             found = JSON
         elif _LIBSVM_LINE.match(head):
             found = LIBSVM
-    if media_type in (NPY, NPZ) and found != media_type and head:
+    if media_type in (NPY, NPZ, PARQUET) and found != media_type and head:
         found = found or "something else"
     if found is not None and found != media_type:
         raise UnsupportedFormat(

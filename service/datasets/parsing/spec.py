@@ -21,7 +21,8 @@ NDJSON = "application/x-ndjson"
 LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
-FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ)
+PARQUET = "application/vnd.apache.parquet"
+FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, PARQUET)
 """Media types of uploads."""
 
 HEADER_BYTES = 128

@@ -54,6 +54,7 @@ class DenseWriter(_Writer):
         if n_features > limits.columns:
             raise too_many("columns", limits.columns)
         self.n_features = n_features
+        self.folder = folder
         super().__init__(limits, {"X": ArrayWriter(folder / "X.npy", "<f8")})
 
     def check(self, n_samples: int) -> None:

@@ -14,12 +14,13 @@ from service.datasets.parsing.spec import (
     NDJSON,
     NPY,
     NPZ,
+    PARQUET,
     TSV,
     Rendered,
     RenderSpec,
     Stored,
 )
-from service.datasets.rendering import binary, text
+from service.datasets.rendering import binary, columnar, text
 
 _WRITERS: dict[str, Callable[[Stored, BinaryIO], None]] = {
     CSV: text.write_csv,
@@ -35,8 +36,11 @@ _WRITERS: dict[str, Callable[[Stored, BinaryIO], None]] = {
 def render(spec: RenderSpec) -> Rendered:
     """Write the file. Its bytes are a function of the dataset and the format."""
     path = Path(spec.out)
-    with path.open("wb") as file:
-        _WRITERS[spec.media_type](spec.stored, file)
+    if spec.media_type == PARQUET:
+        columnar.write_parquet(spec.stored, path)
+    else:
+        with path.open("wb") as file:
+            _WRITERS[spec.media_type](spec.stored, file)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return Rendered(sha256=sha256, size_bytes=path.stat().st_size)

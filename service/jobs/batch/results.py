@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.storage.sealed import connect
+
 Format = Literal["csv", "ndjson", "npy", "parquet"]
 
 MEDIA_TYPES: dict[str, str] = {
@@ -93,14 +95,14 @@ def _write_ndjson(
 def _write_parquet(
     path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
 ) -> None:
-    import duckdb  # 60 MB that only this format needs
-
     flat = {name: np.ascontiguousarray(v) for name, v in _flat(classes, columns).items()}
     table = {
         name: values.astype(object) if values.dtype.kind == "U" else values
         for name, values in flat.items()
     }
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        connection.execute("SET preserve_insertion_order = true")
+    path = path.resolve()
+    with connect(path, memory="1GB") as connection:
         connection.register("predictions", table)
-        connection.execute("COPY predictions TO ? (FORMAT parquet)", [str(path)])
+        connection.execute(
+            "COPY predictions TO ? (FORMAT parquet, USE_TMP_FILE false)", [str(path)]
+        )

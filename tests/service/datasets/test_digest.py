@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.datasets.parsing.labels import NUMBER
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, TSV
-from tests.service.datasets.arrays import npy
+from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
+from tests.service.datasets.arrays import npy, parquet
 from tests.service.datasets.reading import Result, upload
 
 matrices = hnp.arrays(
@@ -47,7 +47,10 @@ def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
     )
     archive = io.BytesIO()
     np.savez_compressed(archive, X=X, y=np.array(labels))
+    columns = {f"c{i}": column for i, column in enumerate(X.T)}
+    columns["label"] = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
     return [
+        upload(parquet(columns), PARQUET),
         upload(archive.getvalue(), NPZ),
         upload(table(cells, ","), CSV, header="absent"),
         upload(table(cells, "\t"), TSV, header="absent"),

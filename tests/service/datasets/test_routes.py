@@ -15,10 +15,11 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.datasets.parsing.spec import PARQUET
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from tests.service import files
-from tests.service.datasets.arrays import npy
+from tests.service.datasets.arrays import npy, parquet
 
 IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
 UNKNOWN = "/v1/datasets/ds_" + "0" * 32
@@ -180,6 +181,31 @@ def test_format_of_a_file_in_a_form(
     """The part's type says it, or where that says nothing the file's name."""
     dataset = made(client.post("/v1/datasets", files={"file": file}))
     assert dataset["n_features"] == features
+
+
+def test_parquet_in_every_way(client: TestClient) -> None:
+    """As a body, compressed, in a form, and back again; a download is the same upload again."""
+    X, labels = np.arange(6.0).reshape(3, 2), np.array(["x", "y", "x"], dtype=object)
+    content = parquet({"a": X[:, 0], "b": X[:, 1], "k": labels})
+    dataset = made(post(client, content, PARQUET))
+    assert (dataset["target"], dataset["classes"]) == ("k", ["x", "y"])
+    packed = {"Content-Type": PARQUET, "Content-Encoding": "gzip"}
+    path = f"/v1/datasets/{dataset['id']}/content"
+    download = client.get(path, headers={"Accept": PARQUET})
+    assert download.headers["Content-Type"] == PARQUET
+    for reply in (
+        client.post("/v1/datasets", content=gzip.compress(content), headers=packed),
+        client.post("/v1/datasets", files={"file": ("iris.parquet", content)}),
+        client.post("/v1/datasets", files={"file": ("iris", content, PARQUET)}),
+        post(client, download.content, PARQUET, target="2"),
+        post(client, download.content, PARQUET, target="k"),
+    ):
+        assert (reply.status_code, reply.json()) == (200, dataset)
+    wrong = np.ma.masked_array(X[:, 0], [False, True, False])
+    body = problem(post(client, parquet({"a": wrong, "k": labels}), PARQUET), 422, "missing-value")
+    assert (body["errors"][0]["row"], body["errors"][0]["column"]) == (2, "a")
+    problem(post(client, content, "text/csv"), 415, "format-mismatch")
+    problem(post(client, content[:-3], PARQUET), 422, "columnar-unsupported")
 
 
 def test_empty_parts_of_a_page_say_nothing(client: TestClient) -> None:
