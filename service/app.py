@@ -12,6 +12,9 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI
 
 from service import __version__
+from service.dashboard import routes as dashboard
+from service.dashboard.distributions import Distributions
+from service.dashboard.parts import Parts
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.parsing.parser import Parser
@@ -141,6 +144,21 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))
     docs.mount(app)
+    dashboard.mount(
+        app,
+        Parts(
+            datasets=dataset_store,
+            parser=parser,
+            blobs=blobs,
+            limits=limits,
+            jobs=job_store,
+            trainings=trainings,
+            models=registry,
+            loaded_models=loaded_models,
+            predictor=predictor,
+            distributions=Distributions(dataset_store),
+        ),
+    )
     return app
 
 

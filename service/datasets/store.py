@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -173,6 +173,14 @@ class DatasetStore:
                 page,
                 Dataset.from_row,
             )
+
+    def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
+        """Of those of these datasets that are still there."""
+        statement = sa.select(datasets.c.id, datasets.c.name).where(
+            datasets.c.id.in_(set(dataset_ids))
+        )
+        with self._database.read() as connection:
+            return {row.id: row.name for row in connection.execute(statement)}
 
     def add(
         self,

@@ -62,7 +62,7 @@ def router() -> APIRouter:
         description="Each with its objective and the JSON Schema of its parameters.",
     )
     def list_solvers() -> SolverList:
-        return SolverList(solvers=[_describe(name) for name in SOLVERS])
+        return SolverList(solvers=[describe(name) for name in SOLVERS])
 
     @routes.get(
         "/{name}",
@@ -74,13 +74,14 @@ def router() -> APIRouter:
     def get_solver(name: SolverName) -> SolverRead:
         if name not in SOLVERS:
             raise NotFound("not-found", f"no such solver; there are {', '.join(SOLVERS)}")
-        return _describe(name)
+        return describe(name)
 
     return routes
 
 
 @cache
-def _describe(name: str) -> SolverRead:
+def describe(name: str) -> SolverRead:
+    """What `/v1/solvers` says of a solver that exists."""
     solver = SOLVERS[name]
     return SolverRead(
         name=name,

@@ -1,5 +1,5 @@
 """Is the process alive, should it get requests, what is it: `/livez`, `/readyz`, `/metrics`,
-`/v1/info`, and the page at `/`."""
+`/v1/info`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import BaseModel, ConfigDict
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from service import __version__
 from service.errors import Unavailable
@@ -102,38 +102,4 @@ def router(
             limits=limits,
         )
 
-    @routes.get("/", include_in_schema=False)
-    async def home() -> HTMLResponse:
-        return HTMLResponse(_HOME)
-
     return routes
-
-
-_HOME = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>svm-service</title>
-<style>
-body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem;
-       color-scheme: light dark; }}
-dt {{ font-weight: 600; margin-top: .75rem; }} dd {{ margin: 0; }}
-</style>
-</head>
-<body>
-<h1>svm-service {__version__}</h1>
-<p>Upload data, train support vector machines in the background, keep the models, get predictions.
-Every model carries a certificate: how far it is from the optimum.</p>
-<dl>
-<dt><a href="/docs">Documentation</a></dt><dd>Every call, to be tried from the browser.</dd>
-<dt><a href="/v1/solvers">Solvers</a></dt><dd>What each minimizes, and its parameters.</dd>
-<dt><a href="/v1/datasets">Datasets</a> · <a href="/v1/jobs">Jobs</a> ·
-<a href="/v1/models">Models</a></dt><dd>What this service holds.</dd>
-<dt><a href="/v1/info">Version and limits</a> · <a href="/metrics">Metrics</a> ·
-<a href="/openapi.json">OpenAPI document</a> · <a href="/problems">Problems</a></dt>
-<dd>For operators and clients.</dd>
-</dl>
-</body>
-</html>
-"""

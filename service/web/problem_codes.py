@@ -39,6 +39,12 @@ PROBLEMS: dict[str, Problem] = {
         "The request stopped coming",
         "Its header or its body was not complete, and nothing more came for a while.",
     ),
+    "cross-site-request": Problem(
+        400,
+        "The form was sent by another site",
+        "The dashboard takes forms from its own pages only. Behind a proxy that changes the Host "
+        "header, have it pass the one that the browser sent.",
+    ),
     "invalid-header": Problem(400, "A header is wrong", "The detail says which and what fits."),
     "invalid-name": Problem(
         400,

@@ -136,7 +136,6 @@ def install(app: FastAPI) -> None:
 
 def render(request: Request, error: ServiceError) -> Response:
     """The reply for an error raised anywhere below."""
-    status = next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
@@ -144,7 +143,7 @@ def render(request: Request, error: ServiceError) -> Response:
         headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
     return _reply(
         request,
-        status,
+        status_of(error),
         error.code,
         error.detail,
         faults=error.faults,
@@ -152,6 +151,11 @@ def render(request: Request, error: ServiceError) -> Response:
         extra=error.extra,
         headers=headers,
     )
+
+
+def status_of(error: ServiceError) -> int:
+    """The HTTP status of an error's family."""
+    return next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
 
 
 def internal_error(request: Request) -> Response:

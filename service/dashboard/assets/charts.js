@@ -1,0 +1,133 @@
+// Curves of jobs, drawn by uPlot: from the page's data, and while a job runs from its events.
+"use strict";
+
+(() => {
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const font = () => getComputedStyle(document.body).fontFamily;
+  const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
+  const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
+  const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
+  const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
+  const height = (box) => (box.clientWidth < 500 ? 260 : 320);
+
+  function axis(label, values, size) {
+    return { label, values, size, stroke: color("--soft"), labelSize: 22, font: `12px ${font()}`, labelFont: `13px ${font()}`,
+      grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
+  }
+
+  // Draws into `box`, anew when its width or the colors change. `set` takes new data.
+  function chart(box, options) {
+    let plot = null, data = null;
+    const draw = () => {
+      if (!box.isConnected || !data) return;
+      plot?.destroy();
+      plot = new uPlot({ width: box.clientWidth, height: height(box), ...options() }, data, box);
+    };
+    let width = box.clientWidth;
+    new ResizeObserver(() => {
+      if (box.clientWidth !== width) { width = box.clientWidth; draw(); }
+    }).observe(box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    return { set(next) { data = next; if (plot) plot.setData(data); else draw(); } };
+  }
+
+  const curve = () => ({
+    scales: { x: { time: false, range: (_, least, most) => [0, most || 1] } },
+    axes: [axis("seconds", (_, ticks) => ticks.map(short), 44), axis("cost", (_, ticks) => ticks.map(short), 64)],
+    series: [
+      { label: "time", value: (_, value) => seconds(value) },
+      { label: "cost", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
+      { label: "bound", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
+    ],
+  });
+
+  // The curve of one job: [seconds, cost, bound].
+  function start() {
+    const box = document.getElementById("chart");
+    if (!box || box.dataset.drawn) return;
+    box.dataset.drawn = "yes";
+    const plot = chart(box, curve);
+    const stored = read("curve-data");
+    if (!("live" in box.dataset)) {
+      if (stored) plot.set([stored.points.elapsed_s, stored.points.primal, stored.points.dual]);
+      else box.remove();
+    }
+    const job = document.getElementById("job");
+    if (job.dataset.events) follow(job, plot);
+  }
+
+  function follow(job, plot) {
+    const data = [[], [], []];
+    const put = (id, text) => { const place = document.getElementById(id); if (place) place.textContent = text; };
+    const events = new EventSource(job.dataset.events);
+    let first = true, drawing = false;
+    const later = () => {
+      if (drawing) return;
+      drawing = true;
+      requestAnimationFrame(() => { drawing = false; plot.set(data); });
+    };
+    const refresh = () => htmx.ajax("GET", location.pathname, { target: "#job", select: "#job", swap: "outerHTML" });
+    events.addEventListener("progress", (event) => {
+      const now = JSON.parse(event.data);
+      document.getElementById("fraction").value = now.fraction ?? 0;
+      put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
+      put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
+      put("elapsed", seconds(now.elapsed_s));
+      put("eta", now.eta_s == null ? "" : `about ${seconds(now.eta_s)} left`);
+      if (now.primal == null || now.dual == null) return;
+      const last = data[0].length - 1;
+      if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
+          && data[1][last - 1] === now.primal && data[2][last - 1] === now.dual) {
+        data[0][last] = now.elapsed_s; // nothing new but the time
+      } else if (last < 0 || now.elapsed_s > data[0][last]) {
+        data[0].push(now.elapsed_s); data[1].push(now.primal); data[2].push(now.dual);
+      }
+      later();
+    });
+    events.addEventListener("state", (event) => {
+      const now = JSON.parse(event.data);
+      const shown = document.querySelector("#job-state .state");
+      if (!shown) { events.close(); return; }
+      // What is replayed of the past is on the page already.
+      const differs = !shown.classList.contains(now.state);
+      clearTimeout(follow.timer);
+      if (differs) follow.timer = setTimeout(() => { events.close(); say(`The job is ${now.state}.`); refresh(); }, first ? 300 : 100);
+      first = false;
+    });
+    events.addEventListener("end", () => {
+      clearTimeout(follow.timer);
+      events.close();
+      say("The job has ended.");
+      refresh();
+    });
+    addEventListener("pagehide", () => events.close(), { once: true });
+  }
+
+  // Several jobs: excess over the best bound against time, both logarithmic.
+  function compare() {
+    const box = document.getElementById("comparison");
+    const jobs = read("comparison-data");
+    if (!box || !jobs || !jobs.length) return;
+    const positive = (values, least) => values.map((value) => (value == null ? null : Math.max(value, least)));
+    const tables = jobs.map((job) => [positive(job.time, 1e-4), positive(job.excess, 1e-6)]);
+    const round = (tick) => [1, 2, 5].includes(Number((tick / 10 ** Math.floor(Math.log10(tick) + 1e-9)).toPrecision(3)));
+    const whole = (tick) => round(tick) && String(tick.toExponential()).startsWith("1e");
+    const keep = (which) => (_, ticks) => ticks.map((tick) => (which(tick) ? tick : null));
+    const told = (format) => (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick)));
+    const plot = chart(box, () => ({
+      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+      axes: [
+        { ...axis("seconds", told(short), 44), filter: keep(round) },
+        { ...axis("above the bound", told(percent), 84), filter: keep(whole) },
+      ],
+      series: [{ label: "time", value: (_, value) => seconds(value) }].concat(jobs.map((job, i) => ({
+        label: job.title, stroke: color(`--k${i % 10}`), width: 2, spanGaps: true, points: { size: 5, show: true },
+        value: (_, value) => percent(value),
+      }))),
+    }));
+    plot.set(uPlot.join(tables));
+  }
+
+  document.addEventListener("htmx:load", start);
+  document.addEventListener("DOMContentLoaded", () => { start(); compare(); });
+})();

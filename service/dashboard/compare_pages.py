@@ -1,0 +1,154 @@
+"""Several jobs side by side: cost against time, on one objective."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.dashboard.curves import Curve, curves_of
+from service.dashboard.page import back, form_of, page
+from service.dashboard.parts import Parts
+from service.errors import InvalidRequest
+from service.jobs.schemas import JobRead
+from service.jobs.store import JobFilter
+from service.storage.pages import PageRequest
+from service.web.names import DatasetId
+
+MAX_JOBS = 8
+OFFERED = PageRequest(size=50)
+GAPS = (1e-1, 1e-2, 1e-3)
+JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A job, and its way on the binary problem that is drawn."""
+
+    job: JobRead
+    curve: Curve
+    excess: list[float | None]
+    """Cost above the best bound that any of the jobs found, relative to it, at each point."""
+    reached: list[float | None]
+    """Seconds until the excess was below each of `GAPS`."""
+
+
+def add(routes: APIRouter, parts: Parts) -> None:
+    """Add it to the dashboard's routes."""
+
+    @routes.get("/compare")
+    def compare(
+        request: Request,
+        jobs: Annotated[str | None, Query()] = None,
+        dataset_id: DatasetId | None = None,
+        pair: Annotated[str | None, Query()] = None,
+    ) -> Response:
+        chosen = _ids(jobs)
+        traced = [
+            (JobRead.of(parts.jobs.get(id)), curves_of(parts.jobs.trace(id))) for id in chosen
+        ]
+        titles = _common(traced)
+        title = pair if pair in titles else next(iter(titles), None)
+        which = JobFilter(dataset_id=dataset_id)
+        offered = [job for job in parts.jobs.page(which, OFFERED).items if job.kind == "train"]
+        return page(
+            request,
+            "compare.html",
+            compared=_compared(traced, title) if title is not None else [],
+            missing=[job for job, curves in traced if title not in {c.title for c in curves}],
+            differences=_differences([job for job, _ in traced]),
+            titles=titles,
+            title=title,
+            gaps=GAPS,
+            chosen=chosen,
+            offered=offered,
+            names=parts.datasets.names([job.dataset_id for job in offered]),
+            dataset_id=dataset_id,
+        )
+
+    @routes.post("/compare")
+    async def choose(request: Request) -> Response:
+        form = await form_of(request)
+        return back(f"/compare?jobs={','.join(form.get('job', []))}")
+
+
+def _ids(jobs: str | None) -> list[str]:
+    """Raises InvalidRequest."""
+    if not jobs:
+        return []
+    ids = list(dict.fromkeys(jobs.split(",")))
+    if JOBS.fullmatch(jobs) is None or len(ids) > MAX_JOBS:
+        detail = f"give the ids of at most {MAX_JOBS} jobs, separated by commas"
+        raise InvalidRequest("invalid-parameter", detail)
+    return ids
+
+
+Traced = Sequence[tuple[JobRead, list[Curve]]]
+
+
+def _common(traced: Traced) -> list[str]:
+    """Binary problems that two or more jobs have, or any that a lone one has."""
+    counts: dict[str, int] = {}
+    for _, curves in traced:
+        for curve in curves:
+            counts[curve.title] = counts.get(curve.title, 0) + 1
+    most = max(counts.values(), default=0)
+    return [title for title, count in counts.items() if count == most]
+
+
+def _compared(traced: Traced, title: str) -> list[Compared]:
+    found = [(job, curve) for job, curves in traced for curve in curves if curve.title == title]
+    bound = max(dual for _, curve in found for dual in curve.points["dual"])
+    return [Compared(job, curve, *_excess(curve, bound)) for job, curve in found]
+
+
+def _excess(curve: Curve, bound: float) -> tuple[list[float | None], list[float | None]]:
+    if bound <= 0:
+        return [None] * len(curve.points["primal"]), [None] * len(GAPS)
+    excess = [max(0.0, primal / bound - 1) for primal in curve.points["primal"]]
+    times = curve.points["elapsed_s"]
+    reached = [
+        next((time for time, value in zip(times, excess, strict=True) if value <= gap), None)
+        for gap in GAPS
+    ]
+    return list(excess), reached
+
+
+def _differences(jobs: Sequence[JobRead]) -> list[str]:
+    """In what the jobs' problems differ, so that their costs cannot be compared."""
+    return [
+        name
+        for name, of in _DECIDING.items()
+        if len({json.dumps(of(job), sort_keys=True) for job in jobs}) > 1
+    ]
+
+
+def _regularization(job: JobRead) -> Any:
+    solver = job.spec["solver"]
+    return ["lambda", solver["lambda"]] if solver.get("lambda") else ["C", solver.get("C") or 1.0]
+
+
+def _rows_held_back(job: JobRead) -> Any:
+    validation = job.spec["validation"]
+    held_back = validation is not None and "fraction" in validation
+    return [validation, job.spec["seed"]] if held_back else None
+
+
+_DECIDING: dict[str, Callable[[JobRead], Any]] = {
+    "data": lambda job: job.dataset_digest,
+    "rows held back (by fraction and seed)": _rows_held_back,
+    "scaling": lambda job: job.spec["scaling"],
+    "features": lambda job: job.spec["features"],
+    "multiclass": lambda job: job.spec["multiclass"],
+    "class weight": lambda job: job.spec["class_weight"],
+    "regularization": _regularization,
+    "intercept": lambda job: job.spec["solver"].get("intercept"),
+    "kernel": lambda job: job.spec["solver"].get("kernel"),
+}
+"""What decides which objective is minimized."""

@@ -1,0 +1,36 @@
+"""Traces of jobs as curves: cost, bound and gap of each binary problem against time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "train_error", "validation_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One binary problem: a list for each of `COLUMNS`, in the order of time."""
+
+    title: str
+    points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    @property
+    def relative_gap(self) -> float:
+        """At its end."""
+        primal, dual = self.points["primal"][-1], self.points["dual"][-1]
+        return (primal - dual) / primal if primal > 0 else 0.0
+
+
+def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
+    """From the rows of `JobStore.trace`; the problem with the largest gap at its end first."""
+    found: dict[int, Curve] = {}
+    for row in trace:
+        title = " against ".join(map(str, reversed(row["classes"])))
+        if len(row["classes"]) == 1:
+            title += " against all others"
+        curve = found.setdefault(row["pair"], Curve(title))
+        for name, points in curve.points.items():
+            points.append(row[name])
+    return sorted(found.values(), key=lambda curve: -curve.relative_gap)

@@ -1,0 +1,132 @@
+"""The first page, and those of datasets: upload, look at, delete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Query
+from fastapi import Path as InPath
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.dashboard.page import HERE, go, page
+from service.dashboard.parts import Parts
+from service.datasets.parsing.spec import CSV, ParseSpec
+from service.datasets.schemas import DatasetRead, UploadOptions
+from service.datasets.store import Dataset
+from service.datasets.uploads import Upload, read_limits, receive
+from service.errors import NotFound
+from service.jobs.schemas import JobSummary
+from service.jobs.store import JobFilter
+from service.storage.pages import PageRequest
+from service.web.names import DatasetId
+from service.web.pagination import PageParams, next_page_token
+from service.web.uploads import IncomingBody
+
+SAMPLES = {
+    "iris": "Three kinds of iris, told apart by four lengths. 150 rows.",
+    "moons": "Two interleaved half moons: no straight line parts them. 400 rows.",
+    "circle": "Inside or outside of a circle: squares of the features tell. 400 rows.",
+}
+RECENT = PageRequest(size=5)
+COLUMNS = 50
+"""Columns on one page of a dataset."""
+
+
+def add(routes: APIRouter, parts: Parts) -> None:
+    """Add them to the dashboard's routes."""
+    _add_home(routes, parts)
+    _add_upload(routes, parts)
+    _add_dataset(routes, parts)
+
+
+def _add_home(routes: APIRouter, parts: Parts) -> None:
+    @routes.get("/")
+    def home(request: Request) -> Response:
+        jobs = parts.jobs.page(JobFilter(), RECENT).items
+        return page(
+            request,
+            "home.html",
+            samples=SAMPLES,
+            limit_bytes=parts.limits.upload_bytes,
+            datasets=parts.datasets.page(RECENT).items,
+            jobs=[JobSummary.of(job) for job in jobs],
+            names=parts.datasets.names([job.dataset_id for job in jobs]),
+            models=parts.models.page(RECENT).items,
+        )
+
+    @routes.get("/datasets")
+    def datasets(request: Request, page_: PageParams) -> Response:
+        found = parts.datasets.page(page_)
+        more = next_page_token(found)
+        return page(
+            request,
+            "datasets.html",
+            datasets=found.items,
+            more=more,
+            limit_bytes=parts.limits.upload_bytes,
+        )
+
+
+def _add_upload(routes: APIRouter, parts: Parts) -> None:
+    @routes.post("/datasets")
+    async def upload(request: Request) -> Response:
+        parts.blobs.check_room()
+        with parts.blobs.temporary_folder() as folder:
+            upload = await receive(IncomingBody(request), UploadOptions(), folder, parts.limits)
+            dataset = await _keep(parts, folder, upload)
+        return go(request, f"/datasets/{dataset.id}")
+
+    @routes.post("/samples/{name}")
+    async def sample(request: Request, name: Annotated[str, InPath()]) -> Response:
+        if name not in SAMPLES:
+            raise NotFound("not-found", f"there is no sample {name}")
+        parts.blobs.check_room()
+        with parts.blobs.temporary_folder() as folder:
+            spec = ParseSpec(
+                media_type=CSV,
+                data=str(HERE / "samples" / f"{name}.csv"),
+                out=str(folder),
+                limits=read_limits(parts.limits),
+            )
+            dataset = await _keep(parts, folder, Upload(UploadOptions(name=name), spec))
+        return go(request, f"/datasets/{dataset.id}")
+
+
+async def _keep(parts: Parts, folder: Path, upload: Upload) -> Dataset:
+    parsed = await parts.parser.parse(upload.spec)
+
+    def add() -> Dataset:
+        name, media_type = upload.options.name, upload.spec.media_type
+        return parts.datasets.add(parsed, folder, name=name, media_type=media_type)[0]
+
+    return await run_sync(add)
+
+
+def _add_dataset(routes: APIRouter, parts: Parts) -> None:
+    @routes.get("/datasets/{id}")
+    def dataset(
+        request: Request, id: DatasetId, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0
+    ) -> Response:
+        found = parts.datasets.get(id)
+        columns = DatasetRead.of(found).columns
+        shown = None if columns is None else columns[first : first + COLUMNS]
+        jobs = parts.jobs.page(JobFilter(dataset_id=id), RECENT).items
+        return page(
+            request,
+            "dataset.html",
+            dataset=found,
+            columns=shown,
+            first=first,
+            step=COLUMNS,
+            bars=parts.distributions.of(found, first, COLUMNS) if shown else None,
+            jobs=[JobSummary.of(job) for job in jobs],
+            trainable=found.n_distinct_labels > 1 and found.classes is not None,
+        )
+
+    @routes.post("/datasets/{id}/delete")
+    async def delete(request: Request, id: DatasetId) -> Response:
+        await run_sync(parts.datasets.delete, id, lambda _: None)
+        return go(request, "/datasets")

@@ -1,0 +1,84 @@
+"""How the values of a dataset's columns are spread, class by class."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.store import Dataset, DatasetStore
+
+MAX_VALUES = 4_000_000
+"""Of larger datasets no values are read: the page shows minimum, mean and maximum."""
+BINS = 24
+MAX_CLASSES = 10
+"""With more classes than there are colors, all rows are drawn alike."""
+KEPT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece of a histogram: heights as shares of the highest bar."""
+
+    bin: int
+    bottom: float
+    height: float
+    series: int
+    """Number of the class, 0 where they are drawn alike."""
+
+
+class Distributions:
+    """Makes histograms, and keeps those of the datasets looked at last. Thread-safe enough: what
+    two threads make at once is the same."""
+
+    def __init__(self, store: DatasetStore) -> None:
+        self._store = store
+        self._kept: OrderedDict[tuple[str, int, int], list[list[Bar]]] = OrderedDict()
+
+    def of(self, dataset: Dataset, first: int, count: int) -> list[list[Bar]] | None:
+        """Of the columns from `first` on; None where the dataset is sparse or too large.
+
+        Raises Corrupt.
+        """
+        if dataset.sparse or dataset.n_samples * dataset.n_features > MAX_VALUES:
+            return None
+        key = (dataset.matrix_digest, first, count)
+        found = self._kept.get(key)
+        if found is None:
+            data = self._store.load(dataset)
+            n_classes = len(dataset.classes or ())
+            codes = data.codes if n_classes <= MAX_CLASSES else None
+            X = np.asarray(data.X)[:, first : first + count]
+            found = [_bars(column, codes, n_classes) for column in X.T]
+            self._kept[key] = found
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+def _bars(
+    values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32] | None, n_classes: int
+) -> list[Bar]:
+    low, high = float(values.min()), float(values.max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+        if not 0 < width < np.inf:
+            bins = np.zeros(len(values), dtype=np.intp)
+        else:
+            bins = np.minimum(((values - low) / width * BINS).astype(np.intp), BINS - 1)
+    series = max(1, n_classes) if codes is not None else 1
+    which = bins * series + (0 if codes is None else codes)
+    counts = np.bincount(which, minlength=BINS * series).reshape(BINS, series)
+    tops = counts.cumsum(axis=1)
+    highest = max(1, int(tops.max()))
+    return [
+        Bar(
+            int(b),
+            float((tops[b, s] - counts[b, s]) / highest),
+            float(counts[b, s] / highest),
+            int(s),
+        )
+        for b, s in zip(*np.nonzero(counts), strict=True)
+    ]

@@ -1,0 +1,223 @@
+"""Models: the list, and a version with its certificate, weights, aliases and predictions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.dashboard.page import back, form_of, go, page
+from service.dashboard.parts import Parts
+from service.dashboard.weights import weights_of
+from service.datasets.store import Dataset
+from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
+from service.models.aliases import LATEST, Alias
+from service.models.schemas import MAX_VERSION, ModelVersionRead
+from service.models.versions import ModelVersion
+from service.predictions.explanations import check_explainable
+from service.predictions.loaded_models import LoadedModel
+from service.predictions.targets import Target
+from service.storage.pages import PageRequest
+from service.web.names import NAME, AliasName, ModelName
+from service.web.pagination import PageParams, next_page_token
+from service.web.problems import status_of
+
+Version = Annotated[int, Path(ge=1, le=MAX_VERSION)]
+ROUTE = "/models/{name}/versions/{version}/predict"
+MAX_INPUTS = 24
+"""With more features a row is written as a line, not into a field for each."""
+VERSIONS = PageRequest(size=20)
+CSV_BODY = [(b"content-type", b"text/csv"), (b"accept", b"application/json")]
+
+
+def add(routes: APIRouter, parts: Parts) -> None:
+    """Add them to the dashboard's routes."""
+    _add_read(routes, parts)
+    _add_predict(routes, parts)
+    _add_change(routes, parts)
+
+
+def _add_read(routes: APIRouter, parts: Parts) -> None:
+    @routes.get("/models")
+    def models(request: Request, page_: PageParams) -> Response:
+        found = parts.models.page(page_)
+        more = next_page_token(found)
+        return page(request, "models.html", models=found.items, more=more)
+
+    @routes.get("/models/{name}")
+    async def model(request: Request, name: ModelName) -> Response:
+        version = await run_sync(parts.models.get_version, name)
+        return await _show(request, parts, version)
+
+    @routes.get("/models/{name}/versions/{version}")
+    async def version(request: Request, name: ModelName, version: Version) -> Response:
+        found = await run_sync(parts.models.get_version, name, version)
+        return await _show(request, parts, found)
+
+
+def _add_predict(routes: APIRouter, parts: Parts) -> None:
+    @routes.post(ROUTE)
+    async def predict(request: Request, name: ModelName, version: Version) -> Response:
+        entries = {key: values[-1] for key, values in (await form_of(request)).items()}
+        found = await run_sync(parts.models.get_version, name, version)
+        try:
+            answer = await _predict(parts, found, entries)
+        except ServiceError as error:
+            return await _show(request, parts, found, entries, error=error)
+        return await _show(request, parts, found, entries, answer)
+
+
+def _add_change(routes: APIRouter, parts: Parts) -> None:
+    @routes.post("/models/{name}/aliases")
+    async def set_alias(request: Request, name: ModelName) -> Response:
+        form = await form_of(request)
+        alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
+        await run_sync(parts.models.set_alias, name, _alias(alias), _number(version), _anything)
+        return back(f"/models/{name}/versions/{version}")
+
+    @routes.post("/models/{name}/aliases/{alias}/remove")
+    async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
+        form = await form_of(request)
+        await run_sync(parts.models.remove_alias, name, alias, _anything)
+        return back(f"/models/{name}/versions/{_number(form.get('version', [''])[-1])}")
+
+    @routes.post("/models/{name}/versions/{version}/delete")
+    async def delete(request: Request, name: ModelName, version: Version) -> Response:
+        await run_sync(parts.models.delete_version, name, version)
+        return go(request, "/models")
+
+
+async def _show(
+    request: Request,
+    parts: Parts,
+    version: ModelVersion,
+    entries: Mapping[str, str] | None = None,
+    answer: Mapping[str, Any] | None = None,
+    error: ServiceError | None = None,
+) -> Response:
+    loaded = await _loaded(parts, version)
+    weights = None if loaded is None else weights_of(loaded)
+
+    def show() -> Response:
+        name = version.model_name
+        dataset = _dataset(parts, version)
+        example = _example(version, dataset)
+        return page(
+            request,
+            "model.html",
+            200 if error is None else status_of(error),
+            model=parts.models.get(name),
+            version=ModelVersionRead.of(version),
+            versions=parts.models.versions(name, VERSIONS),
+            dataset=dataset,
+            job_is_there=_is_there(parts, version.job_id),
+            weights=weights,
+            calibrated=loaded is not None and loaded.fitted.calibration is not None,
+            damaged=loaded is None,
+            names=_names(version),
+            by_field=version.n_features <= MAX_INPUTS,
+            example=example,
+            entries=entries,
+            answer=answer,
+            error=error,
+            url=str(request.base_url).rstrip("/"),
+            example_json=json.dumps(example),
+        )
+
+    return await run_sync(show)
+
+
+async def _loaded(parts: Parts, version: ModelVersion) -> LoadedModel | None:
+    """None where its file is damaged."""
+    try:
+        return await parts.loaded_models.get(version.model_name, version.version)
+    except Corrupt:
+        return None
+
+
+def _dataset(parts: Parts, version: ModelVersion) -> Dataset | None:
+    """What it was trained on, if it is still there."""
+    try:
+        return parts.datasets.get(version.dataset_id)
+    except NotFound:
+        return None
+
+
+def _is_there(parts: Parts, job_id: str) -> bool:
+    try:
+        parts.jobs.get(job_id)
+    except NotFound:
+        return False
+    return True
+
+
+def _names(version: ModelVersion) -> list[str]:
+    return version.columns or [f"feature {i}" for i in range(version.n_features)]
+
+
+def _example(version: ModelVersion, dataset: Dataset | None) -> list[float]:
+    """A row to begin with: the mean of the training data, of which three figures are kept."""
+    statistics = None if dataset is None else dataset.statistics
+    if statistics is None:
+        return [0.0] * version.n_features
+    return [0.0 if mean is None else float(f"{mean:.3g}") for mean in statistics["mean"]]
+
+
+async def _predict(
+    parts: Parts, version: ModelVersion, entries: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """The reply to what was filled in: a field for each feature, or lines."""
+    loaded = await parts.loaded_models.get(version.model_name, version.version)
+    outputs = ["label", "decision"]
+    if loaded.fitted.calibration is not None:
+        outputs.append("probability")
+    by_field = "rows" not in entries
+    if by_field:
+        line = [entries.get(f"x{i}", "") for i in range(version.n_features)]
+        text = io.StringIO()
+        csv.writer(text).writerow(line)
+        rows = text.getvalue()
+        if _explainable(loaded):
+            outputs.append("explanation")
+    else:
+        rows = entries["rows"]
+    target = Target(version.model_name, version.version, ROUTE)
+    call = parts.predictor.call_of(target, CSV_BODY, ",".join(outputs))
+    reply = await parts.predictor.answer(call, rows.encode())
+    answer: dict[str, Any] = json.loads(reply.body)
+    return answer
+
+
+def _explainable(loaded: LoadedModel) -> bool:
+    try:
+        check_explainable(loaded)
+    except ServiceError:
+        return False
+    return loaded.fitted.kernel is None
+
+
+def _anything(_: Alias | None) -> None:
+    """Whoever clicks has seen where the alias points."""
+
+
+def _alias(name: str) -> str:
+    if NAME.fullmatch(name) is None or name == LATEST:
+        raise InvalidRequest(
+            "invalid-name",
+            "an alias is 1 to 63 lower-case letters, digits and hyphens, begins with a letter and "
+            "does not end with a hyphen; `latest` is always the highest version",
+        )
+    return name
+
+
+def _number(version: str) -> int:
+    if not (version.isascii() and version.isdecimal() and 0 < int(version) <= MAX_VERSION):
+        raise InvalidRequest("invalid-parameter", "give the number of a version")
+    return int(version)

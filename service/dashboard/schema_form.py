@@ -1,0 +1,363 @@
+"""From a JSON Schema to the fields of an HTML form, and from what was filled in back to JSON.
+
+Nothing here knows what the schema is about: what a request takes is asked for on the page as soon
+as the schema names it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar, TypeAlias
+
+Schema: TypeAlias = dict[str, Any]
+Entries: TypeAlias = Mapping[str, str]
+"""What stands in the inputs of a page, by their names; a box that is not ticked is not there."""
+
+ABSENT: Any = object()
+"""The value of a field that was left empty: it is left out of the body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a field stands."""
+
+    name: str
+    """Of its input: unique on the page."""
+    pointer: str
+    """JSON pointer to its value in the body."""
+    label: str
+    help: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Place):
+    """A number or a text; `words` are texts that may stand in place of the number."""
+
+    kind: ClassVar[str] = "text"
+    numeric: bool
+    words: tuple[str, ...] = ()
+    bounds: str = ""
+    """What is allowed, in words."""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Place):
+    """One of some words; `optional` where none of them will do, too."""
+
+    kind: ClassVar[str] = "choice"
+    options: tuple[str, ...]
+    optional: bool = False
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch(Place):
+    """Yes or no."""
+
+    kind: ClassVar[str] = "switch"
+    default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs(Place):
+    """Names with a value each: a line `name = value` for each."""
+
+    kind: ClassVar[str] = "pairs"
+    numeric: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group(Place):
+    """An object: its members, and those that need no input."""
+
+    kind: ClassVar[str] = "group"
+    fields: tuple[Field, ...]
+    fixed: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One of the forms that a value can have."""
+
+    value: str
+    """Of the button that chooses it; empty for none at all."""
+    label: str
+    help: str = ""
+    content: Field | None = None
+    """None where there is nothing more to say."""
+    constant: Any = ABSENT
+    """The value itself, without `content`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variants(Place):
+    """A value that can have several forms, of which one is chosen."""
+
+    kind: ClassVar[str] = "variants"
+    options: tuple[Variant, ...]
+    default: str = ""
+
+
+Field: TypeAlias = Text | Choice | Switch | Pairs | Group | Variants
+
+
+def fields_of(schema: Schema, order: Sequence[str] = ()) -> tuple[Field, ...]:
+    """A field for each property of an object's schema, those named in `order` first."""
+    reader = _Reader(schema.get("$defs", {}))
+    group = reader.group(schema, Place(name="", pointer="", label=""))
+    rank = {key: i for i, key in enumerate(order)}
+    return tuple(sorted(group.fields, key=lambda field: rank.get(field.name, len(rank))))
+
+
+def body_of(fields: Sequence[Field], entries: Entries) -> dict[str, Any]:
+    """The body that was filled in. What is no number where one belongs stays a text: whoever checks
+    the body says so, and where."""
+    found = {_key(field): _value(field, entries) for field in fields}
+    return {key: value for key, value in found.items() if value is not ABSENT}
+
+
+def entries_of(fields: Sequence[Field], body: Mapping[str, Any]) -> dict[str, str]:
+    """The inputs that show a body; defaults where it is silent."""
+    entries: dict[str, str] = {}
+    for field in fields:
+        _write(field, body.get(_key(field), ABSENT), entries)
+    return entries
+
+
+def _key(field: Field) -> str:
+    return field.pointer.rpartition("/")[2]
+
+
+class _Reader:
+    """Reads one document with its definitions."""
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+
+    def group(self, schema: Schema, at: Place) -> Group:
+        fields, fixed = [], {}
+        required = schema.get("required", ())
+        for key, member in schema.get("properties", {}).items():
+            if "const" in member:
+                fixed[key] = member["const"]
+                continue
+            below = Place(
+                name=f"{at.name}.{key}" if at.name else key,
+                pointer=f"{at.pointer}/{key}",
+                label=_label(key),
+                help=member.get("description", ""),
+                required=key in required,
+            )
+            fields.append(self.field(member, below))
+        return Group(**_place(at), fields=tuple(fields), fixed=fixed)
+
+    def field(self, schema: Schema, at: Place) -> Field:
+        default = schema.get("default")
+        members = list(self._members(schema))
+        optional = any(member.get("type") == "null" for member in members)
+        members = [member for member in members if member.get("type") != "null"]
+        if len(members) == 1 and not (optional and _is_object(members[0])):
+            return self._single(members[0], at, optional, default)
+        words = tuple(member["const"] for member in members if "const" in member)
+        others = [member for member in members if "const" not in member]
+        if len(words) == len(members):
+            shown = "" if default is None else str(default)
+            return Choice(**_place(at), options=words, optional=optional, default=shown)
+        if len(others) == 1 and not _is_object(others[0]):
+            return _text(others[0], at, default, words)
+        return self._variants(members, at, optional, default)
+
+    def _members(self, schema: Schema) -> Any:
+        """The schemas that a value may follow: references and unions are resolved."""
+        if "$ref" in schema:
+            yield from self._members(self._definitions[schema["$ref"].rpartition("/")[2]])
+        elif union := schema.get("anyOf") or schema.get("oneOf"):
+            for member in union:
+                yield from self._members(member)
+        else:
+            yield schema
+
+    def _single(self, schema: Schema, at: Place, optional: bool, default: Any) -> Field:
+        if "properties" in schema:
+            return self.group(schema, at)
+        if _is_object(schema):
+            return Pairs(**_place(at), numeric=_takes_numbers(schema))
+        if schema.get("type") == "boolean":
+            return Switch(**_place(at), default=bool(default))
+        if "enum" in schema:
+            shown = "" if default is None else str(default)
+            options = tuple(map(str, schema["enum"]))
+            return Choice(**_place(at), options=options, optional=optional, default=shown)
+        return _text(schema, at, default)
+
+    def _variants(self, members: list[Schema], at: Place, optional: bool, default: Any) -> Field:
+        options = [Variant(value="", label="not set")] if optional else []
+        options += [self._variant(member, at) for member in members]
+        if isinstance(default, dict):
+            shown = str(default.get("name", ""))
+        else:
+            shown = "" if default is None else str(default)
+        known = {option.value for option in options}
+        shown = shown if shown in known else options[0].value
+        return Variants(**_place(at), options=tuple(options), default=shown)
+
+    def _variant(self, schema: Schema, at: Place) -> Variant:
+        if "const" in schema:
+            return Variant(value=schema["const"], label=schema["const"], constant=schema["const"])
+        name = schema.get("properties", {}).get("name", {}).get("const")
+        title = schema.get("title", "values by name" if _is_object(schema) else "number")
+        value = name or _words(title).replace(" ", "-")
+        below = Place(name=f"{at.name}:{value}", pointer=at.pointer, label=at.label)
+        content = self._single(schema, below, False, None)
+        empty = isinstance(content, Group) and not content.fields
+        return Variant(
+            value=value,
+            label=name or _words(title),
+            help=schema.get("description", ""),
+            content=None if empty else content,
+            constant=dict(content.fixed) if isinstance(content, Group) and empty else ABSENT,
+        )
+
+
+def _place(at: Place) -> dict[str, Any]:
+    return {
+        "name": at.name,
+        "pointer": at.pointer,
+        "label": at.label,
+        "help": at.help,
+        "required": at.required,
+    }
+
+
+def _is_object(schema: Schema) -> bool:
+    return schema.get("type") == "object"
+
+
+def _takes_numbers(schema: Schema) -> bool:
+    values = schema.get("additionalProperties")
+    return isinstance(values, dict) and values.get("type") in ("number", "integer")
+
+
+def _text(schema: Schema, at: Place, default: Any, words: tuple[str, ...] = ()) -> Text:
+    return Text(
+        **_place(at),
+        numeric=schema.get("type") in ("number", "integer"),
+        words=words,
+        bounds=_bounds(schema),
+        default="" if default is None else _written(default),
+    )
+
+
+def _bounds(schema: Schema) -> str:
+    if schema.get("type") not in ("number", "integer"):
+        return ""
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    limits = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
+    kind = "whole number" if schema["type"] == "integer" else "number"
+    return " ".join([kind, " and ".join(limits)]).strip()
+
+
+def _label(key: str) -> str:
+    words = key.replace("_", " ")
+    return words if len(words) == 1 else words[0].upper() + words[1:]
+
+
+def _words(title: str) -> str:
+    """`HeldBack` as `held back`."""
+    spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in title)
+    return spaced.strip()
+
+
+def _value(field: Field, entries: Entries) -> Any:
+    match field:
+        case Text():
+            written = entries.get(field.name, "").strip()
+            if not written:
+                return ABSENT
+            return _number(written) if field.numeric and written not in field.words else written
+        case Choice():
+            return entries.get(field.name) or ABSENT
+        case Switch():
+            return field.name in entries
+        case Pairs():
+            return _pairs(field, entries)
+        case Group():
+            members = body_of(field.fields, entries)
+            return {**field.fixed, **members} if members or field.fixed else ABSENT
+        case Variants():
+            chosen = entries.get(field.name, field.default)
+            option = next((option for option in field.options if option.value == chosen), None)
+            if option is None:
+                return {"name": chosen[:64]}
+            if option.content is None:
+                return option.constant
+            value = _value(option.content, entries)
+            # Chosen and left empty: what is missing shall be said.
+            return {} if value is ABSENT and not isinstance(option.content, Text) else value
+
+
+def _pairs(field: Pairs, entries: Entries) -> Any:
+    found = {}
+    for line in entries.get(field.name, "").splitlines():
+        name, _, value = line.partition("=")
+        if line.strip():
+            found[name.strip()] = _number(value.strip()) if field.numeric else value.strip()
+    return found or ABSENT
+
+
+def _number(written: str) -> Any:
+    """An integer or a float; the text itself where it is neither, or not finite."""
+    try:
+        number = json.loads(written, parse_constant=lambda _: written)
+    except ValueError:
+        return written
+    sound = type(number) is int or (type(number) is float and isfinite(number))
+    return number if sound else written
+
+
+def _write(field: Field, value: Any, entries: dict[str, str]) -> None:
+    given = value is not ABSENT and value is not None
+    match field:
+        case Text() | Choice():
+            entries[field.name] = _written(value) if given else field.default
+        case Switch():
+            if value if given else field.default:
+                entries[field.name] = "on"
+        case Pairs():
+            pairs = value.items() if given else ()
+            lines = [f"{name} = {_written(member)}" for name, member in pairs]
+            entries[field.name] = "\n".join(lines)
+        case Group():
+            members = value if given else {}
+            entries.update(entries_of(field.fields, members))
+        case Variants():
+            chosen = next((o for o in field.options if given and _fits(o, value)), None)
+            entries[field.name] = field.default if chosen is None else chosen.value
+            for option in field.options:
+                if option.content is not None:
+                    _write(option.content, value if option is chosen else ABSENT, entries)
+
+
+def _fits(option: Variant, value: Any) -> bool:
+    if option.content is None:
+        return bool(option.value and option.constant == value)
+    match option.content:
+        case Group(fields=fields, fixed=fixed):
+            if not isinstance(value, dict):
+                return False
+            constant = all(value.get(key, fixed[key]) == fixed[key] for key in fixed)
+            named = value.get("name") == fixed.get("name")
+            return constant and named and set(value) <= {*map(_key, fields), *fixed}
+        case Pairs():
+            return isinstance(value, dict)
+        case _:
+            return not isinstance(value, dict)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,144 @@
+"""The form for a training, made from what `/v1/solvers` and `/v1/jobs` say they take."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Query
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.dashboard.page import form_of, go, page
+from service.dashboard.parts import Parts
+from service.dashboard.schema_form import Entries, Field, body_of, entries_of, fields_of
+from service.datasets.store import LATEST_DATASET, Dataset
+from service.errors import NotFound, ServiceError
+from service.jobs.catalog import describe
+from service.jobs.schemas import JobCreate
+from service.storage.pages import PageRequest
+from service.web.bodies import parse_json
+from service.web.callers import caller_of
+from service.web.names import NAME, JobId
+from service.web.problems import status_of
+from service.web.validation import body_error
+from svm.solvers import SOLVERS
+from svm.splitting import held_out_rows
+
+FIRST = ("model_name", "solver", "scaling", "features", "validation")
+"""Fields of a job that stand on the page at once; the others can be opened."""
+VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
+OFFERED = PageRequest(size=200)
+"""Datasets offered for choice."""
+HELD_BACK = 0.25
+KERNEL_ROWS = 5_000
+"""Up to so many rows a kernel solver takes seconds, and is the first suggestion."""
+KERNEL_FEATURES = 100
+
+
+def add(routes: APIRouter, parts: Parts) -> None:
+    """Add it to the dashboard's routes."""
+
+    @routes.get("/train")
+    def train(
+        request: Request,
+        dataset: Annotated[str, Query(pattern=r"^(ds_[0-9a-f]{32}|latest)$")] = LATEST_DATASET,
+        like: Annotated[str | None, Query(pattern=VERSION)] = None,
+        like_job: JobId | None = None,
+    ) -> Response:
+        spec: dict[str, Any] | None = None
+        if like is not None:
+            name, _, version = like.partition("/")
+            spec = parts.models.get_version(name, int(version)).spec
+        elif like_job is not None:
+            spec = parts.jobs.get(like_job).spec
+        if spec is not None:
+            return _form(request, parts, entries_of(_fields(), {**spec, "seed": None}))
+        if dataset == LATEST_DATASET and not parts.datasets.page(PageRequest(size=1)).items:
+            return _form(request, parts, {})
+        found = parts.datasets.find(dataset)
+        return _form(request, parts, entries_of(_fields(), suggestion(found)))
+
+    @routes.post("/train")
+    async def start(request: Request) -> Response:
+        entries = _single(await form_of(request))
+        caller, request_id = caller_of(request), request.state.request_id
+        try:
+            body = _checked(body_of(_fields(), entries))
+            job = await run_sync(parts.trainings.queue, body, caller, request_id)
+        except ServiceError as error:
+            return await run_sync(_form, request, parts, entries, error)
+        return go(request, f"/jobs/{job.id}")
+
+
+def suggestion(dataset: Dataset) -> dict[str, Any]:
+    """A training that suits the data, to begin with."""
+    small = dataset.n_samples <= KERNEL_ROWS and dataset.n_features <= KERNEL_FEATURES
+    solver = "smo" if small and not dataset.sparse else "dual-coordinate-descent"
+    counts = dataset.class_counts or ()
+    fits = all(0 < held_out_rows(count, HELD_BACK) < count for count in counts)
+    return {
+        "dataset_id": dataset.id,
+        "model_name": _name_for(dataset),
+        "solver": {"name": solver},
+        "scaling": "max-abs" if dataset.sparse else "standardize",
+        "validation": {"fraction": HELD_BACK} if fits and counts else None,
+    }
+
+
+def _name_for(dataset: Dataset) -> str:
+    stem = PurePosixPath(dataset.name or "").stem.lower()
+    name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-").lstrip("0123456789-")[:63].rstrip("-")
+    return name if NAME.fullmatch(name) else "model"
+
+
+@cache
+def _fields() -> tuple[Field, ...]:
+    return fields_of(JobCreate.model_json_schema(), FIRST)
+
+
+def _single(form: dict[str, list[str]]) -> dict[str, str]:
+    return {name: values[-1] for name, values in form.items()}
+
+
+def _checked(values: dict[str, Any]) -> JobCreate:
+    """The request, by the same rules as a body of `/v1/jobs`. Raises ServiceError."""
+    body = json.dumps(values).encode()
+    parsed = parse_json(body)
+    try:
+        return JobCreate.model_validate_json(body)
+    except ValidationError as error:
+        raise body_error(error.errors(include_url=False), parsed) from None
+
+
+def _form(
+    request: Request, parts: Parts, entries: Entries, error: ServiceError | None = None
+) -> Response:
+    chosen = entries.get("dataset_id", LATEST_DATASET)
+    offered = list(parts.datasets.page(OFFERED).items)
+    try:
+        dataset: Dataset | None = parts.datasets.find(chosen)
+    except NotFound:
+        dataset = None
+    if dataset is not None and dataset.id not in {one.id for one in offered}:
+        offered.insert(0, dataset)
+    faults = {fault.pointer: fault for fault in error.faults} if error else {}
+    fields = [field for field in _fields() if field.name != "dataset_id"]
+    return page(
+        request,
+        "train.html",
+        200 if error is None else status_of(error),
+        dataset=dataset,
+        datasets=offered,
+        first=[field for field in fields if field.name in FIRST],
+        others=[field for field in fields if field.name not in FIRST],
+        entries=entries,
+        error=error,
+        faults=faults,
+        solvers={name: describe(name) for name in SOLVERS},
+    )

@@ -1,0 +1,52 @@
+"""The weights of a linear model as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.predictions.loaded_models import LoadedModel
+from svm.multiclass import splits_of
+
+MAX_FEATURES = 20
+MAX_PROBLEMS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Of the features with the largest weights, for each of the first binary problems."""
+
+    problems: list[str]
+    features: list[str]
+    values: list[list[float]]
+    """By feature, then by problem."""
+    intercepts: list[float]
+    largest: float
+    n_features: int
+    n_problems: int
+
+
+def weights_of(model: LoadedModel) -> Weights | None:
+    """None where the model weighs likenesses to vectors, or features that have no names."""
+    fitted = model.fitted
+    if fitted.kernel is not None:
+        return None
+    given = model.columns or [f"feature {i}" for i in range(model.n_features)]
+    names = fitted.features.output_names(given)
+    if names is None:
+        return None
+    splits = splits_of(fitted.multiclass, len(model.classes))
+    titles = [" : ".join(str(model.classes[code]) for code in split.classes) for split in splits]
+    shown = fitted.coefficients[:MAX_PROBLEMS]
+    sizes = np.abs(shown).max(axis=0)
+    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    return Weights(
+        problems=titles[:MAX_PROBLEMS],
+        features=[names[i] for i in order],
+        values=shown[:, order].T.tolist(),
+        intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
+        largest=float(sizes.max(initial=0.0)),
+        n_features=len(names),
+        n_problems=len(splits),
+    )

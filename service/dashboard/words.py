@@ -1,0 +1,100 @@
+"""Numbers, times and certificates as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+NOTHING = "–"
+_BYTES = ("B", "kB", "MB", "GB", "TB")
+_PLACE = re.compile(r"^row [0-9]+(, column ('.*?'|[0-9]+))?: ")
+_TICKED = re.compile(r"`([^`]+)`")
+
+
+def number(value: float | int | None) -> str:
+    """At most four figures; whole numbers with commas."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def percent(share: float | None) -> str:
+    """`0.08 %`, two figures below 1 %, one digit behind the point above."""
+    if share is None:
+        return NOTHING
+    value = 100 * share
+    if value in (0, 100):
+        return f"{value:.0f} %"
+    if abs(value) >= 1:
+        return f"{value:.1f} %"
+    return (
+        f"{float(f'{value:.2g}'):.10f}".rstrip("0") + " %" if abs(value) >= 1e-4 else "< 0.0001 %"
+    )
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(n_bytes: int) -> str:
+    value = float(n_bytes)
+    for unit in _BYTES[:-1]:
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} {_BYTES[-1]}"
+
+
+def moment(seconds: float | str | None) -> Markup | str:
+    """A `<time>`: seconds since 1970, or RFC 3339."""
+    if seconds is None:
+        return NOTHING
+    if isinstance(seconds, str):
+        time = datetime.fromisoformat(seconds)
+    else:
+        time = datetime.fromtimestamp(seconds, UTC)
+    machine = time.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}">{}</time>').format(machine, f"{time:%d %b %Y, %H:%M} UTC")
+
+
+def code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def placeless(message: str) -> str:
+    """A fault's message without its place, where a table tells that in columns of its own."""
+    return _PLACE.sub("", message)
+
+
+def short(identifier: str) -> str:
+    """An id by its last digits."""
+    return identifier[-8:]
+
+
+def certificate(found: Mapping[str, Any] | None) -> str | None:
+    """How good a model is at most from the best possible, as a sentence."""
+    gap = None if not found else found.get("relative_gap")
+    if gap is None:
+        return None
+    if gap >= 1:
+        return "Nothing is known yet of how far it is from the best possible."
+    if gap <= 1e-12:
+        return "The best possible: no model of its kind has a lower cost."
+    return f"Within {percent(gap)} of the best possible."

@@ -1,0 +1,98 @@
+"""What holds for every page: errors, senders of forms, what is loaded and from where."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.dashboard.page import ASSETS
+from tests.service.dashboard.browser import Browser
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/jobs/job_" + "0" * 32, 404),
+        ("/jobs/nonsense", 400),
+        ("/models/nobody", 404),
+        ("/models/No%20Name", 400),
+        ("/datasets?page_token=x", 400),
+        ("/jobs?state=asleep", 400),
+        ("/compare?jobs=x", 400),
+        ("/train?like=nobody/1", 404),
+        ("/jobs?unknown=1", 400),
+    ],
+)
+def test_errors_are_told_on_a_page(browser: Browser, path: str, status: int) -> None:
+    """With the status of the API's problem, its title and a way on."""
+    page = browser.go(path)
+    assert page.status == status
+    assert page.headers["content-type"].startswith("text/html")
+    assert "This did not work" in page.text
+    assert page.links["Home"] == "/"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://testserver"},
+    ],
+)
+def test_forms_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    """Nothing happens: whoever visits another site does not act here by it."""
+    reply = client.post("/samples/iris", headers=headers)
+    assert reply.status_code == 400
+    assert "another site" in reply.text
+    assert client.get("/v1/datasets").json()["datasets"] == []
+
+
+def test_scripts_are_told_where_to_go(client: TestClient) -> None:
+    """A form sent by htmx gets the place of the next page, which the browser then opens."""
+    reply = client.post("/samples/iris", headers={"HX-Request": "true"})
+    assert reply.status_code == 204
+    assert reply.headers["HX-Redirect"].startswith("/datasets/ds_")
+
+
+def test_everything_comes_from_here(client: TestClient, browser: Browser) -> None:
+    """Styles and scripts are this service's own, may be kept forever, and change their address."""
+    page = browser.page
+    loaded = re.findall(r'(?:src|href)="(/assets/[^"]+)"', page.html)
+    assert len(loaded) >= 4
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.html)
+    for address in loaded:
+        reply = client.get(address)
+        assert reply.status_code == 200
+        assert "immutable" in reply.headers["cache-control"]
+    for name in ("style.css", "dashboard.js", "charts.js"):
+        assert "//" not in re.sub(
+            r"^\s*//.*|; // .*|\{ // .*", "", (ASSETS / name).read_text(), flags=re.M
+        )
+    first_paint = sum(len(client.get(address).content) for address in set(loaded))
+    assert first_paint + len(page.html.encode()) < 120_000
+
+
+def test_licenses_stand_beside_the_libraries(client: TestClient) -> None:
+    """Whoever gets the script can get its license from the same place."""
+    for name, words in (("htmx", "Zero-Clause BSD"), ("uPlot", "MIT License")):
+        assert words in client.get(f"/assets/vendor/{name}.LICENSE").text
+
+
+def test_pages_are_not_kept(client: TestClient) -> None:
+    """A browser that goes back sees the job as it is now."""
+    assert client.get("/jobs").headers["cache-control"] == "no-store"
+
+
+def test_forms_too_large_or_garbled_are_problems(client: TestClient) -> None:
+    """Never an error of ours."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client.post("/train", content=b"a" * 2**21, headers=form).status_code == 413
+    assert client.post("/train", content=b"\xff\xfe", headers=form).status_code == 400
+    assert client.post("/train", content=b"a=1&" * 2000, headers=form).status_code == 400
+    assert client.post("/train", json={}).status_code == 415
+    assert client.post("/train", content=b"", headers=form).status_code == 422
+    assert client.post("/datasets", content=b"", headers=form).status_code == 415

@@ -1,0 +1,244 @@
+"""Whole ways through the dashboard, without a script: every form posts, every page redirects."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.worker_process import Worker
+from tests.service.dashboard.browser import Browser
+from tests.service.jobs.data import csv_of
+
+QUICK: dict[str, Any] = {"stopping.max_epochs": "5"}
+
+
+def _upload(browser: Browser, text: str | bytes, name: str = "clouds.csv", **fields: Any) -> None:
+    browser.go("/")
+    browser.send("/datasets", files={"file": (name, text, "text/csv")}, **fields)
+
+
+def _trained(browser: Browser, worker: Worker, **changes: Any) -> str:
+    """Train on the dataset uploaded last; the job's id."""
+    browser.go("/train")
+    browser.send("/train", **changes)
+    assert browser.page.status == 200, browser.page.text
+    job_id = browser.page.path.rpartition("/")[2]
+    assert worker.take_next_job()
+    return job_id
+
+
+def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None:
+    """From a file to a prediction: what is on each page leads to the next."""
+    _upload(browser, csv_of(n_samples=80, n_classes=3), name="My Clouds.csv")
+    assert re.fullmatch(r"/datasets/ds_[0-9a-f]{32}", browser.page.path)
+    assert "80" in browser.page.text
+    assert "3 classes" in browser.page.text
+    browser.follow("Train on it")
+    assert browser.page.form("/train").fields["validation"] == ["held-back"]
+    browser.send("/train", model_name="clouds")
+    assert re.fullmatch(r"/jobs/job_[0-9a-f]{32}", browser.page.path)
+    assert "queued" in browser.page.text
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "succeeded" in browser.page.text
+    assert re.search(r"Within [0-9.]+ % of the best possible", browser.page.text)
+    browser.follow("See the model")
+    assert browser.page.path == "/models/clouds/versions/1"
+    browser.send("/models/clouds/versions/1/predict", x0="2", x1="2", x2="2")
+    assert browser.page.status == 200
+    assert "c2" in browser.page.html.split('id="prediction"')[1].split("</p>")[0]
+
+
+@pytest.mark.parametrize("name", ["iris", "moons", "circle"])
+def test_samples_are_loaded_by_one_click(browser: Browser, name: str) -> None:
+    """Each gives a dataset of its name, with all its columns drawn."""
+    browser.send(f"/samples/{name}")
+    assert browser.page.path.startswith("/datasets/ds_")
+    assert f"<h1>{name}</h1>" in browser.page.html
+    assert browser.page.html.count('class="histogram"') == (4 if name == "iris" else 2)
+
+
+def test_rejected_rows_are_shown_where_they_are(browser: Browser) -> None:
+    """Row, column, value and what helps stand in a table; nothing is kept."""
+    _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n")
+    assert browser.page.status == 422
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html)
+    assert cells[:3] == ["2", "b", '<code class="bad">&lt;b&gt;oops&lt;/b&gt;</code>']
+    assert cells[5:7] == ["3", "a"]
+    browser.go("/datasets")
+    assert "There is none yet" in browser.page.text
+
+
+def test_refused_training_shows_why_at_the_field(browser: Browser) -> None:
+    """What was filled in is still there, and what is wrong stands beside its input."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    changes: dict[str, Any] = {
+        "solver": "pegasos",
+        "solver:pegasos.lambda": "minus one",
+        "model_name": "Bad Name",
+    }
+    browser.send("/train", **changes)
+    assert browser.page.status == 400
+    browser.send("/train", **{**changes, "model_name": "good"})
+    assert browser.page.status == 422
+    form = browser.page.form("/train")
+    assert form.fields["solver"] == ["pegasos"]
+    assert form.fields["solver:pegasos.lambda"] == ["minus one"]
+    assert 'id="solver:pegasos.lambda-fault"' in browser.page.html
+
+
+def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -> None:
+    """As the API does, on the page of the model."""
+    browser.send("/samples/iris")
+    _trained(browser, worker)
+    browser.go("/models/iris")
+    browser.send("/models/iris/versions/1/predict", x2="wide")
+    assert browser.page.status == 422
+    assert "petal_length" in browser.page.html.split('id="prediction"')[1]
+    assert browser.page.form("/models/iris/versions/1/predict").fields["x2"] == ["wide"]
+
+
+def test_linear_model_shows_weights_and_explains(browser: Browser, worker: Worker) -> None:
+    """A weight for each feature, and what each adds to a score."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    assert "Weights" in browser.page.text
+    browser.send("/models/iris/versions/1/predict")
+    assert browser.page.html.count('class="terms"') == 3
+
+
+def test_wide_model_takes_lines(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """With many features rows are pasted; each is answered."""
+    _upload(browser, csv_of(n_features=30))
+    _trained(browser, worker, model_name="wide", solver="newton")
+    browser.go("/models/wide")
+    row = browser.page.form("/models/wide/versions/1/predict").fields["rows"][0].strip()
+    assert len(row.split(",")) == 30
+    browser.send("/models/wide/versions/1/predict", rows=f"{row}\n{row}\n")
+    assert browser.page.html.count('class="answer"') == 2
+
+
+def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) -> None:
+    """They sum to one hundred percent."""
+    _upload(browser, csv_of(n_samples=200))
+    _trained(browser, worker, model_name="sure", calibration="sigmoid", solver="newton")
+    browser.go("/models/sure")
+    browser.send("/models/sure/versions/1/predict")
+    shares = [
+        float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
+    ]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_aliases_are_moved_and_removed(
+    browser: Browser, worker: Worker, client: TestClient
+) -> None:
+    """By the same registry as the API's."""
+    browser.send("/samples/moons")
+    for _ in range(2):
+        _trained(browser, worker, **QUICK)
+    browser.go("/models/moons/versions/1")
+    browser.send("/models/moons/aliases", alias="stable")
+    assert client.get("/v1/models/moons/aliases/stable").json()["version"] == 1
+    browser.go("/models/moons/versions/2")
+    browser.send("/models/moons/aliases", alias="stable")
+    assert client.get("/v1/models/moons/aliases/stable").json()["version"] == 2
+    browser.send("/models/moons/aliases/stable/remove")
+    assert client.get("/v1/models/moons/aliases/stable").status_code == 404
+    for wrong in ("latest", "No Name"):
+        browser.go("/models/moons/versions/2")
+        browser.send("/models/moons/aliases", alias=wrong)
+        assert browser.page.status == 400
+
+
+def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient) -> None:
+    """Each button is there when it can be pressed."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train")
+    path = browser.page.path
+    actions = [form.action for form in browser.page.forms]
+    assert actions == [f"{path}/pause", f"{path}/cancel"]
+    browser.send(f"{path}/pause")
+    assert client.get(f"/v1{path}").json()["state"] == "paused"
+    browser.send(f"{path}/resume")
+    assert client.get(f"/v1{path}").json()["state"] == "queued"
+    browser.send(f"{path}/cancel")
+    assert "canceled" in browser.page.text
+    assert [form.action for form in browser.page.forms] == [f"{path}/delete"]
+    browser.send(f"{path}/delete")
+    assert browser.page.path == "/jobs"
+    assert browser.go(path).status == 404
+
+
+def test_training_like_another_begins_with_its_settings(browser: Browser, worker: Worker) -> None:
+    """From a job and from a version: all but the seed."""
+    browser.send("/samples/circle")
+    changes: dict[str, Any] = {
+        "solver": "pegasos",
+        "solver:pegasos.lambda": "0.02",
+        "features": "square",
+    }
+    job_id = _trained(browser, worker, **changes, **QUICK)
+    for page in (f"/jobs/{job_id}", "/models/circle"):
+        browser.go(page)
+        browser.follow("Train again, changed")
+        fields = browser.page.form("/train").fields
+        assert fields["solver"] == ["pegasos"]
+        assert fields["solver:pegasos.lambda"] == ["0.02"]
+        assert fields["features"] == ["square"]
+        assert fields["stopping.max_epochs"] == ["5"]
+        assert fields["seed"] == [""]
+
+
+def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
+    """Costs above one bound, side by side; what makes them incomparable is said."""
+    browser.send("/samples/moons")
+    chosen = [
+        _trained(browser, worker, solver=solver, seed="1", **QUICK)
+        for solver in ("newton", "pegasos", "smo")
+    ]
+    browser.go("/compare")
+    browser.send("/compare", job=chosen[:2])
+    assert "do not minimize" not in browser.page.text
+    data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
+    assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
+    assert all(excess >= 0 for job in data for excess in job["excess"])
+    assert min(data[0]["excess"]) < 0.01
+    browser.go("/compare")
+    browser.send("/compare", job=chosen)
+    assert "These jobs differ in kernel" in browser.page.text
+
+
+def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """What the page gives for curl and for Python is a call of this very model."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, **QUICK)
+    browser.go("/models/iris")
+    curl = html.unescape(browser.page.html.split('id="curl"><code>')[1].split("</code>")[0])
+    url = re.search(r"curl (\S+)", curl)
+    body = re.search(r"-d '(.*)'", curl, re.S)
+    assert url is not None
+    assert body is not None
+    reply = client.post(url[1].removeprefix(str(client.base_url)), json=json.loads(body[1]))
+    assert reply.status_code == 200, reply.text
+    assert len(reply.json()["label"]) == 1
+    python = html.unescape(browser.page.html.split('id="python"><code>')[1].split("</code>")[0])
+    compile(python, "python", "exec")
+    assert url[1] in python
+
+
+def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
+    """Every place in the navigation says what to do first."""
+    for name in ("Data", "Train", "Jobs", "Models", "Compare"):
+        browser.go("/")
+        browser.follow(name)
+        assert browser.page.status == 200
+        assert "There is no" in browser.page.text or "There is none" in browser.page.text
