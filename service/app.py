@@ -33,6 +33,9 @@ from service.jobs.store import JobStore
 from service.jobs.tail import Tail
 from service.jobs.trainings import Trainings
 from service.models import routes as models
+from service.models.derived import routes as derived
+from service.models.derived.files import DerivedFiles
+from service.models.derived.workshop import Workshop
 from service.models.registry import ModelRegistry
 from service.predictions import routes as predictions
 from service.predictions.inference import routes as inference
@@ -81,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     trainings = Trainings(job_store, dataset_store, registry, limits)
+    workshop = Workshop(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
     sweeper = Sweeper(database, blobs)
@@ -111,6 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
             await asyncio.wait(tasks)
             await run_sync(sweeper.stop)
             await run_sync(parser.close)
+            await run_sync(workshop.close)
             contents.close()
             database.close()
 
@@ -141,6 +146,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(evaluations.router(Evaluations(job_store, dataset_store, registry, limits)))
     app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry))
+    app.include_router(derived.router(registry, workshop))
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))
     docs.mount(app)

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -171,6 +172,26 @@ idempotency_keys = Table(
     Column("headers", JSON),
     Column("body", LargeBinary),  # deflated
     Index(None, "created_at"),
+)
+
+derived_files = Table(
+    "derived_files",
+    metadata,
+    Column("model_name", String, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("name", String, primary_key=True),  # such as plots-1/roc.svg
+    Column("created_at", Float, nullable=False),
+    # The data that can be seen in the file; it goes with them.
+    Column("dataset_id", ForeignKey("datasets.id", ondelete="CASCADE"), index=True),
+    Column("file_key", String, nullable=False),
+    Column("file_sha256", String, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("about", JSON, nullable=False),  # what is told of it in the headers of a reply
+    ForeignKeyConstraint(
+        ["model_name", "version"],
+        ["model_versions.model_name", "model_versions.version"],
+        ondelete="CASCADE",
+    ),
 )
 
 identity = Table(

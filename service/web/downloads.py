@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from starlette.requests import Request
@@ -29,12 +30,13 @@ def download(
     sha256: str,
     media_type: str,
     filename: str,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:
     """The reply that Range, If-Range, If-Match and If-None-Match ask for; closes `file` at its end.
 
     `file` is one of the file system, `sha256` that of its content (hex) and so the strongest tag
-    there is. A request for several ranges gets the whole. Raises PreconditionFailed and
-    RangeNotSatisfiable.
+    there is. A request for several ranges gets the whole. `headers` are added, and go before.
+    Raises PreconditionFailed and RangeNotSatisfiable.
     """
     tag = etag(sha256)
     try:
@@ -47,18 +49,19 @@ def download(
         file.close()
         raise
     start, end = (0, size_bytes) if part is None else part
-    headers = {
+    all_headers = {
         "Accept-Ranges": "bytes",
         "Content-Disposition": f'attachment; filename="{filename}"',
         "Content-Length": str(end - start),
         "Content-Type": media_type,
         "ETag": tag,
         "Repr-Digest": f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode()}:",
+        **headers,
     }
     if part is not None:
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
+        all_headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
     return _FileReply(
-        file, start, start if is_head(request) else end, 206 if part else 200, headers
+        file, start, start if is_head(request) else end, 206 if part else 200, all_headers
     )
 
 

@@ -212,6 +212,14 @@ PROBLEMS: dict[str, Problem] = {
     "explanation-unsupported": Problem(
         422, "The model cannot be explained", "Random Fourier features mean nothing by themselves."
     ),
+    "plot-unavailable": Problem(
+        404,
+        "There is no such picture of this version",
+        "What it shows is gone, such as the training data, or never was; the detail says what.",
+    ),
+    "making-failed": Problem(
+        422, "The file could not be made", "Making it takes too much time or memory."
+    ),
     # The service
     "internal-error": Problem(
         500, "An error of the service", "It was logged under the request id; nothing was changed."

@@ -16,6 +16,7 @@ from service.settings import Settings
 from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.tables import model_versions
 from svm.features import FeatureMap, Identity
 from svm.multiclass import splits_of
 from svm.pipeline import FittedPipeline
@@ -95,6 +96,14 @@ class Shelf:
                 set_alias=set_alias,
             )
         return self.registry.get_version(name, version)
+
+    def set_metrics(self, version: ModelVersion, metrics: dict[str, Any]) -> None:
+        """As if its job had measured these."""
+        statement = model_versions.update().where(
+            model_versions.c.artifact_key == version.artifact_key
+        )
+        with self.database.write() as connection:
+            connection.execute(statement.values(result={**version.result, "metrics": metrics}))
 
     def content(self, version: ModelVersion) -> bytes:
         """Of the version's file."""

@@ -1,0 +1,69 @@
+"""The process that makes derived files: what is large or slow to make meets the service nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from service.children.working import work
+from service.datasets.store import DatasetStore
+from service.errors import InvalidContent, ServiceError
+from service.models.derived.files import DerivedFiles
+from service.models.derived.messages import MESSAGES, Done, Make
+from service.models.derived.sources import Sources
+from service.models.plots.kinds import PLOTS, draw
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from service.storage.database import Database
+from service.storage.space import full_disk_reported
+
+MEMORY_BYTES = 2 * 1024**3
+
+Product = tuple[dict[str, Any], str | None]
+"""What is told of a file, and the id of the dataset that can be seen in it."""
+
+FILES: dict[str, Callable[[Sources, Path], Product]] = {
+    **{name: partial(draw, kind) for name, kind in PLOTS.items()},
+}
+"""By name: writes the file, and tells of it."""
+
+
+class Maker:
+    """Makes files with the stores of the service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._database = Database(settings.database_url)
+        blobs = open_blobs(settings)
+        self._registry = ModelRegistry(self._database, blobs)
+        self._datasets = DatasetStore(self._database, blobs)
+        self._files = DerivedFiles(self._database, blobs)
+
+    def answer(self, asked: Make) -> Done | ServiceError:
+        """That the file is there, or why it is not."""
+        try:
+            with full_disk_reported():
+                self._make(asked)
+            return Done()
+        except ServiceError as error:
+            return error
+        except MemoryError:
+            return InvalidContent("making-failed", "making it takes more memory than there is")
+
+    def _make(self, asked: Make) -> None:
+        version = self._registry.get_version(asked.model, asked.version)
+        sources = Sources(version, self._database, self._registry, self._datasets)
+        with self._files.blobs.temporary() as path:
+            about, dataset_id = FILES[asked.name](sources, path)
+            self._files.keep(version, asked.name, path, dataset_id=dataset_id, about=about)
+
+
+def main() -> None:
+    maker = Maker(Settings())
+    work(lambda line: MESSAGES.encode(maker.answer(MESSAGES.decode(line))), MEMORY_BYTES)
+
+
+if __name__ == "__main__":
+    main()

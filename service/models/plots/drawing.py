@@ -1,0 +1,148 @@
+"""How the pictures look, and how they are written: small, and the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+MAX_BYTES = 200_000
+SHOWN_CLASSES = 10
+"""More are not told apart by color and have no legend."""
+
+# Okabe and Ito's, which color-blind people can tell apart, and four more.
+COLORS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    *("#8c564b", "#7f7f7f", "#bcbd22", "#5e3c99"),
+)
+INK, FAINT = "#1a1a1a", "#9a9a9a"
+
+_STYLE: dict[Any, Any] = {
+    "text.parse_math": False,  # names of callers may hold dollar signs
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "svm-service",  # names of parts depend on the picture alone
+    "path.simplify_threshold": 0.2,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # the first one comes with matplotlib
+    "font.size": 9,
+    "figure.facecolor": "white",  # a card of its own on any background
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure with words for those who do not see it."""
+
+    figure: Figure
+    title: str
+    description: str
+
+
+def axes(
+    title: str, rows: int = 1, size: tuple[float, float] = (5.2, 4.0), **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `rows` axes below each other, all bearing one title."""
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasSVG(figure)
+    grid = figure.subplots(rows, 1, squeeze=False, **options)
+    found: list[Axes] = list(grid[:, 0])
+    found[0].set_title(plain(title))
+    return figure, found
+
+
+def color(code: int) -> str:
+    """Of a class by number."""
+    return COLORS[code % len(COLORS)]
+
+
+def plain(text: str, most: int = 60) -> str:
+    """Text of a caller: shortened, and without what no XML holds."""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def dots(ax: Axes, points: npt.NDArray[Any], color: str, size: float, *, square: bool) -> None:
+    """Points (n, 2) as one path: a fifth of the bytes of markers.
+
+    Each is a line without length, of which only the two caps are seen.
+    """
+    ends = np.repeat(points, 2, axis=0)
+    codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
+    path = Path(ends, codes)
+    path.should_simplify = False
+    shape = PathPatch(
+        path,
+        facecolor="none",
+        edgecolor=color,
+        linewidth=size,
+        capstyle="projecting" if square else "round",
+    )
+    ax.add_patch(shape)
+
+
+def thinned(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
+    """At most so many of the rows, evenly spread, the first and the last among them."""
+    if len(values) <= most:
+        return values
+    chosen = np.linspace(0, len(values) - 1, most).astype(np.int64)
+    found: npt.NDArray[Any] = values[chosen]
+    return found
+
+
+def names_of(classes: Sequence[Any]) -> list[str]:
+    """Labels for a legend."""
+    return [plain(str(label), 24) for label in classes]
+
+
+def style() -> Any:
+    """A context within which figures are made and written."""
+    return mpl.rc_context(_STYLE)
+
+
+def write(picture: Picture) -> bytes:
+    """The picture as SVG, its title and description inside."""
+    file = io.BytesIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    picture.figure.savefig(file, format="svg", metadata=nothing)
+    svg = file.getvalue().decode()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    # A hundredth of a point is finer than any screen. Numbers in attributes only, never in texts.
+    svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_rounded, tag[0]), svg)
+    svg = re.sub(r"\s*\n\s*", "\n", svg)
+    opening, rest = svg.split(">", 1)
+    words = f"<title>{escape(picture.title)}</title>\n<desc>{escape(picture.description)}</desc>\n"
+    return f'{opening} role="img">\n{words}{rest.lstrip()}'.encode()
+
+
+_DECIMALS = re.compile(r"-?\d+\.\d{3,}")
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,37 @@
+"""All kinds of pictures. For the process that draws them: this brings matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+from service.models.derived.sources import Sources
+from service.models.plots import PlotKind, drawing, file_name
+from service.models.plots.boundary import boundary
+from service.models.plots.drawing import Picture
+from service.models.plots.learning_curve import learning_curve
+from service.models.plots.measured import confusion, margins, reliability, roc
+
+_DRAW: dict[PlotKind, Callable[[Sources], tuple[Picture, str | None]]] = {
+    "boundary": boundary,
+    "learning-curve": learning_curve,
+    "confusion": confusion,
+    "roc": roc,
+    "margins": margins,
+    "reliability": reliability,
+}
+
+PLOTS: dict[str, PlotKind] = {file_name(kind): kind for kind in get_args(PlotKind)}
+"""By the name of their files."""
+
+
+def draw(kind: PlotKind, sources: Sources, path: Path) -> tuple[dict[str, Any], str | None]:
+    """Write the picture; (nothing to tell of it, the id of the dataset that is seen in it).
+
+    Raises NotFound (`plot-unavailable`) and InvalidContent where there is no such picture.
+    """
+    with drawing.style():
+        picture, dataset_id = _DRAW[kind](sources)
+        path.write_bytes(drawing.write(picture))
+    return {}, dataset_id

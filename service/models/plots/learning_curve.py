@@ -1,0 +1,66 @@
+"""Cost, bound and gap over the epochs of the training."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import NullFormatter
+
+from service.errors import NotFound
+from service.models.derived.sources import Sources
+from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned
+
+MOST_PAIRS = 60
+SMALLEST_GAP = 1e-16
+
+
+def learning_curve(sources: Sources) -> tuple[Picture, str | None]:
+    """Raises NotFound (`plot-unavailable`) once the job's trace is gone."""
+    version = sources.version
+    pairs = [list(rows) for _, rows in groupby(sources.trace, key=lambda row: row["pair"])]
+    if not pairs:
+        raise NotFound(
+            "plot-unavailable",
+            "there is no learning curve to show: the trace of the job was removed, with the job or "
+            "after the time that histories are kept",
+        )
+    worst = max(pairs, key=lambda rows: _relative(rows[-1]))
+    epochs = [row["epoch"] for row in worst]
+    title = f"Learning curve of {version.model_name} version {version.version}"
+    figure, (costs, gaps) = axes(title, 2, (5.2, 4.6), sharex=True)
+    costs.plot(epochs, [row["primal"] for row in worst], "o-", ms=3, color=COLORS[0], label="cost")
+    costs.plot(
+        epochs, [row["dual"] for row in worst], "s--", ms=3, color=COLORS[1], label="lower bound"
+    )
+    costs.set(ylabel="primal and dual value")
+    costs.legend()
+    some = thinned(np.arange(len(pairs)), MOST_PAIRS)
+    for rows in [pairs[k] for k in some.tolist()] if len(pairs) > 1 else []:
+        gaps.plot([row["epoch"] for row in rows], [_relative(row) for row in rows], color=FAINT)
+    gaps.plot(epochs, [_relative(row) for row in worst], "o-", ms=3, color=COLORS[2])
+    gaps.set(ylabel="relative gap", xlabel="epoch")
+    if max(epochs) > 1:
+        gaps.set_xscale("log", base=2)
+        gaps.xaxis.set_major_formatter("{x:,.0f}")
+    gaps.set_yscale("log")
+    gaps.yaxis.set_major_formatter("{x:g}")
+    gaps.yaxis.set_minor_formatter(NullFormatter())
+    for ax in (costs, gaps):
+        ax.grid(True)
+    last = worst[-1]
+    of = "" if len(pairs) == 1 else f" of the widest of {len(pairs)} binary problems"
+    description = (
+        f"Cost and its lower bound{of} over {epochs[-1]:,} epochs: from {worst[0]['primal']:.6g} "
+        f"to {last['primal']:.6g}, of which at most {_relative(last):.2%} is above the optimum."
+    )
+    if len(pairs) > 1:
+        description += " Thin lines: gaps of the other problems."
+    return Picture(figure, title, description), None
+
+
+def _relative(row: dict[str, Any]) -> float:
+    if row["primal"] <= 0.0:
+        return SMALLEST_GAP
+    return max(SMALLEST_GAP, float(row["gap"]) / float(row["primal"]))

@@ -1,0 +1,241 @@
+"""How a model does on rows: confusion, ROC, margins, reliability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from service.errors import InvalidContent, NotFound
+from service.models.derived.sources import Rows, Sources
+from service.models.plots.drawing import (
+    COLORS,
+    FAINT,
+    INK,
+    SHOWN_CLASSES,
+    Picture,
+    axes,
+    color,
+    names_of,
+)
+from svm.matrices import Vector
+from svm.metrics import RocCurve, calibration_metrics, roc_curve
+from svm.multiclass import splits_of
+from svm.pipeline import FittedPipeline
+
+MOST_ROWS = 5000
+CURVE_POINTS = 150
+NUMBERED_CLASSES = 12
+"""Up to so many the cells of a confusion matrix bear their counts."""
+SHADES = 8
+BINS = 40
+
+
+def confusion(sources: Sources) -> tuple[Picture, str | None]:
+    """From the metrics of the version, so it needs no data."""
+    version = sources.version
+    part = _measured_part(version.result.get("metrics", {}))
+    if part is None:
+        raise NotFound(
+            "plot-unavailable",
+            f"{version.model_name} version {version.version} has no confusion matrix",
+        )
+    counts = np.asarray(version.result["metrics"][part]["confusion_matrix"])
+    title = f"Confusion matrix of {version.model_name} version {version.version}"
+    size = (5.2, 4.8)
+    figure, (ax,) = axes(title, 1, size)
+    shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    _shade(ax, shares)
+    n = len(counts)
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
+    ax.set(xlabel="predicted class", ylabel="true class")
+    names = names_of(version.classes)
+    step = max(1, -(-n // 25))
+    ticks = list(range(0, n, step))
+    ax.set_xticks(ticks, [names[k] for k in ticks], rotation=90 if n > 4 else 0)
+    ax.set_yticks(ticks, [names[k] for k in ticks])
+    if n <= NUMBERED_CLASSES:
+        for i, j in np.ndindex(n, n):
+            ink = "white" if shares[i, j] > 0.55 else INK if counts[i, j] else FAINT
+            ax.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=ink, fontsize=8)
+    right = int(np.diag(counts).sum())
+    rows = {"train": "training", "validation": "held-out"}[part]
+    description = (
+        f"Rows: true class; columns: predicted class; shades: share of the true class. "
+        f"{right:,} of {counts.sum():,} {rows} rows are on the diagonal."
+    )
+    return Picture(figure, title, description), None
+
+
+def roc(sources: Sources) -> tuple[Picture, str | None]:
+    """A curve for each class against the others; of two classes one.
+
+    Raises NotFound (`plot-unavailable`) without data.
+    """
+    version, rows = sources.version, _rows(sources, "ROC curve")
+    decision = sources.fitted.decision_from_scores(rows.scores)
+    title = f"ROC of {version.model_name} version {version.version}"
+    figure, (ax,) = axes(title, 1, (4.8, 4.8))
+    columns = {1: decision} if decision.ndim == 1 else dict(enumerate(decision.T))
+    found: dict[int, RocCurve] = {}
+    for code, values in columns.items():
+        curve = roc_curve(rows.codes == code, values)
+        if curve is not None:
+            found[code] = curve
+    if not found:
+        raise NotFound("plot-unavailable", "there is no ROC curve: all rows are of one class")
+    names = names_of(version.classes)
+    many = len(found) > SHOWN_CLASSES
+    ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
+    for code, curve in found.items():
+        thin = curve.thinned(40 if many else CURVE_POINTS)
+        label = None if many else f"{names[code]}: area {curve.area:.4f}"
+        style: dict[str, Any] = {"color": FAINT, "linewidth": 0.6} if many else {}
+        ax.plot(
+            thin.false_positive_rate,
+            thin.true_positive_rate,
+            label=label,
+            **({"color": color(code)} | style),
+        )
+    ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+    ax.grid(True)
+    if not many:
+        ax.legend(loc="lower right")
+    areas = [curve.area for curve in found.values()]
+    of = "one curve for each class against the others" if len(found) > 1 else names[1]
+    description = f"{of}; {rows.described}. Area under the curve: {np.mean(areas):.4f}"
+    description += " on average." if len(found) > 1 else "."
+    return Picture(figure, title, description), version.dataset_id
+
+
+def margins(sources: Sources) -> tuple[Picture, str | None]:
+    """Raises NotFound (`plot-unavailable`) without data."""
+    version, rows = sources.version, _rows(sources, "distribution of margins")
+    values = smallest_margins(sources.fitted, rows)
+    title = f"Margins of {version.model_name} version {version.version}"
+    figure, (ax,) = axes(title, 1, (5.2, 3.6))
+    edges = _edges(values)
+    inside = np.clip(values, edges[0], edges[-1])
+    groups = {
+        "wrong side": (inside < 0, COLORS[1]),
+        "inside the margin": ((inside >= 0) & (inside < 1), COLORS[4]),
+        "beyond the margin": (inside >= 1, COLORS[0]),
+    }
+    ax.hist(
+        [inside[chosen] for chosen, _ in groups.values()],
+        bins=edges.tolist(),
+        stacked=True,
+        histtype="stepfilled",
+        color=[shade for _, shade in groups.values()],
+        label=[f"{name}: {chosen.mean():.1%}" for name, (chosen, _) in groups.items()],
+    )
+    for place in (0.0, 1.0):
+        ax.axvline(place, color=INK, linewidth=0.8, linestyle="--")
+    ax.set(xlabel="margin y·f(x)", ylabel="rows")
+    ax.legend()
+    of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
+    shares = ", ".join(f"{name} {chosen.mean():.1%}" for name, (chosen, _) in groups.items())
+    description = f"Margin y f(x){of}; {rows.described}: {shares}."
+    return Picture(figure, title, description), version.dataset_id
+
+
+def reliability(sources: Sources) -> tuple[Picture, str | None]:
+    """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without data."""
+    version, fitted = sources.version, sources.fitted
+    if fitted.calibration is None:
+        raise InvalidContent(
+            "not-calibrated",
+            f"{version.model_name} version {version.version} gives no probabilities; train with "
+            "`calibration` and `validation`",
+        )
+    measured = version.result.get("metrics", {}).get("validation", {}).get("calibration", {})
+    if "reliability" not in measured:  # measured before such bins were kept
+        rows = _rows(sources, "reliability diagram")
+        codes = fitted.codes_from_decision(fitted.decision_from_scores(rows.scores))
+        probabilities = fitted.probabilities_from_scores(rows.scores)
+        measured = calibration_metrics(probabilities, codes, rows.codes)
+    bins = measured["reliability"]
+    title = f"Reliability of {version.model_name} version {version.version}"
+    figure, (ax, below) = axes(
+        title, 2, (4.8, 5.2), sharex=True, gridspec_kw={"height_ratios": [3, 1]}
+    )
+    said = [one["mean_probability"] for one in bins]
+    ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
+    ax.plot(said, [one["accuracy"] for one in bins], "o-", ms=4, color=COLORS[0])
+    ax.set(ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
+    below.bar(said, [one["n_samples"] for one in bins], width=0.02, color=COLORS[0])
+    below.set(xlabel="largest probability", ylabel="rows")
+    for one in (ax, below):
+        one.grid(True)
+    error = measured["expected_calibration_error"]
+    total = sum(one["n_samples"] for one in bins)
+    description = (
+        f"How often the class of the largest probability is the true one, against that "
+        f"probability; {total:,} held-out rows, which the calibration was learnt from. Expected "
+        f"calibration error {error:.4f}."
+    )
+    return Picture(figure, title, description), version.dataset_id
+
+
+def smallest_margins(fitted: FittedPipeline, rows: Rows) -> Vector:
+    """(n,) the smallest y·f(x) over the binary problems that a row has a side in: at least 0 where
+    it is on the right side in all of them."""
+    found = np.full(len(rows.codes), np.inf)
+    for k, split in enumerate(splits_of(fitted.multiclass, len(fitted.classes))):
+        positive, negative = rows.codes == split.positive, np.isin(rows.codes, split.negative)
+        scores = rows.scores[:, k]
+        found[positive] = np.minimum(found[positive], scores[positive])
+        found[negative] = np.minimum(found[negative], -scores[negative])
+    return found
+
+
+def _edges(values: Vector) -> Vector:
+    """Of bins, among them 0 and 1; without the few values that are far off."""
+    low, high = np.quantile(values, [0.005, 0.995])
+    low, high = min(float(low), -0.2), max(float(high), 1.2)
+    within = BINS / (high - low)  # as many bins as fit between 0 and 1, or one in so many of them
+    width = 1.0 / int(within) if within >= 1 else np.ceil(1.0 / within)
+    found: Vector = np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
+    return found
+
+
+def _rows(sources: Sources, what: str) -> Rows:
+    rows = sources.rows(MOST_ROWS)
+    if rows is None:
+        raise NotFound(
+            "plot-unavailable",
+            f"there is no {what} to show: it needs the data that the model was trained on, and "
+            "these were deleted",
+        )
+    return rows
+
+
+def _measured_part(metrics: dict[str, Any]) -> str | None:
+    found = (
+        part for part in ("validation", "train") if "confusion_matrix" in metrics.get(part, {})
+    )
+    return next(found, None)
+
+
+def _shade(ax: Axes, shares: npt.NDArray[np.float64]) -> None:
+    """Cells of one shade as one path, neighbors in a row as one piece; empty cells stay white."""
+    shades = np.ceil(shares * SHADES).astype(np.int64)
+    for shade in range(1, SHADES + 1):
+        corners: list[tuple[float, float]] = []
+        for i in range(len(shades)):
+            edges = np.diff(np.concatenate([[0], shades[i] == shade, [0]]))
+            for j, end in zip(np.flatnonzero(edges > 0), np.flatnonzero(edges < 0), strict=True):
+                left, right = j - 0.5, end - 0.5
+                corners += [(left, i - 0.5), (right, i - 0.5), (right, i + 0.5), (left, i + 0.5)]
+                corners.append((left, i - 0.5))
+        if corners:
+            kinds = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+            path = Path(np.array(corners), np.tile(kinds, len(corners) // 5))
+            path.should_simplify = False
+            ax.add_patch(
+                PathPatch(path, facecolor=COLORS[0], alpha=shade / SHADES, edgecolor="none")
+            )

@@ -1,0 +1,172 @@
+"""The plane that a decision boundary is drawn in: two features, or two principal components."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import NotFound
+from service.models.derived.sources import MULTIPLICATIONS, Sources
+from svm.features import Identity
+from svm.matrices import Matrix, Vector, is_sparse
+from svm.pipeline import FittedPipeline
+
+MOST_POINTS = 900
+SIDES = (40, 140)
+"""Fewest and most points of the grid on one side."""
+MOST_VALUES = 4e9
+"""Of all points of the grid: about ten seconds."""
+MOST_SCORES = 1e7
+"""One a point and binary problem, in memory at once."""
+MARGIN = 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """x = origin + a·axes[0] + b·axes[1], in the units of the data."""
+
+    origin: Vector
+    """(n_features,)"""
+    axes: Vector
+    """(2, n_features)"""
+    low: Vector
+    """(2,) least a and b that are drawn."""
+    high: Vector
+    labels: tuple[str, str]
+    points: Vector | None
+    """(n, 2) where the rows are, those beside the plane projected onto it."""
+    exact: bool
+    """Whether the rows lie in the plane."""
+
+    def scores(self, fitted: FittedPipeline, cost_of_a_row: int) -> tuple[Vector, Vector, Vector]:
+        """(a (m,), b (m,), scores (m, m, n_problems)) on a grid.
+
+        Raises NotFound (`plot-unavailable`) for kernels over too many features.
+        """
+        linear = fitted.kernel is None and isinstance(fitted.features.spec, Identity)
+        dear = len(fitted.intercepts) if linear else cost_of_a_row
+        most = int(math.sqrt(MOST_SCORES / len(fitted.intercepts)))
+        side = min(max(int(math.sqrt(MULTIPLICATIONS / dear)), SIDES[0]), SIDES[1], most)
+        a, b = (np.linspace(self.low[k], self.high[k], side) for k in (0, 1))
+        if linear:  # then the scores are linear in a and b, too
+            scale = 1.0 if fitted.scaling.scale is None else fitted.scaling.scale
+            start = fitted.problem_scores(self.origin[None])[0]
+            slopes = fitted.coefficients @ (self.axes / scale).T
+            along = a[:, None] * slopes[:, 0]
+            across = b[:, None] * slopes[:, 1]
+            return a, b, start + along[None, :, :] + across[:, None, :]
+        if side * side * fitted.n_features > MOST_VALUES:
+            raise _unavailable("the model has too many features to compute it point by point")
+        rows = [
+            fitted.problem_scores(self.origin + a[:, None] * self.axes[0] + y * self.axes[1])
+            for y in b
+        ]
+        return a, b, np.stack(rows)
+
+
+def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str]:
+    """(the plane, the classes of its points, what these are).
+
+    Raises NotFound (`plot-unavailable`) where there is no direction to look from.
+    """
+    fitted = sources.fitted
+    rows = sources.rows(MOST_POINTS, measured=False)
+    names = sources.version.columns
+    if rows is None:
+        return _without_data(fitted, names), None, "the training data were deleted"
+    points = "projected onto the plane"
+    if fitted.n_features <= 2:
+        plane, points = _own_axes(_dense(rows.X), names, rows.codes), "with the data"
+    else:
+        plane = _principal(fitted, rows.X)
+    return plane, rows.codes, f"{rows.described}, {points}"
+
+
+def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Plane:
+    if X.shape[1] == 2:
+        labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
+        return _around(np.zeros(2), np.eye(2), X, labels, exact=True)
+    points = np.stack([X[:, 0], codes / max(1, codes.max())], axis=1)
+    axes = np.array([[1.0], [0.0]])
+    labels = ("feature 0" if names is None else names[0], "rows, a line for each class")
+    return _around(np.zeros(1), axes, points, labels, exact=True)
+
+
+def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
+    """The two directions in which the scaled rows differ most, through their mean."""
+    Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else _dense(X))
+    mean, directions, points, share = _components(Z)
+    scale = np.ones(1) if fitted.scaling.scale is None else fitted.scaling.scale
+    offset = np.zeros(1) if fitted.scaling.offset is None else fitted.scaling.offset
+    labels = tuple(f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in (0, 1))
+    origin = offset + mean * scale
+    return _around(origin, directions * scale, points, (labels[0], labels[1]), exact=False)
+
+
+def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
+    """(mean (d,), directions (2, d), coordinates of the rows (n, 2), shares of variance (2,)).
+
+    By the inner products of the rows, which are few, whatever the number of features.
+    """
+    n = Z.shape[0]
+    products: Any = Z @ Z.T
+    gram: Vector = products.toarray() if is_sparse(products) else products
+    centered = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    values, vectors = np.linalg.eigh(centered)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    directions = np.zeros((2, Z.shape[1]))
+    points = np.zeros((n, 2))
+    for k in range(min(2, n)):
+        if values[k] <= 1e-12 * values[0] or values[0] == 0.0:
+            break  # the rows lie on a line, or are all the same
+        u, length = vectors[:, k], math.sqrt(values[k])
+        v = np.asarray(Z.T @ u) / length
+        sign = 1.0 if v[np.abs(v).argmax()] > 0 else -1.0
+        directions[k], points[:, k] = sign * v, sign * length * u
+    mean = np.asarray(Z.sum(axis=0)).ravel() / n
+    share = np.zeros(2)
+    share[: min(2, n)] = values[:2] / max(values.sum(), 1e-300)
+    return mean, directions, points, share
+
+
+def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
+    """Two features, over the range that the model itself remembers."""
+    if fitted.n_features != 2:
+        raise _unavailable(
+            "the training data were deleted: of more than two features it is drawn in the plane "
+            "of the data's principal components"
+        )
+    labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
+    scale = np.ones(2) if fitted.scaling.scale is None else fitted.scaling.scale
+    offset = np.zeros(2) if fitted.scaling.offset is None else fitted.scaling.offset
+    vectors = fitted.support_vectors
+    if vectors is not None and isinstance(fitted.features.spec, Identity):
+        corners = _dense(vectors)
+    else:
+        reach = {"standardize": 2.5, "min-max": 1.0, "max-abs": 1.0}
+        low = 0.0 if fitted.scaling.name == "min-max" else -1.0
+        far = reach.get(fitted.scaling.name, 3.0)
+        corners = np.array([[low * far, low * far], [far, far]])
+    plane = _around(np.zeros(2), np.eye(2), offset + corners * scale, labels, exact=True)
+    return Plane(plane.origin, plane.axes, plane.low, plane.high, labels, None, True)
+
+
+def _around(
+    origin: Vector, axes: Vector, points: Vector, labels: tuple[str, str], *, exact: bool
+) -> Plane:
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = MARGIN * np.where(high > low, high - low, 1.0)
+    return Plane(origin, axes, low - room, high + room, labels, points, exact)
+
+
+def _dense(X: Matrix) -> Vector:
+    dense: Vector = X.toarray() if is_sparse(X) else X
+    return dense
+
+
+def _unavailable(why: str) -> NotFound:
+    return NotFound("plot-unavailable", f"there is no decision boundary to show: {why}")
