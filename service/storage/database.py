@@ -8,13 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
 from service.storage.commits import Commits, PostgresCommits, SQLiteCommits
 from service.storage.dialects import connect, failures_reported
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 CLOSE_S = 3.0
 
@@ -99,10 +102,8 @@ class Database:
         """Bring the schema to the newest revision; nothing happens where it is there already."""
         # Imported here: workers use the database, but never migrate it.
         from alembic import command
-        from alembic.config import Config
 
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config = _alembic()
         with self.write() as connection:
             in_turn(connection, "migrate")
             config.attributes["connection"] = connection
@@ -121,6 +122,22 @@ class Database:
         self._engine.dispose()
 
 
+def revisions() -> list[str]:
+    """All that this version's migrations know, the newest first."""
+    from alembic.script import ScriptDirectory
+
+    return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
+
+
+def present_revision(database: Database) -> str | None:
+    """Of the tables that are there; None where there are none. Raises Unavailable."""
+    with database.read() as connection:
+        if not sa.inspect(connection).has_table("alembic_version"):
+            return None
+        found: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return found
+
+
 def in_turn(connection: sa.Connection, name: str) -> None:
     """Wait until no other transaction that asked for this turn is open.
 
@@ -130,3 +147,11 @@ def in_turn(connection: sa.Connection, name: str) -> None:
     if connection.dialect.name == "postgresql":
         turn = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
         connection.execute(sa.select(turn))
+
+
+def _alembic() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config

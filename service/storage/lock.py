@@ -10,7 +10,14 @@ from pathlib import Path
 
 
 class DataDirInUse(RuntimeError):
-    """Another process serves from this directory."""
+    """Another process serves from this directory; `holder` is its id, 0 if it did not say yet."""
+
+    def __init__(self, data_dir: Path, holder: str) -> None:
+        self.holder = int(holder or 0)
+        super().__init__(
+            f"{data_dir} is in use by the service with process id {holder}; stop it, or choose "
+            "another directory with SVM_DATA_DIR"
+        )
 
 
 @contextmanager
@@ -28,10 +35,7 @@ def exclusive(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             holder = file.read().strip()
-            raise DataDirInUse(
-                f"{data_dir} is in use by the service with process id {holder}; stop it, or choose "
-                "another directory with SVM_DATA_DIR"
-            ) from None
+            raise DataDirInUse(data_dir, holder) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -40,6 +40,15 @@ def claim(database: Database, blobs: Blobs) -> None:
         raise ForeignFiles
 
 
+def check_owner(database: Database, blobs: Blobs) -> None:
+    """Change nothing. Raises ForeignFiles where a service would not start, Unavailable."""
+    with database.read() as connection:
+        found = connection.scalar(sa.select(identity.c.id))
+    marks = set(blobs.keys(MARKS))
+    if marks - {f"{MARKS}/{found}"} or (found is None and _is_new(database) and set(blobs.keys())):
+        raise ForeignFiles
+
+
 def _identity(database: Database) -> str:
     with database.write() as connection:
         in_turn(connection, "identity")

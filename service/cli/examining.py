@@ -1,0 +1,213 @@
+"""`svm-service doctor`: looks at everything that a service needs, and says what to mend."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import typer
+
+from service.cli.environment import read_settings
+from service.cli.output import FAILED, print_json
+from service.errors import ServiceError
+from service.settings import Settings
+from service.storage.blobs import Blobs, open_blobs
+from service.storage.database import Database, present_revision, revisions
+from service.storage.inspection import compare_rows_and_files, sqlite_faults
+from service.storage.lock import DataDirInUse, exclusive
+from service.storage.ownership import ForeignFiles, check_owner
+from service.storage.space import check_room
+
+LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing."""
+
+    state: Literal["ok", "note", "wrong"]
+    what: str
+    detail: str
+
+
+def ok(what: str, detail: str) -> Finding:
+    return Finding("ok", what, detail)
+
+
+def note(what: str, detail: str) -> Finding:
+    """Worth knowing, no fault."""
+    return Finding("note", what, detail)
+
+
+def wrong(what: str, detail: str) -> Finding:
+    return Finding("wrong", what, detail)
+
+
+def doctor(deep: bool, port: int, as_json: bool) -> None:
+    """Prints the findings; status 1 where something is wrong."""
+    found = []
+    for finding in examine(read_settings(), deep, port):
+        found.append(finding)
+        if not as_json:
+            print(f"{finding.state:<5}  {finding.what:<14}  {finding.detail}")
+    faults = sum(finding.state == "wrong" for finding in found)
+    if as_json:
+        print_json({"healthy": not faults, "findings": [asdict(finding) for finding in found]})
+    if faults:
+        raise typer.Exit(FAILED)
+
+
+def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
+    """One finding after the other, from the ground up."""
+    yield from _data_dir(settings.data_dir)
+    if not settings.data_dir.is_dir():
+        return
+    running = None
+    if settings.sqlite_file is not None:
+        running = _holder(settings.sqlite_file)
+        held = f"the service with process id {running} runs on it" if running else "no service runs"
+        yield ok("lock", held)
+    with closing(Database(settings.database_url)) as database:
+        yield from _told("database", lambda: _database(database, settings, deep))
+        yield from _told("files", lambda: _files(database, open_blobs(settings), deep))
+    yield from _compiled_loops(settings.data_dir)
+    yield from _memory(settings)
+    if settings.dask_address is not None:
+        yield _scheduler(settings.dask_address)
+    yield _port(port, running is not None)
+
+
+def _told(what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What it finds; that something does not answer is a finding, too."""
+    try:
+        yield from look()
+    except ServiceError as error:
+        yield wrong(what, f"{error.detail}: {error.__cause__ or error.code}".partition("\n")[0])
+
+
+def _data_dir(data_dir: Path) -> Iterator[Finding]:
+    if not data_dir.is_dir():
+        yield note("data directory", f"{data_dir.resolve()} is not there yet; `serve` makes it")
+        return
+    blocked = [p for p in (data_dir, *data_dir.iterdir()) if not os.access(p, os.R_OK | os.W_OK)]
+    if blocked:
+        user = psutil.Process().username()
+        for path in blocked[:LISTED]:
+            yield wrong(
+                "permissions", f"{user} may not read and write {path}: give it to that user"
+            )
+    elif data_dir.stat().st_mode & stat.S_IWOTH:
+        yield wrong("permissions", f"every user may write {data_dir}: chmod o-w {data_dir}")
+    else:
+        yield ok("data directory", str(data_dir.resolve()))
+    disk = psutil.disk_usage(str(data_dir))
+    said = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
+    try:
+        check_room(data_dir)
+    except ServiceError:
+        yield wrong("disk", f"{said}: uploads and new jobs are refused; make room")
+    else:
+        yield ok("disk", said)
+
+
+def _holder(database_file: Path) -> int | None:
+    """The process that serves from there."""
+    try:
+        with exclusive(database_file.parent):
+            return None
+    except DataDirInUse as error:
+        return error.holder
+
+
+def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Finding]:
+    kind = "SQLite" if settings.sqlite_file else "PostgreSQL"
+    if settings.sqlite_file is not None and not settings.sqlite_file.exists():
+        yield note("database", f"{settings.sqlite_file} is not there yet; `serve` makes it")
+        return
+    present, known = present_revision(database), revisions()
+    if present is None:
+        yield note("database", f"{kind} without tables; `serve` or `migrate` makes them")
+    elif present not in known:
+        yield wrong("database", f"revision {present} is of a newer version: install that one")
+    elif present != known[0]:
+        yield note(
+            "database", f"{kind}, revision {present}; `serve` or `migrate` makes it {known[0]}"
+        )
+    else:
+        yield ok("database", f"{kind}, revision {present}")
+    for fault in sqlite_faults(database, deep):
+        yield wrong("database", f"{fault}: restore the last backup")
+
+
+def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
+    if present_revision(database) is None:
+        return
+    try:
+        check_owner(database, blobs)
+    except ForeignFiles as error:
+        yield wrong("files", str(error))
+        return
+    found = compare_rows_and_files(database, blobs, deep)
+    for what, keys in (("missing", found.missing), ("damaged", found.damaged)):
+        for key in keys[:LISTED]:
+            yield wrong(
+                "files", f"{key} is {what}: restore the last backup, or delete what it is of"
+            )
+        if len(keys) > LISTED:
+            yield wrong("files", f"… and {len(keys) - LISTED:,} more are {what}")
+    if not found.missing and not found.damaged:
+        how = "are what was stored" if deep else "are there; --deep compares their digests"
+        yield ok("files", f"{found.named:,} files {how}")
+    if found.orphans:
+        yield note("files", f"{found.orphans:,} files of no row; a running service removes them")
+
+
+def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    folder = Path(given) if given else data_dir / "numba"
+    files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
+    if folder.is_dir() and not os.access(folder, os.W_OK):
+        yield wrong("compiled loops", f"{folder} cannot be written: every start compiles anew")
+    elif not files:
+        yield note("compiled loops", "none yet: the first start compiles for about a minute")
+    else:
+        size = sum(file.stat().st_size for file in files)
+        yield ok("compiled loops", f"{len(files):,} files, {size / 1e6:,.1f} MB in {folder}")
+
+
+def _memory(settings: Settings) -> Iterator[Finding]:
+    total = psutil.virtual_memory().total
+    wanted = settings.workers * settings.limits.worker_memory_bytes
+    said = f"{settings.workers} workers may take {wanted / 1e9:,.1f} GB of {total / 1e9:,.1f} GB"
+    if wanted > total:
+        said += ": lower SVM_WORKERS or SVM_LIMITS__WORKER_MEMORY_BYTES"
+        yield note("memory", said)
+    else:
+        yield ok("memory", said)
+
+
+def _scheduler(address: str) -> Finding:
+    host, _, port = address.partition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        return wrong("scheduler", f"{address} does not answer: {error.strerror or error}")
+    return ok("scheduler", f"{address} answers")
+
+
+def _port(port: int, running: bool) -> Finding:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        said = f"port {port}: {error.strerror or error}"
+        if running:
+            return ok("port", f"{said}, probably by the service that runs")
+        return wrong("port", f"{said}; `serve --port` takes another one")
+    return ok("port", f"port {port} is free")

@@ -1,0 +1,105 @@
+"""What commands print, and how they end.
+
+Exit codes: 0 done · 1 it could not be done · 2 wrong usage or settings · 3 the service refused ·
+4 a job failed or was canceled · 130 Ctrl+C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+FAILED, USAGE, REFUSED, JOB_FAILED, INTERRUPTED = 1, 2, 3, 4, 130
+
+Url = Annotated[
+    str | None,
+    typer.Option(help="Address of the service.", envvar="SVM_URL", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def say(text: str) -> None:
+    """For people, beside what the command prints."""
+    print(text, file=sys.stderr)
+
+
+def fail(message: str, code: int = FAILED) -> typer.Exit:
+    """To be raised."""
+    say(message)
+    return typer.Exit(code)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_fields(title: str, fields: Mapping[str, Any]) -> None:
+    """A title, and below it what is known."""
+    print(title)
+    width = max(map(len, fields), default=0)
+    for name, value in fields.items():
+        if value is not None:
+            print(f"  {name:<{width}}  {value}")
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """In a terminal as wide as it is; else every line whole, for `grep` and `cut`."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    console = Console(soft_wrap=not sys.stdout.isatty())
+    console.print(table)
+
+
+@contextmanager
+def problems_told(as_json: bool) -> Iterator[None]:
+    """Ends the command with what the client raises, said so that it can be mended."""
+    from service.client import ClientError, JobFailed, Problem
+
+    try:
+        yield
+    except Problem as problem:
+        if as_json:
+            print_json(problem.members)
+        _say_problem(problem)
+        raise typer.Exit(REFUSED) from None
+    except JobFailed as error:
+        if as_json:
+            print_json(error.job.data)
+        raise fail(str(error), JOB_FAILED) from None
+    except (ClientError, OSError) as error:
+        raise fail(str(error)) from None
+    except ValueError as error:
+        raise fail(str(error), USAGE) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _say_problem(problem: Any) -> None:
+    """The sentence, and a table of the places where there are several."""
+    if len(problem.errors) < 2:
+        say(str(problem))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    say(f"{problem.detail} ({problem.code})")
+    table = Table("row", "column", "value", "what is wrong", box=box.SIMPLE_HEAD)
+    for place in problem.errors:
+        where = place.column if place.column is not None else place.pointer
+        told = place.message + (f"; {place.hint}" if place.hint else "")
+        cells = (place.row, where, place.value, told)
+        table.add_row(*("" if cell is None else str(cell) for cell in cells))
+    Console(stderr=True).print(table)
+    if problem.errors_total > len(problem.errors):
+        say(f"… and {problem.errors_total - len(problem.errors):,} more")

@@ -1,0 +1,75 @@
+"""`svm-service serve`: the API and its training workers."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+from threadpoolctl import threadpool_limits
+
+from service import __version__
+from service.app import create_app
+from service.cli.environment import held_data_dir
+from service.web.logs import configure_logging
+
+GRACE_S = 5
+"""How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""
+
+
+def serve(host: str, port: int) -> None:
+    # Uvicorn raises the signal once more after a clean end: that end is a success.
+    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGINT, _exit)
+    with held_data_dir() as settings:
+        configure_logging(settings.log_level)
+        listener = _listen(host, port)
+        # A row's bits must not depend on the number of processors: workers have one thread, too.
+        threadpool_limits(limits=1, user_api="blas")
+        app = create_app(settings)
+        config = uvicorn.Config(
+            app,
+            http=app.state.conduct.protocol,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        _Server(config, app, host, listener.getsockname()[1]).run([listener])
+
+
+class _Server(uvicorn.Server):
+    """Says where it is once it serves, and tells the application when it begins to end."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, host: str, port: int) -> None:
+        super().__init__(config)
+        self._app = app
+        self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        at = self._address
+        print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._app.state.health.draining = True
+        super().handle_exit(sig, frame)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _exit(_: int, __: FrameType | None) -> NoReturn:
+    raise SystemExit(0)

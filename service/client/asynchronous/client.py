@@ -1,0 +1,190 @@
+"""The service, as a program sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, Unpack, overload
+
+from service.client import calls, progress
+from service.client.asynchronous.dataset import AsyncDataset, upload_call
+from service.client.asynchronous.job import AsyncJob
+from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, predict
+from service.client.asynchronous.session import AsyncSession
+from service.client.fields import DatasetFields, ModelFields, ModelVersionFields, reference
+from service.client.retries import Retries
+from service.client.specs import TrainSpec, plain
+
+
+class AsyncClient:
+    """Calls a service, again where a connection fails or it asks to come back later.
+
+    Everything raises `errors.Problem` where the service refuses, and `errors.ConnectionFailed`
+    where it cannot be reached. To be closed, or used with `async with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        """`url` is else SVM_URL, or http://127.0.0.1:8000; the key is else SVM_API_KEY, or none."""
+        self._session = AsyncSession(url, api_key, retries)
+        self.url = self._session.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def info(self) -> dict[str, Any]:
+        """Version and limits of the service."""
+        return dict(await self._session.json(calls.get("/v1/info")))
+
+    async def solvers(self) -> list[dict[str, Any]]:
+        """What each solver minimizes, and its parameters as JSON Schema."""
+        return list((await self._session.json(calls.get("/v1/solvers")))["solvers"])
+
+    async def upload(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        media_type: str | None = None,
+        progress_bar: bool | None = None,
+        **options: Any,
+    ) -> AsyncDataset:
+        """Bring data to the service.
+
+        `data` is the path of a file in any format of the service, bytes with their `media_type`,
+        a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
+        `labels` has one entry a row; without them the label column of a frame or file is the
+        last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
+        names the features of an array. Further options are those of the service: `name`, `target`,
+        `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.
+        The same data again give the dataset that is there already. A file's way is drawn by a bar,
+        by default in terminals.
+        Raises ValueError for data that no format can hold.
+        """
+        call = upload_call("/v1/datasets", data, labels, columns, media_type, options)
+        call = replace(call, drawn=progress.wanted(progress_bar))
+        return AsyncDataset(self._session, await self._session.json(call))
+
+    async def dataset(self, id: str) -> AsyncDataset:
+        path = calls.below("v1", "datasets", id)
+        return AsyncDataset(self._session, await self._session.json(calls.get(path)))
+
+    async def datasets(self, *, label: str | None = None) -> AsyncIterator[AsyncDataset]:
+        """All of them, newest first; with `label` (`key=value`) those that carry it."""
+        async for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
+            yield AsyncDataset(self._session, data)
+
+    async def train(
+        self,
+        dataset: str | DatasetFields,
+        model_name: str,
+        solver: Any = "newton",
+        **spec: Unpack[TrainSpec],
+    ) -> AsyncJob:
+        """Queue a training that gives `model_name` a new version.
+
+        `solver` is a name, a mapping such as `{"name": "pegasos", "lambda": 0.01}`, or one of the
+        classes of `svm.solvers`; `svm.features` and `svm.stopping` fit `features` and `stopping`.
+        """
+        body = {
+            "dataset_id": reference(dataset),
+            "model_name": model_name,
+            "solver": plain(solver),
+            **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
+        }
+        return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
+
+    async def job(self, id: str) -> AsyncJob:
+        path = calls.below("v1", "jobs", id)
+        return AsyncJob(self._session, await self._session.json(calls.get(path)))
+
+    async def jobs(
+        self,
+        *,
+        state: str | None = None,
+        model_name: str | None = None,
+        dataset_id: str | None = None,
+        label: str | None = None,
+    ) -> AsyncIterator[AsyncJob]:
+        """All that match, newest first, without their metrics and certificates."""
+        call = calls.get(
+            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
+        )
+        async for data in self._session.pages(call, "jobs"):
+            yield AsyncJob(self._session, data)
+
+    async def model(self, name: str) -> AsyncModel:
+        path = calls.below("v1", "models", name)
+        return AsyncModel(self._session, await self._session.json(calls.get(path)))
+
+    async def models(self) -> AsyncIterator[AsyncModel]:
+        """All of them, newest first."""
+        async for data in self._session.pages(calls.get("/v1/models"), "models"):
+            yield AsyncModel(self._session, data)
+
+    async def model_version(self, name: str, version: int) -> AsyncModelVersion:
+        path = calls.below("v1", "models", name, "versions", version)
+        return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
+
+    @overload
+    async def predict(
+        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: str = "label"
+    ) -> Any: ...
+
+    @overload
+    async def predict(
+        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: Sequence[str]
+    ) -> dict[str, Any]: ...
+
+    async def predict(
+        self,
+        model: str | ModelFields | ModelVersionFields,
+        rows: Any,
+        outputs: str | Sequence[str] = "label",
+    ) -> Any:
+        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or a
+        `pathlib.Path` of a file.
+
+        `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
+        the outputs `label`, `decision` and `probability` is given as an array, (n_samples,) or
+        (n_samples, n_classes). Several, or an `explanation`, are given as a dict with `model`,
+        `classes`, and an entry for each.
+        """
+        return await predict(self._session, reference(model), rows, outputs)
+
+    async def predict_dataset(
+        self,
+        dataset: str | DatasetFields,
+        model: str | ModelFields | ModelVersionFields,
+        outputs: Sequence[str] = ("label",),
+        *,
+        format: str = "csv",
+        labels: Mapping[str, str] | None = None,
+    ) -> AsyncJob:
+        """Queue the prediction of all rows of a dataset; `download_results` of the job gives the
+        file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
+        body = {
+            "dataset_id": reference(dataset),
+            "model": reference(model),
+            "outputs": list(outputs),
+            "format": format,
+            "labels": dict(labels or {}),
+        }
+        made = await self._session.json(calls.create("/v1/batch-predictions", body))
+        return await self.job(made["id"])
+
+
+_STRUCTURED = ("features", "stopping", "validation")

@@ -1,0 +1,78 @@
+"""A dataset that the service holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from service.client import calls
+from service.client.asynchronous.session import AsyncSession
+from service.client.calls import Call
+from service.client.fields import DatasetFields
+from service.client.rows import media_type_of, upload_body
+
+
+class AsyncDataset(DatasetFields):
+    """Rows to train on or to predict; they never change."""
+
+    def __init__(self, session: AsyncSession, data: dict[str, Any]) -> None:
+        self._session = session
+        self.data = data
+
+    async def refresh(self) -> AsyncDataset:
+        """What the service says of it now."""
+        self.data = await self._session.json(calls.get(self._path()))
+        return self
+
+    async def append(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        media_type: str | None = None,
+        **options: Any,
+    ) -> AsyncDataset:
+        """A new dataset of all rows, these last; arguments as of `Client.upload`."""
+        call = upload_call(self._path("append"), data, labels, columns, media_type, options)
+        return AsyncDataset(self._session, await self._session.json(call))
+
+    async def split(
+        self, fraction: float, *, stratify: bool = True, seed: int = 0
+    ) -> tuple[AsyncDataset, AsyncDataset]:
+        """Two new datasets, to train and to test with; `fraction` of the rows are the second."""
+        body = {"fraction": fraction, "stratify": stratify, "seed": seed}
+        both = await self._session.json(calls.create(self._path("split"), body))
+        train, test = (AsyncDataset(self._session, both[part]) for part in ("train", "test"))
+        return train, test
+
+    async def download(self, path: str | Path) -> Path:
+        """Save the data as a file; its ending tells the format, such as `.csv` or `.npz`."""
+        accept = {"Accept": media_type_of(Path(path))}
+        return await self._session.download(calls.get(self._path("content"), headers=accept), path)
+
+    async def update(self, **changes: str | Mapping[str, str | None] | None) -> AsyncDataset:
+        """Change `name` and `labels`; what is not mentioned stays, None removes."""
+        self.data = await self._session.json(calls.send_json("PATCH", self._path(), changes))
+        return self
+
+    async def delete(self) -> None:
+        """Refused while a job needs it; models trained on it stay."""
+        await self._session.send(calls.delete(self._path()))
+
+    def _path(self, *parts: str) -> str:
+        return calls.below("v1", "datasets", self.id, *parts)
+
+
+def upload_call(
+    path: str,
+    data: Any,
+    labels: Any,
+    columns: Sequence[str] | None,
+    media_type: str | None,
+    options: Mapping[str, Any],
+) -> Call:
+    """Data on their way to the service. Raises ValueError for what no format can hold."""
+    body = upload_body(data, labels, columns, media_type)
+    return calls.create(path, body.content, body.media_type, {**body.params, **options})

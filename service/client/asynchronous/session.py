@@ -1,0 +1,149 @@
+"""Sends calls, again where that helps, and turns refusals into exceptions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+
+from service import __version__
+from service.client import progress
+from service.client.calls import Call
+from service.client.errors import ConnectionFailed, problem_of
+from service.client.retries import Retries
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+CHUNK_BYTES = 1024 * 1024
+CONNECT_S = 10.0
+WAIT_S = 120.0
+"""How long the service may be silent; reading a large upload takes it a while."""
+
+
+class AsyncSession:
+    """The connections to one service."""
+
+    def __init__(self, url: str | None, api_key: str | None, retries: Retries | None) -> None:
+        self.url = (url or os.environ.get("SVM_URL") or DEFAULT_URL).rstrip("/")
+        self.retries = retries or Retries()
+        headers = {"User-Agent": f"svm-service-client/{__version__}"}
+        if key := api_key or os.environ.get("SVM_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        self._http = httpx2.AsyncClient(base_url=self.url, headers=headers)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, call: Call) -> httpx2.Response:
+        """The whole reply. Raises Problem and ConnectionFailed."""
+        reply = await self._answered(call, stream=False)
+        if reply.status_code >= 400:
+            raise problem_of(reply.status_code, _members(reply))
+        return reply
+
+    async def json(self, call: Call) -> Any:
+        """The JSON of the reply."""
+        reply = await self.send(call)
+        return reply.json()
+
+    async def pages(self, call: Call, items: str) -> AsyncIterator[dict[str, Any]]:
+        """All `items` of a list, asked for page by page."""
+        params = dict(call.params)
+        while True:
+            page = await self.json(replace(call, params=params))
+            for item in page[items]:
+                yield item
+            if page["next_page_token"] is None:
+                return
+            params["page_token"] = page["next_page_token"]
+
+    @asynccontextmanager
+    async def open(self, call: Call) -> AsyncIterator[httpx2.Response]:
+        """The reply, whose body is not read yet. Raises Problem and ConnectionFailed."""
+        reply = await self._answered(call, stream=True)
+        try:
+            if reply.status_code >= 400:
+                await reply.aread()
+                raise problem_of(reply.status_code, _members(reply))
+            yield reply
+        except httpx2.TransportError as error:
+            raise ConnectionFailed(f"{self.url} left in the middle of an answer") from error
+        finally:
+            await reply.aclose()
+
+    async def download(self, call: Call, path: str | Path) -> Path:
+        """The body of the reply, as a file: whole and as its digest says, or not at all."""
+        path = Path(path)
+        digest = hashlib.sha256()
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                async with self.open(call) as reply:
+                    async for chunk in reply.aiter_bytes(CHUNK_BYTES):
+                        digest.update(chunk)
+                        file.write(chunk)
+            said = reply.headers.get("repr-digest")
+            if said not in (None, f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"):
+                raise ConnectionFailed(f"{path.name} did not arrive as it was sent")
+            os.replace(name, path)  # noqa: PTH105  (mkstemp gives a name)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        return path
+
+    async def _answered(self, call: Call, *, stream: bool) -> httpx2.Response:
+        done = 0
+        while True:
+            done += 1
+            try:
+                reply = await self._http.send(self._request(call), stream=stream)
+            except httpx2.TransportError as error:
+                pause = self.retries.after_failure(call, error, done)
+                if pause is None:
+                    said = str(error) or type(error).__name__
+                    raise ConnectionFailed(f"no answer from {self.url}: {said}") from error
+            else:
+                pause = self.retries.after_reply(call, reply.status_code, reply.headers, done)
+                if pause is None:
+                    return reply
+                await reply.aclose()
+            await anyio.sleep(pause)
+
+    def _request(self, call: Call) -> httpx2.Request:
+        headers = dict(call.headers)
+        content: Any = call.content
+        if isinstance(content, Path):
+            # The service refuses what is too large before it is sent.
+            headers["Content-Length"] = str(content.stat().st_size)
+            content = _chunks(content, call.drawn)
+        return self._http.build_request(
+            call.method,
+            call.path,
+            params=call.query(),
+            headers=headers,
+            content=content,
+            timeout=httpx2.Timeout(WAIT_S + call.wait_s, connect=CONNECT_S),
+        )
+
+
+async def _chunks(path: Path, drawn: bool) -> AsyncIterator[bytes]:
+    with progress.sent(path, drawn) as show:
+        async with await anyio.Path(path).open("rb") as file:
+            while chunk := await file.read(CHUNK_BYTES):
+                yield chunk
+                show(len(chunk))
+
+
+def _members(reply: httpx2.Response) -> dict[str, Any]:
+    try:
+        members = reply.json()
+    except ValueError:
+        members = None
+    return members if isinstance(members, dict) else {"detail": reply.text[:500] or "no body"}

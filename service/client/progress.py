@@ -1,0 +1,75 @@
+"""Progress of jobs and uploads, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from service.client.fields import JobFields
+
+Show = Callable[[JobFields], None]
+
+
+def wanted(progress: bool | None) -> bool:
+    """Where nobody says: if somebody looks on."""
+    return sys.stderr.isatty() if progress is None else progress
+
+
+@contextmanager
+def shown(job: JobFields, progress: bool) -> Iterator[Show]:
+    """Draws a bar on standard error; call what it gives with the job as often as it changes."""
+    if not progress:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}"),
+        Elapsed(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(_title(job), total=1.0, told=_told(job))
+
+        def show(job: JobFields) -> None:
+            fraction = 1.0 if job.state == "succeeded" else job.progress.get("fraction", 0.0)
+            bar.update(task, description=_title(job), completed=fraction, told=_told(job))
+
+        yield show
+
+
+@contextmanager
+def sent(path: Path, drawn: bool) -> Iterator[Callable[[int], None]]:
+    """Draws how much of a file is on its way; call what it gives with the bytes that went."""
+    if not drawn:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=path.stat().st_size)
+        yield lambda size: bar.advance(task, size)
+
+
+def _title(job: JobFields) -> str:
+    what = job.spec.get("model_name") or job.kind
+    return f"{what} {job.state}"
+
+
+def _told(job: JobFields) -> str:
+    told = []
+    if epoch := job.progress.get("epoch"):
+        told.append(f"epoch {epoch:,}")
+    if (gap := job.progress.get("relative_gap")) is not None:
+        told.append(f"gap {100 * gap:.3g} %")
+    if not job.ended and (eta := job.progress.get("eta_s")) is not None:
+        told.append(f"{eta:.0f} s left")
+    return ", ".join(told)

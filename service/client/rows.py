@@ -1,0 +1,214 @@
+"""Rows as callers have them, to bodies as the service reads them.
+
+NumPy is imported where arrays are at hand, pandas and polars never: a frame is what has `columns`
+and gives each as an array, a sparse matrix what has `tocsr`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+CSV = "text/csv"
+JSON = "application/json"
+LIBSVM = "text/x-libsvm"
+NPY = "application/x-npy"
+NPZ = "application/x-npz"
+
+MEDIA_TYPES = {
+    ".csv": CSV,
+    ".tsv": "text/tab-separated-values",
+    ".json": JSON,
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".libsvm": LIBSVM,
+    ".svm": LIBSVM,
+    ".npy": NPY,
+    ".npz": NPZ,
+    ".parquet": "application/vnd.apache.parquet",
+}
+"""Formats by the ending of a file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is sent, and what the query must say of it."""
+
+    media_type: str
+    content: bytes | Path
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+def media_type_of(path: Path) -> str:
+    """Raises ValueError where the name does not tell the format."""
+    try:
+        return MEDIA_TYPES[path.suffix.lower()]
+    except KeyError:
+        endings = ", ".join(MEDIA_TYPES)
+        raise ValueError(f"{path.name}: not one of {endings}; say `media_type`") from None
+
+
+def upload_body(
+    data: Any, labels: Any, columns: Sequence[str] | None, media_type: str | None
+) -> Body:
+    """The rows of a dataset: a file, bytes, a frame, a sparse matrix, or what makes an array.
+
+    Raises ValueError for what no format can hold.
+    """
+    if isinstance(data, (str, Path)):
+        _only_rows(labels, columns, "a file")
+        path = Path(data)
+        return Body(media_type or media_type_of(path), path)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        _only_rows(labels, columns, "bytes")
+        if media_type is None:
+            raise ValueError("bytes may be of any format: say `media_type`, such as 'text/csv'")
+        return Body(media_type, bytes(data))
+    if media_type is not None:
+        raise ValueError("`media_type` is for files and bytes; of arrays and frames it is known")
+    if hasattr(data, "tocsr"):
+        if columns is not None:
+            raise ValueError("sparse data have no names of columns")
+        return _libsvm(data, labels)
+    if _is_frame(data):
+        if columns is not None:
+            raise ValueError("the frame has names of its columns: leave out `columns`")
+        return _json_table(list(map(str, data.columns)), _frame_rows(data), labels)
+    import numpy as np
+
+    X = _dense(data)
+    params = {"target": "none"} if labels is None else {}
+    if columns is not None:
+        table = _json_table(list(columns), X.tolist(), labels)
+        return replace(table, params=params)
+    arrays = {"X": X} if labels is None else {"X": X, "y": _labels(labels)}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return Body(NPZ, file.getvalue(), params)
+
+
+def predict_body(rows: Any) -> Body:
+    """Rows to predict. Arrays go as they are, in binary; frames with their names, which the service
+    matches with the model's, whatever their order."""
+    if isinstance(rows, Path):
+        return Body(media_type_of(rows), rows)
+    if hasattr(rows, "tocsr"):
+        return _libsvm(rows, None)
+    if _is_frame(rows):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(str, rows.columns))
+        writer.writerows(_frame_rows(rows))
+        return Body(CSV, text.getvalue().encode())
+    if not hasattr(rows, "__array__"):
+        rows = list(rows)
+        if any(isinstance(row, dict) for row in rows) or _ragged(rows):
+            return Body(JSON, json.dumps({"instances": _said(rows)}).encode())
+    import numpy as np
+
+    file = io.BytesIO()
+    np.save(file, _dense(rows), allow_pickle=False)
+    return Body(NPY, file.getvalue())
+
+
+def read_array(content: bytes) -> Any:
+    """The array of an NPY reply."""
+    import numpy as np
+
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def _only_rows(labels: Any, columns: Any, what: str) -> None:
+    if labels is not None or columns is not None:
+        raise ValueError(f"{what} holds labels and names itself: say `target`, or give an array")
+
+
+def _is_frame(data: Any) -> bool:
+    return hasattr(data, "columns") and hasattr(data, "to_numpy")
+
+
+def _frame_rows(frame: Any) -> Iterable[tuple[Any, ...]]:
+    return zip(*(_said(frame[name].to_numpy().tolist()) for name in frame.columns), strict=True)
+
+
+def _said(values: Any) -> Any:
+    """The same, but what JSON has no number for as the service names it: missing, or a text."""
+    if isinstance(values, dict):
+        return {name: _said(value) for name, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [_said(value) for value in values]
+    if isinstance(values, float) and not math.isfinite(values):
+        return None if math.isnan(values) else str(values)
+    return values
+
+
+def _dense(data: Any) -> Any:
+    """(n_samples, n_features), float32 or float64."""
+    import numpy as np
+
+    X = np.asarray(data)
+    if X.dtype.kind not in "fiub" or X.dtype.itemsize > 8:
+        X = X.astype(np.float64)  # raises ValueError for texts
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _ragged(rows: list[Any]) -> bool:
+    """Rows of several lengths, or of something else than numbers: the service says which."""
+    lengths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
+    return len(lengths) != 1 or any(
+        isinstance(value, str) or value is None
+        for row in rows
+        for value in (row if isinstance(row, (list, tuple)) else ())
+    )
+
+
+def _labels(labels: Any) -> Any:
+    """(n_samples,) of numbers, truth values or texts; never of objects."""
+    import numpy as np
+
+    given = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
+    y = np.asarray(given if hasattr(given, "__array__") else list(given))
+    if y.dtype.kind in "OTU":
+        if not all(isinstance(label, str) for label in given):
+            raise ValueError("labels of several kinds: give all of them as texts, or as numbers")
+        y = y.astype(np.str_)
+    return y
+
+
+def _json_table(columns: list[str], rows: Iterable[Any], labels: Any) -> Body:
+    table: dict[str, Any] = {"columns": columns, "rows": _said(list(rows))}
+    if labels is not None:
+        table["labels"] = _said(_labels(labels).tolist())
+    return Body(JSON, json.dumps(table, default=str).encode())
+
+
+def _libsvm(matrix: Any, labels: Any) -> Body:
+    """Lines of `label index:value …`, the first index 1; a row without a label begins with 0."""
+    csr = matrix.tocsr().copy()
+    csr.sum_duplicates()
+    n_samples, n_features = csr.shape
+    firsts: list[Any] = [0] * n_samples
+    if labels is not None:
+        y = _labels(labels)
+        if y.dtype.kind not in "iufb":
+            raise ValueError("sparse data are sent as LIBSVM lines, whose labels are numbers")
+        if len(y) != n_samples:
+            raise ValueError(f"{len(y):,} labels for {n_samples:,} rows")
+        firsts = (y.astype(int) if y.dtype.kind == "b" else y).tolist()
+    indices, values = (csr.indices + 1).tolist(), csr.data.tolist()
+    indptr = csr.indptr.tolist()
+    lines = []
+    for first, (start, stop) in zip(firsts, pairwise(indptr), strict=True):
+        pairs = zip(indices[start:stop], values[start:stop], strict=True)
+        lines.append(" ".join([str(first), *(f"{j}:{value!r}" for j, value in pairs)]))
+    params: dict[str, Any] = {"n_features": n_features}
+    if labels is None:
+        params["target"] = "none"
+    return Body(LIBSVM, "\n".join([*lines, ""]).encode(), params)

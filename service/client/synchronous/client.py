@@ -1,0 +1,191 @@
+# Made of the module of this name in `asynchronous` by `make client`: change that one.
+"""The service, as a program sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, Unpack, overload
+
+from service.client import calls, progress
+from service.client.fields import DatasetFields, ModelFields, ModelVersionFields, reference
+from service.client.retries import Retries
+from service.client.specs import TrainSpec, plain
+from service.client.synchronous.dataset import Dataset, upload_call
+from service.client.synchronous.job import Job
+from service.client.synchronous.model import Model, ModelVersion, predict
+from service.client.synchronous.session import Session
+
+
+class Client:
+    """Calls a service, again where a connection fails or it asks to come back later.
+
+    Everything raises `errors.Problem` where the service refuses, and `errors.ConnectionFailed`
+    where it cannot be reached. To be closed, or used with `async with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        """`url` is else SVM_URL, or http://127.0.0.1:8000; the key is else SVM_API_KEY, or none."""
+        self._session = Session(url, api_key, retries)
+        self.url = self._session.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def info(self) -> dict[str, Any]:
+        """Version and limits of the service."""
+        return dict(self._session.json(calls.get("/v1/info")))
+
+    def solvers(self) -> list[dict[str, Any]]:
+        """What each solver minimizes, and its parameters as JSON Schema."""
+        return list((self._session.json(calls.get("/v1/solvers")))["solvers"])
+
+    def upload(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        media_type: str | None = None,
+        progress_bar: bool | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Bring data to the service.
+
+        `data` is the path of a file in any format of the service, bytes with their `media_type`,
+        a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
+        `labels` has one entry a row; without them the label column of a frame or file is the
+        last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
+        names the features of an array. Further options are those of the service: `name`, `target`,
+        `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.
+        The same data again give the dataset that is there already. A file's way is drawn by a bar,
+        by default in terminals.
+        Raises ValueError for data that no format can hold.
+        """
+        call = upload_call("/v1/datasets", data, labels, columns, media_type, options)
+        call = replace(call, drawn=progress.wanted(progress_bar))
+        return Dataset(self._session, self._session.json(call))
+
+    def dataset(self, id: str) -> Dataset:
+        path = calls.below("v1", "datasets", id)
+        return Dataset(self._session, self._session.json(calls.get(path)))
+
+    def datasets(self, *, label: str | None = None) -> Iterator[Dataset]:
+        """All of them, newest first; with `label` (`key=value`) those that carry it."""
+        for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
+            yield Dataset(self._session, data)
+
+    def train(
+        self,
+        dataset: str | DatasetFields,
+        model_name: str,
+        solver: Any = "newton",
+        **spec: Unpack[TrainSpec],
+    ) -> Job:
+        """Queue a training that gives `model_name` a new version.
+
+        `solver` is a name, a mapping such as `{"name": "pegasos", "lambda": 0.01}`, or one of the
+        classes of `svm.solvers`; `svm.features` and `svm.stopping` fit `features` and `stopping`.
+        """
+        body = {
+            "dataset_id": reference(dataset),
+            "model_name": model_name,
+            "solver": plain(solver),
+            **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
+        }
+        return Job(self._session, self._session.json(calls.create("/v1/jobs", body)))
+
+    def job(self, id: str) -> Job:
+        path = calls.below("v1", "jobs", id)
+        return Job(self._session, self._session.json(calls.get(path)))
+
+    def jobs(
+        self,
+        *,
+        state: str | None = None,
+        model_name: str | None = None,
+        dataset_id: str | None = None,
+        label: str | None = None,
+    ) -> Iterator[Job]:
+        """All that match, newest first, without their metrics and certificates."""
+        call = calls.get(
+            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
+        )
+        for data in self._session.pages(call, "jobs"):
+            yield Job(self._session, data)
+
+    def model(self, name: str) -> Model:
+        path = calls.below("v1", "models", name)
+        return Model(self._session, self._session.json(calls.get(path)))
+
+    def models(self) -> Iterator[Model]:
+        """All of them, newest first."""
+        for data in self._session.pages(calls.get("/v1/models"), "models"):
+            yield Model(self._session, data)
+
+    def model_version(self, name: str, version: int) -> ModelVersion:
+        path = calls.below("v1", "models", name, "versions", version)
+        return ModelVersion(self._session, self._session.json(calls.get(path)))
+
+    @overload
+    def predict(
+        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: str = "label"
+    ) -> Any: ...
+
+    @overload
+    def predict(
+        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: Sequence[str]
+    ) -> dict[str, Any]: ...
+
+    def predict(
+        self,
+        model: str | ModelFields | ModelVersionFields,
+        rows: Any,
+        outputs: str | Sequence[str] = "label",
+    ) -> Any:
+        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or a
+        `pathlib.Path` of a file.
+
+        `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
+        the outputs `label`, `decision` and `probability` is given as an array, (n_samples,) or
+        (n_samples, n_classes). Several, or an `explanation`, are given as a dict with `model`,
+        `classes`, and an entry for each.
+        """
+        return predict(self._session, reference(model), rows, outputs)
+
+    def predict_dataset(
+        self,
+        dataset: str | DatasetFields,
+        model: str | ModelFields | ModelVersionFields,
+        outputs: Sequence[str] = ("label",),
+        *,
+        format: str = "csv",
+        labels: Mapping[str, str] | None = None,
+    ) -> Job:
+        """Queue the prediction of all rows of a dataset; `download_results` of the job gives the
+        file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
+        body = {
+            "dataset_id": reference(dataset),
+            "model": reference(model),
+            "outputs": list(outputs),
+            "format": format,
+            "labels": dict(labels or {}),
+        }
+        made = self._session.json(calls.create("/v1/batch-predictions", body))
+        return self.job(made["id"])
+
+
+_STRUCTURED = ("features", "stopping", "validation")

@@ -1,0 +1,129 @@
+# Made of the module of this name in `asynchronous` by `make client`: change that one.
+"""A job that the service works on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from service.client import calls, progress
+from service.client.errors import ClientError, ConnectionFailed, JobCanceled, JobFailed
+from service.client.events import Event
+from service.client.fields import JobFields
+from service.client.synchronous.model import ModelVersion
+from service.client.synchronous.session import Session
+
+LOOK_S = 0.5
+"""How often a bar is drawn anew."""
+POLL_S = 30.0
+RECONNECT_S = 1.0
+
+
+class Job(JobFields):
+    """A training, batch prediction, evaluation or comparison."""
+
+    def __init__(self, session: Session, data: dict[str, Any]) -> None:
+        self._session = session
+        self.data = data
+
+    def refresh(self, wait_s: float = 0) -> Job:
+        """What the service says of it now, or once it has ended, at most `wait_s` (≤ 60) later."""
+        call = calls.get(self._path(), wait_s=wait_s or None)
+        self.data = self._session.json(calls.patient(call, wait_s))
+        return self
+
+    def wait(self, timeout_s: float | None = None, *, progress_bar: bool | None = None) -> Job:
+        """Itself, once it has succeeded.
+
+        A bar shows how far it is, by default in terminals. Raises JobFailed where it ended in
+        another way, and TimeoutError; the job goes on then.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        drawn = progress.wanted(progress_bar)
+        with progress.shown(self, drawn) as show:
+            while not self.ended:
+                left = POLL_S if until is None else until - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
+                self.refresh(min(left, LOOK_S if drawn else POLL_S))
+                show(self)
+        if self.state == "canceled":
+            raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
+        if self.state == "failed":
+            raise JobFailed(
+                self.id,
+                **{"code": "failed", "detail": "", "hint": None, **(self.error or {})},
+                job=self,
+            )
+        return self
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """What happened and will happen to the job, each event once, to its end; only what came
+        after event `after`. A lost connection is made anew, and nothing is missed."""
+        failures = 0
+        while True:
+            accept = {"Accept": "text/event-stream"}
+            if after:
+                accept["Last-Event-ID"] = str(after)
+            try:
+                with self._session.open(calls.get(self._path("events"), headers=accept)) as reply:
+                    if reply.status_code == 204:
+                        return
+                    for message in httpx2.EventSource(reply):
+                        event = Event.of(message)
+                        if event is not None:
+                            failures, after = 0, event.id
+                            yield event
+                            if event.kind == "end":
+                                return
+            except ConnectionFailed:
+                failures += 1
+                if failures > self._session.retries.times:
+                    raise
+            time.sleep(RECONNECT_S)
+
+    def trace(self) -> dict[str, list[Any]]:
+        """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
+        table = self._session.json(calls.get(self._path("trace")))
+        names = table["columns"]
+        return {name: [row[i] for row in table["rows"]] for i, name in enumerate(names)}
+
+    def cancel(self, *, keep_model: bool = False) -> Job:
+        """End it; with `keep_model` what was learnt becomes a model version."""
+        return self._steer("cancel", {"keep_model": keep_model})
+
+    def pause(self) -> Job:
+        """Have it save what it has and free its worker."""
+        return self._steer("pause")
+
+    def resume(self) -> Job:
+        """Let a paused job go on."""
+        return self._steer("resume")
+
+    def delete(self) -> None:
+        """Remove a job that has ended; its model stays."""
+        self._session.send(calls.delete(self._path()))
+
+    def model_version(self) -> ModelVersion:
+        """What the training made."""
+        if self.model is None:
+            raise ClientError(f"{self.id} has made no model: it is {self.state}")
+        path = calls.below("v1", "models", self.model["name"], "versions", self.model["version"])
+        return ModelVersion(self._session, self._session.json(calls.get(path)))
+
+    def download_results(self, path: str | Path) -> Path:
+        """Save the predictions of a batch prediction as a file."""
+        results = calls.below("v1", "batch-predictions", self.id, "results")
+        return self._session.download(calls.get(results), path)
+
+    def _steer(self, how: str, body: dict[str, Any] | None = None) -> Job:
+        call = calls.send_json("POST", self._path(how), body or {})
+        self.data = self._session.json(call)
+        return self
+
+    def _path(self, *parts: str) -> str:
+        return calls.below("v1", "jobs", self.id, *parts)

@@ -1,0 +1,91 @@
+"""A backup taken while the service works, restored elsewhere: the same to the bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.client import Client
+from tests.journeys.server import COMMAND, running
+
+LONG: dict[str, Any] = {
+    "solver": {"name": "pegasos", "lambda": 1e-3},
+    "stopping": {"max_epochs": 4000, "duality_gap": 1e-12},
+    "seed": 1,
+}
+OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}
+
+
+def _command(data_dir: Path, *arguments: str) -> str:
+    """What `svm-service` prints."""
+    done = subprocess.run(
+        [COMMAND, *arguments],
+        env={**os.environ, "SVM_DATA_DIR": str(data_dir)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _told(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """All that a service says of what it holds, and what its model says of rows."""
+    return {
+        "datasets": [dataset.data for dataset in client.datasets()],
+        "ended": [job.refresh().data for job in client.jobs(state="succeeded")],
+        "traces": [job.trace() for job in client.jobs(state="succeeded")],
+        "models": [model.data for model in client.models()],
+        "versions": [v.data for model in client.models() for v in model.versions()],
+        "decisions": client.predict("iris", X, "decision").tobytes(),
+    }
+
+
+def test_backup_under_load_restored_elsewhere(tmp_path: Path, compiled: None) -> None:
+    """Datasets, jobs, models, digests and predictions are those of the moment of the backup; a
+    training that ran then goes on from its checkpoint, and ends with the bits it ends with here."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 20))
+    y = np.where(X[:, 0] + random.normal(size=3000) > 0, "yes", "no")
+    stop = threading.Event()
+
+    def upload_and_delete(url: str) -> None:
+        with Client(url) as client:
+            while not stop.is_set():
+                client.upload(random.normal(size=(200, 20))).delete()
+
+    with running(tmp_path / "here", **OFTEN) as here, Client(here.url) as client:
+        dataset = client.upload(X, y, name="known")
+        client.train(dataset, "iris", set_alias="champion").wait()
+        job = client.train(
+            dataset, "long", LONG["solver"], **{k: LONG[k] for k in ("stopping", "seed")}
+        )
+        for event in job.events():
+            if event.kind == "checkpoint":
+                break
+        load = threading.Thread(target=upload_and_delete, args=(here.url,))
+        load.start()
+        before = _told(client, X)
+        saved = _command(tmp_path / "here", "backup", str(tmp_path / "backup.tar"))
+        stop.set()
+        load.join()
+        assert "files" in saved
+        undisturbed = job.wait(100).model_version().digest
+
+    assert "restored" in _command(tmp_path / "there", "restore", str(tmp_path / "backup.tar"))
+    with running(tmp_path / "there", **OFTEN) as there, Client(there.url) as client:
+        again = client.job(job.id)
+        assert not again.ended
+        after = _told(client, X)
+        mine = [d for d in after["datasets"] if d["name"] is not None]
+        assert mine == [d for d in before["datasets"] if d["name"] is not None]
+        assert {**after, "datasets": None} == {**before, "datasets": None}
+        assert again.wait(100).attempt > 1
+        assert again.model_version().digest == undisturbed
+        assert [event.kind for event in again.events()].count("end") == 1
+    assert "saved" in _command(tmp_path / "there", "backup", str(tmp_path / "again.tar"))

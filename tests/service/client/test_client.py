@@ -1,0 +1,294 @@
+"""The client against the real service: what goes in, what comes out, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_iris
+
+from service.client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    InvalidContent,
+    InvalidRequest,
+    JobCanceled,
+    JobFailed,
+    NotFound,
+)
+from svm.solvers import Newton
+from svm.stopping import Stopping
+
+IRIS = load_iris()
+X: npt.NDArray[np.float64] = IRIS.data
+SPECIES: npt.NDArray[np.str_] = IRIS.target_names[IRIS.target]
+NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+ENDLESS: dict[str, Any] = {
+    "solver": {"name": "pegasos", "lambda": 1e-3},
+    "stopping": {"max_epochs": 100_000_000},
+}
+
+
+@pytest.fixture(scope="module")
+def iris(server: Any) -> str:
+    """A model trained on iris, with the names of its features, calibrated."""
+    with Client(server.url) as client:
+        dataset = client.upload(X, SPECIES, columns=NAMES, name="iris")
+        client.train(
+            dataset,
+            "iris",
+            Newton(C=1.0),
+            scaling="standardize",
+            validation={"fraction": 0.3},
+            calibration="sigmoid",
+            seed=1,
+        ).wait()
+    return "iris"
+
+
+def test_whole_way(client: Client) -> None:
+    """Arrays in, a certified model, an array of labels out."""
+    dataset = client.upload(X, SPECIES, name="flowers")
+    assert (dataset.n_samples, dataset.n_features) == (150, 4)
+    assert dataset.classes == ["setosa", "versicolor", "virginica"]
+    job = client.train(dataset, "whole-way", {"name": "newton", "C": 10.0}).wait(60)
+    assert job.ended
+    assert job.certificate is not None
+    assert 0 <= job.certificate["relative_gap"] <= 1e-3
+    version = job.model_version()
+    labels = version.predict(X)
+    assert labels.dtype.kind == "U"
+    assert np.mean(labels == SPECIES) > 0.95
+    assert (client.predict("whole-way", X) == labels).all()
+    assert len(job.trace()["epoch"]) > 0
+
+
+@pytest.mark.parametrize("form", ["array", "float32", "lists", "frame", "reordered", "dicts"])
+def test_same_rows_in_any_form(client: Client, iris: str, form: str) -> None:
+    """Rows mean the same whatever holds them; a frame's columns may stand in any order."""
+    frame = pandas.DataFrame(X, columns=NAMES)
+    rows: Any = {
+        "array": X,
+        "float32": X.astype(np.float32),
+        "lists": X.tolist(),
+        "frame": frame,
+        "reordered": frame[NAMES[::-1]],
+        "dicts": frame.to_dict("records"),
+    }[form]
+    expected = client.predict(iris, X.astype(np.float32) if form == "float32" else X, "decision")
+    assert np.array_equal(client.predict(iris, rows, "decision"), expected)
+
+
+def test_outputs(client: Client, iris: str) -> None:
+    """One output is an array, several are what the service says as JSON."""
+    probability = client.predict(iris, X, "probability")
+    assert probability.shape == (150, 3)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    both = client.predict(iris, X[:2], ("label", "probability"))
+    assert both["model"]["name"] == iris
+    assert np.array_equal(both["probability"], probability[:2])
+    explanation = client.predict(iris, X[:1], "explanation")
+    assert set(explanation["explanation"][0][0]["terms"]) == set(NAMES)
+
+
+def test_same_data_in_any_form(client: Client, tmp_path: Path) -> None:
+    """A frame, an array with names, and a file are the same dataset."""
+    frame = pandas.DataFrame(X, columns=NAMES)
+    frame["species"] = SPECIES
+    path = tmp_path / "iris.csv"
+    frame.to_csv(path, index=False)
+    text = path.read_bytes()
+    made = [
+        client.upload(frame),
+        client.upload(frame[NAMES], frame["species"]),
+        client.upload(X, list(SPECIES), columns=NAMES),
+        client.upload(path),
+        client.upload(str(path), target="species"),
+        client.upload(text, media_type="text/csv"),
+        client.upload(X, SPECIES),
+    ]
+    assert len({dataset.matrix_digest for dataset in made}) == 1
+    assert [dataset.target for dataset in made[:2]] == ["species", None]
+
+
+def test_labels_keep_their_kind(client: Client) -> None:
+    """Numbers stay numbers and truth values truth values."""
+    for classes in ([1, 2], [False, True], ["1", "2"]):
+        found = client.upload(X, classes * 75).classes
+        assert found == classes
+        assert [type(label) for label in found] == [type(label) for label in classes]
+
+
+def test_sparse_data(client: Client) -> None:
+    """A sparse matrix stays sparse, up to columns that are empty; labels are numbers."""
+    matrix = csr_array(np.where(X > 2, X, 0.0))
+    wide = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(150, 9))
+    dataset = client.upload(wide, IRIS.target)
+    assert (dataset.sparse, dataset.n_features) == (True, 9)
+    assert dataset.classes == [0, 1, 2]
+    client.train(dataset, "sparse", "dual-coordinate-descent").wait()
+    labels = client.predict("sparse", wide)
+    assert np.array_equal(labels, client.predict("sparse", wide.toarray()))
+    assert client.upload(wide).classes is None
+    with pytest.raises(ValueError, match="labels are numbers"):
+        client.upload(wide, SPECIES)
+
+
+def test_what_no_format_holds_is_told_before_it_is_sent(client: Client) -> None:
+    """Ambiguous uploads raise ValueError that says what to do."""
+    with pytest.raises(ValueError, match="say `media_type`"):
+        client.upload(b"1,2,a\n")
+    with pytest.raises(ValueError, match=r"data\.txt: not one of \.csv"):
+        client.upload("data.txt")
+    with pytest.raises(ValueError, match="all of them as texts"):
+        client.upload(X[:2], [1, "b"])
+    with pytest.raises(ValueError, match="say `target`"):
+        client.upload("iris.csv", SPECIES)
+
+
+def test_bad_values_are_named(client: Client, iris: str) -> None:
+    """The exception has row, column and value, and so has its message."""
+    frame = pandas.DataFrame(X, columns=NAMES)
+    frame.loc[16, "petal_length"] = np.nan
+    for call in (lambda: client.predict(iris, frame), lambda: client.upload(frame, SPECIES)):
+        with pytest.raises(InvalidContent) as caught:
+            call()
+        assert (caught.value.status, caught.value.code) == (422, "missing-value")
+        (place,) = caught.value.errors
+        assert (place.row, place.column) == (17, "petal_length")
+        assert "row 17, column 'petal_length'" in str(caught.value)
+    with pytest.raises(InvalidContent) as caught:
+        client.predict(iris, [[1, 2, 3, 4], [1, "x", 3, 4], [1, 2, 3]])
+    assert [place.row for place in caught.value.errors] == [2, 3]
+    assert str(caught.value).count("\n") == 2
+
+
+def test_refusals_have_their_own_classes(client: Client, iris: str) -> None:
+    """A caller can tell what is not there from what is wrong."""
+    with pytest.raises(NotFound) as caught:
+        client.predict("nobody", X)
+    assert caught.value.request_id
+    with pytest.raises(InvalidContent, match="/solver/C"):
+        client.train("latest", "m", {"name": "newton", "C": -1})
+    with pytest.raises(InvalidRequest):
+        list(client.jobs(state="finished"))
+    model = client.model(iris)
+    model.set_alias("used", 1)
+    with pytest.raises(Conflict):
+        model.version(1).delete()
+    model.remove_alias("used")
+
+
+def test_aliases_move(client: Client, iris: str) -> None:
+    """An alias is made, moved and removed without a word of tags."""
+    dataset = client.upload(X, SPECIES, columns=NAMES)
+    client.train(dataset, iris, Newton(C=2.0), stopping=Stopping(max_epochs=3)).wait()
+    model = client.model(iris)
+    for number in (1, 2):
+        model.set_alias("champion", number)
+        assert model.aliases == {"champion": number}
+        answer = client.predict(f"{iris}/champion", X[:1], ["label"])
+        assert answer["model"]["version"] == number
+    model.remove_alias("champion")
+    assert model.aliases == {}
+    assert [version.version for version in model.versions()] == [2, 1]
+
+
+def test_datasets_are_made_of_others(client: Client, tmp_path: Path) -> None:
+    """Append, split, rename and download."""
+    half = client.upload(X[::2], SPECIES[::2], name="half")
+    whole = half.append(X[1::2], SPECIES[1::2])
+    assert (whole.n_samples, whole.inherited_rows, whole.parent) == (150, 75, half.id)
+    train, test = whole.split(0.2, seed=3)
+    assert (train.n_samples, test.n_samples) == (120, 30)
+    whole.update(name="whole", labels={"team": "x"})
+    assert [found.id for found in client.datasets(label="team=x")] == [whole.id]
+    path = whole.download(tmp_path / "whole.npz")
+    arrays = np.load(path)
+    assert np.array_equal(arrays["X"], np.concatenate([X[::2], X[1::2]]))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["whole.npz"]
+
+
+def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> None:
+    """A batch prediction is a job; its file holds what the service says row by row."""
+    dataset = client.upload(X, columns=NAMES)
+    job = client.predict_dataset(dataset, f"{iris}/1", ["decision"], format="npy").wait()
+    path = job.download_results(tmp_path / "decision.npy")
+    assert np.array_equal(np.load(path), client.predict(f"{iris}/1", X, "decision"))
+
+
+def test_model_file_arrives_whole(client: Client, iris: str, tmp_path: Path) -> None:
+    """A version's file is what its digest says."""
+    version = client.model_version(iris, 1)
+    assert version.download(tmp_path / "iris.joblib").stat().st_size == version.size_bytes
+
+
+def test_events_to_the_end(client: Client) -> None:
+    """Every event once, the last one is the end; who knows it already gets nothing."""
+    dataset = client.upload(X, SPECIES)
+    job = client.train(dataset, "followed", "pegasos", stopping={"max_epochs": 30})
+    events = list(job.events())
+    assert events[-1].kind == "end"
+    assert events[-1].data["state"] == "succeeded"
+    assert [event.id for event in events] == sorted({event.id for event in events})
+    assert list(job.events(after=events[-1].id)) == []
+
+
+def test_canceled_and_failed_jobs_raise(client: Client) -> None:
+    """Waiting for what will not come ends with an exception that has the job."""
+    dataset = client.upload(X, SPECIES)
+    endless = client.train(dataset, "endless", ENDLESS["solver"], stopping=ENDLESS["stopping"])
+    with pytest.raises(TimeoutError, match=r"is (queued|running) after 0\.2 s"):
+        endless.wait(0.2)
+    endless.cancel()
+    with pytest.raises(JobCanceled) as canceled:
+        endless.wait(30)
+    assert canceled.value.job is endless
+    wild = {"name": "gradient-descent", "learning_rate": 1e6}
+    failing = client.train(dataset, "failing", wild)
+    with pytest.raises(JobFailed, match="diverged") as failed:
+        failing.wait(30)
+    assert failed.value.hint
+
+
+def test_progress_is_drawn_where_it_is_wanted(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bar on standard error with state and gap; none where nobody looks on."""
+    dataset = client.upload(X, SPECIES)
+    client.train(dataset, "drawn").wait(progress_bar=True)
+    assert "drawn succeeded" in capsys.readouterr().err
+    client.train(dataset, "drawn").wait()
+    assert capsys.readouterr().err == ""
+
+
+def test_asynchronous_client(server: Any, iris: str) -> None:
+    """The same calls, awaited, many at once."""
+
+    async def whole_way() -> None:
+        async with AsyncClient(server.url) as client:
+            csv = io.BytesIO()
+            np.savetxt(csv, X, delimiter=",")
+            dataset = await client.upload(csv.getvalue(), media_type="text/csv", target="none")
+            assert dataset.n_features == 4
+            dataset = await client.upload(X, SPECIES)
+            job = await client.train(dataset, "awaited")
+            events = [event.kind async for event in job.events()]
+            assert events[-1] == "end"
+            version = await (await job.wait()).model_version()
+            answers = await asyncio.gather(*(version.predict(X[i : i + 3]) for i in range(100)))
+            assert np.array_equal(answers[0], (await version.predict(X))[:3])
+            names = [model.name async for model in client.models()]
+            assert {"awaited", iris} <= set(names)
+            with pytest.raises(NotFound):
+                await client.job("job_" + "0" * 32)
+
+    asyncio.run(whole_way())

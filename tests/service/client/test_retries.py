@@ -1,0 +1,223 @@
+"""What is sent again, when, and what is not: over real connections that really break."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.client import (
+    Client,
+    Conflict,
+    ConnectionFailed,
+    NotAllowed,
+    Overloaded,
+    Retries,
+    ServerFault,
+)
+from tests.journeys.server import Server
+from tests.proxy import Proxy, to_port
+
+FAST = Retries(times=4, first_s=0.01, longest_s=2)
+Script = Callable[[int], tuple[int, dict[str, str], dict[str, Any]]]
+
+
+class Scripted(ThreadingHTTPServer):
+    """A service that answers the k-th request, from 0, by a script, and remembers what came."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.seen: list[tuple[str, dict[str, str]]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.seen.append((self.path, dict(self.headers)))
+        status, headers, body = self.server.script(len(self.server.seen) - 1)
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815  (names of the base class)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[[Script], Scripted]]:
+    servers: list[Scripted] = []
+
+    def start(script: Script) -> Scripted:
+        servers.append(Scripted(script))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def _busy(times: int, status: int, **headers: str) -> Script:
+    """Refuses so many requests, and then makes a job."""
+    return lambda k: (
+        (status, headers, {"code": "queue-full", "detail": "the queue is full"})
+        if k < times
+        else (202, {}, {"id": "job_1", "state": "queued"})
+    )
+
+
+@pytest.mark.parametrize("status", [429, 503, 502, 504, 409])
+def test_refused_requests_come_again_with_the_same_key(
+    scripted: Callable[[Script], Scripted], status: int
+) -> None:
+    """A training is created once, however often it is asked for."""
+    service = scripted(_busy(3, status, **{"Retry-After": "0"}))
+    with Client(service.url, retries=FAST) as client:
+        assert client.train("latest", "m").id == "job_1"
+    keys = [headers["Idempotency-Key"] for _, headers in service.seen]
+    assert len(keys) == 4
+    assert len(set(keys)) == 1
+
+
+def test_every_creation_has_a_key_of_its_own(scripted: Callable[[Script], Scripted]) -> None:
+    """Two trainings are two, even of the same words."""
+    service = scripted(_busy(0, 503))
+    with Client(service.url) as client:
+        client.train("latest", "m")
+        client.train("latest", "m")
+    assert len({headers["Idempotency-Key"] for _, headers in service.seen}) == 2
+
+
+def test_retry_after_is_waited_for(scripted: Callable[[Script], Scripted]) -> None:
+    """At least as long as the service says, and not at all if it says more than the caller will."""
+    service = scripted(_busy(1, 503, **{"Retry-After": "1"}))
+    began = time.monotonic()
+    with Client(service.url, retries=FAST) as client:
+        client.train("latest", "m")
+    assert time.monotonic() - began >= 1
+    patient = scripted(_busy(1, 429, **{"Retry-After": "3600"}))
+    with Client(patient.url, retries=FAST) as client, pytest.raises(Overloaded):
+        client.train("latest", "m")
+    assert len(patient.seen) == 1
+
+
+def test_it_gives_up_in_the_end(scripted: Callable[[Script], Scripted]) -> None:
+    """After so many retries the last refusal is raised."""
+    service = scripted(_busy(100, 503))
+    with Client(service.url, retries=FAST) as client, pytest.raises(Overloaded, match="queue-full"):
+        client.train("latest", "m")
+    assert len(service.seen) == 1 + FAST.times
+
+
+@pytest.mark.parametrize(
+    ("status", "raised"), [(500, ServerFault), (401, NotAllowed), (409, Conflict)]
+)
+def test_what_would_not_help_is_not_done(
+    scripted: Callable[[Script], Scripted], status: int, raised: type[Exception]
+) -> None:
+    """An error of the service, or a wrong key, is told at once."""
+    service = scripted(_busy(100, status))
+    with Client(service.url, retries=FAST) as client, pytest.raises(raised):
+        client.train("latest", "m")
+    assert len(service.seen) == 1
+
+
+def test_key_goes_with_every_request(
+    scripted: Callable[[Script], Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API key is an argument, or SVM_API_KEY; the address may be SVM_URL."""
+    service = scripted(lambda _: (200, {}, {}))
+    monkeypatch.setenv("SVM_URL", service.url)
+    monkeypatch.setenv("SVM_API_KEY", "from-environment")
+    for key in ("given", None):
+        with Client(api_key=key) as client:
+            client.info()
+    sent = [headers["Authorization"] for _, headers in service.seen]
+    assert sent == ["Bearer given", "Bearer from-environment"]
+
+
+def test_lists_go_over_pages(scripted: Callable[[Script], Scripted]) -> None:
+    """All there is, page by page, and no page before it is wanted."""
+
+    def page(k: int) -> tuple[int, dict[str, str], dict[str, Any]]:
+        found = [{"id": f"ds_{k}{i}"} for i in range(2)]
+        return 200, {}, {"datasets": found, "next_page_token": None if k == 2 else f"after-{k}"}
+
+    service = scripted(page)
+    with Client(service.url) as client:
+        listed = client.datasets(label="team=x")
+        first = next(listed).id
+        assert len(service.seen) == 1
+        rest = [dataset.id for dataset in listed]
+    assert [first, *rest] == ["ds_00", "ds_01", "ds_10", "ds_11", "ds_20", "ds_21"]
+    assert [path for path, _ in service.seen] == [
+        "/v1/datasets?label=team%3Dx",
+        "/v1/datasets?label=team%3Dx&page_token=after-0",
+        "/v1/datasets?label=team%3Dx&page_token=after-1",
+    ]
+
+
+def test_foreign_replies_are_told() -> None:
+    """Something that is not our service, or nothing at all, is no riddle."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    with (
+        Client(f"http://127.0.0.1:{port}", retries=FAST) as client,
+        pytest.raises(ConnectionFailed, match=f"no answer from http://127.0.0.1:{port}"),
+    ):
+        client.info()
+
+
+def test_broken_connections_harm_nothing(server: Server) -> None:
+    """Cut anywhere, in the request or in the reply: the caller gets what he asked for."""
+    proxy = Proxy(to_port(server.http.base_url.port or 80))
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    y = (X[:, 0] > 0).astype(int)
+    proxy.cuts = itertools.cycle([300, 5_000, 0, None])
+    try:
+        with Client(f"http://127.0.0.1:{proxy.port}", retries=FAST) as client:
+            dataset = client.upload(X, y)
+            proxy.cut_now()
+            job = client.train(dataset, "unbroken").wait(60)
+            proxy.cut_now()
+            assert np.mean(client.predict("unbroken", X) == y) > 0.9
+            assert job.ended
+    finally:
+        proxy.close()
+
+
+def test_broken_event_stream_goes_on(server: Server) -> None:
+    """Each event once, although every connection is cut after some bytes."""
+    proxy = Proxy(to_port(server.http.base_url.port or 80))
+    X = np.random.default_rng(1).normal(size=(2000, 20))
+    with Client(server.url) as client:
+        dataset = client.upload(X, (X[:, 0] > 0).astype(int))
+        job = client.train(dataset, "cut", "pegasos", stopping={"max_epochs": 300})
+        whole = list(job.events())
+    proxy.cuts = itertools.chain([900, 1500, 2500], itertools.repeat(None))
+    try:
+        with Client(f"http://127.0.0.1:{proxy.port}", retries=FAST) as client:
+            assert list(client.job(job.id).events()) == whole
+    finally:
+        proxy.close()

@@ -1,0 +1,30 @@
+"""The synchronous client is the asynchronous one, and neither brings the service with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.service.client.make_sync import CLIENT, modules
+
+
+def test_synchronous_client_is_made_of_the_asynchronous_one() -> None:
+    """`make client` would change nothing."""
+    made = {path.name: path.read_text() for path in (CLIENT / "synchronous").glob("*.py")}
+    assert made == modules()
+
+
+def test_client_is_small() -> None:
+    """Importing it loads nothing of the service, no web framework, and no NumPy."""
+    program = (
+        "import sys, service.client;"
+        "print(sorted({name.partition('.')[0] for name in sys.modules}));"
+        "print(sorted(name for name in sys.modules if name.startswith('service')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    packages, own = done.stdout.splitlines()
+    for heavy in ("fastapi", "starlette", "pydantic", "sqlalchemy", "numpy", "scipy", "svm"):
+        assert f"'{heavy}'" not in packages
+    assert all(part.startswith(("'service'", "'service.client")) for part in own[1:-1].split(", "))

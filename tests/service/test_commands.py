@@ -1,0 +1,143 @@
+"""Commands that call a service: what they print, and with which status they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journeys.server import COMMAND, Server, running
+from tests.journeys.test_whole_way import iris_csv
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, compiled: None) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("commands") / "var", SVM_WORKERS="1") as server:
+        yield server
+
+
+@pytest.fixture
+def run(server: Server, tmp_path: Path) -> Run:
+    """Runs `svm-service` beside a file iris.csv; SVM_URL tells where the service is."""
+    (tmp_path / "iris.csv").write_bytes(iris_csv())
+    lines = iris_csv().decode().splitlines()
+    (tmp_path / "rows.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
+
+    def run(*arguments: str, stdin: str = "", **environment: str) -> Any:
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "SVM_URL": server.url, "NO_COLOR": "1", **environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_whole_way(run: Run) -> None:
+    """Upload, train and watch, predict: for people by default, for programs with --json."""
+    done = run("upload", "iris.csv", "--name", "iris")
+    assert done.returncode == 0, done.stderr
+    assert "setosa (50), versicolor (50), virginica (50)" in done.stdout
+    dataset = json.loads(run("upload", "iris.csv", "--json").stdout)
+    assert dataset["name"] == "iris"
+
+    done = run("train", "iris", "--dataset", dataset["id"], "--set", "solver.C=10", "--watch")
+    assert done.returncode == 0, done.stderr
+    assert "succeeded" in done.stdout
+    assert "of the best possible" in done.stdout
+    spec = {"solver": {"name": "pegasos", "lambda": 0.1}, "scaling": "standardize"}
+    done = run("train", "iris", "--spec", "-", "--watch", "--json", stdin=json.dumps(spec))
+    job = json.loads(done.stdout)
+    assert (job["spec"]["solver"]["name"], job["model"]["version"]) == ("pegasos", 2)
+
+    done = run("predict", "iris/1", "rows.csv", "--output", "label", "--output", "decision")
+    header, first, *rest = done.stdout.splitlines()
+    assert header == "label,decision:setosa,decision:versicolor,decision:virginica"
+    assert first.startswith("setosa,")
+    assert len(rest) == 149
+
+    assert (
+        "champion" in run("models", "iris", "--alias", "champion=1").stdout + run("models").stdout
+    )
+    versions = json.loads(run("models", "iris", "--json").stdout)["versions"]
+    assert [version["version"] for version in versions] == [2, 1]
+
+
+def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:
+    """Status 3, and a table of what was wrong where; the same as JSON for programs."""
+    bad = (tmp_path / "iris.csv").read_text().replace("5.1", "wide").replace("4.9", "")
+    (tmp_path / "bad.csv").write_text(bad)
+    done = run("upload", "bad.csv")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    for word in ("row", "sepal_length", "wide", "is not a number"):
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("upload", "bad.csv", "--json")
+    assert json.loads(done.stdout)["errors"][0]["row"] == 1
+    done = run("predict", "nobody", "rows.csv")
+    assert (done.returncode, "nobody" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("train", "m", "--set", "C"), "C: say name=value"),
+        (
+            ("train", "m", "--solver", "newton", "--set", "solver.name.x=1"),
+            "solver.name.x: name is 'newton' already",
+        ),
+        (("train", "m", "--spec", "-"), "-: not a JSON object"),
+        (("models", "--alias", "a=1"), "say which model"),
+        (("upload", "nothing.csv"), "does not exist"),
+        (("predict", "iris", "notes.txt"), "notes.txt: not one of .csv"),
+    ],
+)
+def test_wrong_usage_is_told(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    """Status 2, and what to say instead."""
+    (tmp_path / "notes.txt").write_text("notes")
+    done = run(*arguments, stdin="[]")
+    assert done.returncode == 2, done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_failed_job_has_its_own_status(run: Run) -> None:
+    """Status 4, with the reason and what to do."""
+    run("upload", "iris.csv")
+    wild = ("--solver", "gradient-descent", "--set", "solver.learning_rate=1e6")
+    done = run("train", "wild", *wild, "--watch")
+    assert done.returncode == 4
+    assert "diverged" in done.stderr
+
+
+def test_missing_service_is_told(run: Run) -> None:
+    """Status 1, with the address."""
+    done = run("models", "--url", "http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "no answer from http://127.0.0.1:9" in done.stderr
+
+
+def test_commands_that_call_start_soon() -> None:
+    """They import nothing of the service itself."""
+    program = (
+        "import sys, service.cli.calling; print('fastapi' in sys.modules, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "False"]
