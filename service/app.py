@@ -145,7 +145,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(batch.router(job_store, dataset_store, registry))
     app.include_router(evaluations.router(Evaluations(job_store, dataset_store, registry, limits)))
     app.include_router(inference.router(predictor, registry, state))
-    app.include_router(models.router(registry))
+    app.include_router(models.router(registry, dataset_store))
     app.include_router(derived.router(registry, workshop))
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))

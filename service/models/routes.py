@@ -10,19 +10,25 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import InvalidRequest
+from service.datasets.store import Dataset, DatasetStore
+from service.errors import InvalidRequest, NotFound
 from service.models.aliases import LATEST, Alias
+from service.models.card import card_of
+from service.models.card_markdown import as_markdown
 from service.models.registry import ModelRegistry
 from service.models.schemas import (
     MAX_VERSION,
     AliasPage,
     AliasRead,
     AliasUpdate,
+    ModelCardRead,
     ModelPage,
     ModelRead,
     ModelVersionPage,
     ModelVersionRead,
 )
+from service.models.versions import ModelVersion
+from service.web.accept import choose
 from service.web.bodies import json_body, json_request
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
@@ -34,6 +40,7 @@ Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
 ]
 ARTIFACT = "application/octet-stream"
+MARKDOWN = "text/markdown"
 AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -42,11 +49,12 @@ _NAMED = ("invalid-name", "invalid-parameter", "not-found")
 _TAGGED = (*_NAMED, "invalid-header")
 
 
-def router(registry: ModelRegistry) -> APIRouter:
-    """`/v1/models` and all below it but `predict`."""
+def router(registry: ModelRegistry, datasets: DatasetStore) -> APIRouter:
+    """`/v1/models` and what is kept below it."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
     _add_models(routes, registry)
     _add_versions(routes, registry)
+    _add_card(routes, registry, datasets)
     _add_aliases(routes, registry)
     return routes
 
@@ -163,6 +171,51 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
             media_type=ARTIFACT,
             filename=f"{name}-{version}.joblib",
         )
+
+
+def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore) -> None:
+    @routes.get(
+        "/{name}/versions/{version}/card",
+        operation_id="get_model_card",
+        summary="Get the card of a version",
+        description="What the version is, what it is for, how good it is and what is not known of "
+        "it, in plain sentences made from records. JSON, or Markdown with `Accept: text/markdown`.",
+        response_model=ModelCardRead,
+        responses={
+            200: {
+                "description": "The card.",
+                "content": {
+                    MARKDOWN: {
+                        "schema": {"type": "string"},
+                        "example": "# iris version 1\n\nA linear classifier that tells …\n",
+                    }
+                },
+            },
+            **responses(*_TAGGED, "not-acceptable"),
+        },
+    )
+    def get_card(
+        request: Request, response: Response, name: ModelName, version: Version
+    ) -> ModelCardRead | Response:
+        media_type = choose(request, ("application/json", MARKDOWN))
+        found = registry.get_version(name, version)
+        card = card_of(found, _dataset(datasets, found))
+        response.headers["Vary"] = "Accept"
+        if media_type == "application/json":
+            return _tagged(request, response, ModelCardRead.of(card, found))
+        text = as_markdown(card, found)
+        tag = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
+        headers = {"ETag": tag, "Vary": "Accept"}
+        return not_modified(request, tag) or Response(
+            text, headers=headers, media_type=f"{MARKDOWN}; charset=utf-8"
+        )
+
+
+def _dataset(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
+    try:
+        return datasets.get(version.dataset_id)
+    except NotFound:
+        return None
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:

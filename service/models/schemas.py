@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.models.aliases import Alias
+from service.models.card import Card
 from service.models.versions import Label, Model, ModelVersion
 from service.web.times import rfc3339
 
@@ -112,6 +114,29 @@ class ModelVersionRead(BaseModel):
             dataset_digest=version.dataset_digest,
             quarantined_at=rfc3339(version.quarantined_at),
         )
+
+
+class ModelCardRead(BaseModel):
+    """A version in plain sentences, made from records."""
+
+    model_config = _READ
+
+    summary: str
+    """What it is."""
+    data: list[str]
+    """What it was trained on."""
+    certificate: list[str]
+    """How far from the best possible it is."""
+    quality: list[str]
+    """How it did on rows."""
+    intended_use: list[str]
+    limits: list[str]
+    """What to mind, and what is not known of it."""
+    version: ModelVersionRead
+
+    @classmethod
+    def of(cls, card: Card, version: ModelVersion) -> Self:
+        return cls(**asdict(card), version=ModelVersionRead.of(version))
 
 
 class ModelVersionPage(BaseModel):

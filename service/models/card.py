@@ -1,0 +1,238 @@
+"""A model's card: what a version is, what is known of it, and what is not, in plain sentences.
+
+Everything is told from records: nobody has to write it, and nothing is claimed that was not
+measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.datasets.store import Dataset
+from service.models.versions import ModelVersion
+
+FEW_ROWS = 30
+"""Of a class: its figures then say little."""
+IMBALANCE = 0.8
+"""Share of the largest class from which accuracy alone misleads."""
+SHOWN_CLASSES = 20
+
+_SCHEMES = {
+    "one-vs-one": "one binary classifier for each pair of classes, by votes",
+    "one-vs-rest": "one binary classifier for each class against the others",
+}
+_STOPPED = {
+    "max-epochs": "its training ended at the number of epochs that was allowed",
+    "time-budget": "its training ended with its time budget",
+    "canceled": "its training was canceled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Sentences about a version."""
+
+    summary: str
+    data: list[str]
+    certificate: list[str]
+    quality: list[str]
+    intended_use: list[str]
+    limits: list[str]
+
+
+def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:
+    """`dataset` is what the version was trained on, None if it was deleted."""
+    return Card(
+        summary=_summary(version),
+        data=_data(version, dataset),
+        certificate=_certificate(version),
+        quality=_quality(version),
+        intended_use=_intended_use(version),
+        limits=_limits(version, dataset),
+    )
+
+
+def _summary(version: ModelVersion) -> str:
+    spec = version.spec
+    n = len(version.classes)
+    shown = ", ".join(str(label) for label in version.classes[:SHOWN_CLASSES])
+    shown += ", …" if n > SHOWN_CLASSES else ""
+    solver = spec.get("solver", {})
+    kernel = (solver.get("kernel") or {}).get("name")
+    kind = f"support vector machine with a {kernel} kernel" if kernel else "linear classifier"
+    parts = [
+        f"A {kind} that tells {n} classes ({shown}) apart by {version.n_features:,} "
+        f"feature{'' if version.n_features == 1 else 's'}"
+    ]
+    if n > 2 and spec.get("multiclass") in _SCHEMES:
+        parts.append(_SCHEMES[spec["multiclass"]])
+    features = spec.get("features", {}).get("name", "identity")
+    if features != "identity":
+        parts.append(f"on {features} features")
+    if spec.get("scaling", "none") != "none":
+        parts.append(f"scaled by {spec['scaling']}")
+    if solver.get("name"):
+        parts.append(f"trained by {solver['name']}")
+    gives = "labels, decision values and probabilities"
+    if not spec.get("calibration"):
+        gives = "labels and decision values"
+    return f"{'; '.join(parts)}. It gives {gives}."
+
+
+def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
+    if dataset is None:
+        return [
+            f"It was trained on the dataset {version.dataset_id}, which was deleted. Its digest "
+            f"was {version.dataset_digest}."
+        ]
+    name = f" ({dataset.name})" if dataset.name else ""
+    layout = "sparse" if dataset.sparse else "dense"
+    found = [
+        f"It was trained on the dataset {dataset.id}{name}: {dataset.n_samples:,} rows of "
+        f"{dataset.n_features:,} features, {layout}."
+    ]
+    if dataset.classes is not None and dataset.class_counts is not None:
+        counts = zip(dataset.classes[:SHOWN_CLASSES], dataset.class_counts, strict=False)
+        shown = ", ".join(f"{label}: {count:,}" for label, count in counts)
+        more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
+        found.append(f"Rows of each class: {shown}{more}.")
+    validation = version.spec.get("validation") or {}
+    if "fraction" in validation:
+        alike = ", the same share of every class" if validation.get("stratify") else ""
+        found.append(f"{validation['fraction']:.0%} of the rows were held back{alike}.")
+    elif "folds" in validation:
+        found.append(
+            f"It was trained on all rows, and measured by {validation['folds']} further trainings, "
+            "each on the rows outside of one fold."
+        )
+    found.extend(f"Of the data: {warning['message']}." for warning in dataset.warnings)
+    return found
+
+
+def _certificate(version: ModelVersion) -> list[str]:
+    certificate = version.result.get("certificate", {})
+    gap = certificate.get("relative_gap")
+    if gap is None:
+        return ["There is no certificate: how far it is from the best possible is not known."]
+    pairs = certificate.get("pairs", [])
+    of = f" In the worst of its {len(pairs)} binary problems, the" if len(pairs) > 1 else " The"
+    values = f"{of} cost is {certificate['primal']:.6g} and at least {certificate['dual']:.6g}."
+    if gap >= 1.0:
+        words = "How far it is from the best possible is not known: no bound was found."
+    elif gap <= 1e-12:
+        words = "It is the best possible model of its data and settings, up to rounding."
+    else:
+        words = (
+            f"It is within {percent(gap)} of the best possible: no model of the same data and "
+            "settings has a cost lower than that."
+        )
+    found = [words + values]
+    reason = _STOPPED.get(version.result.get("stop_reason", ""))
+    if reason is not None and not version.result.get("converged"):
+        found.append(f"It had not converged: {reason}.")
+    found.append(
+        "The certificate is about the cost that was minimized, not about accuracy on new rows."
+    )
+    return found
+
+
+def _quality(version: ModelVersion) -> list[str]:
+    metrics: Mapping[str, Any] = version.result.get("metrics", {})
+    found = []
+    for part, rows in (("validation", "held-out"), ("train", "training")):
+        measured = metrics.get(part, {})
+        counts = measured.get("confusion_matrix")
+        if not counts:
+            continue
+        total, right = sum(map(sum, counts)), sum(row[k] for k, row in enumerate(counts))
+        if total == 0:
+            continue
+        low, high = _interval(right, total)
+        most = max(map(sum, counts)) / total
+        found.append(
+            f"{right / total:.1%} of {total:,} {rows} rows are labelled right (95 % interval "
+            f"{low:.1%} to {high:.1%}); always naming the largest class would get {most:.1%}."
+        )
+        if "accuracy_std" in measured and measured["accuracy_std"] is not None:
+            found.append(
+                f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "
+                f"deviation of {measured['accuracy_std']:.1%}."
+            )
+        calibration = measured.get("calibration")
+        if calibration:
+            found.append(
+                "Its probabilities are off by "
+                f"{percent(calibration['expected_calibration_error'])} on average "
+                "(expected calibration error)."
+            )
+    return found or ["Nothing was measured."]
+
+
+def _intended_use(version: ModelVersion) -> list[str]:
+    named = "with the same names" if version.columns else "in the same order"
+    return [
+        "For rows of the same kind and source as the training data, with the same features "
+        f"{named} and the same units.",
+        "Every value must be given: nothing is imputed.",
+    ]
+
+
+def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
+    spec, metrics = version.spec, version.result.get("metrics", {})
+    found = []
+    if version.quarantined_at is not None:
+        found.append("Its file is damaged: this version does not answer any more.")
+    if not metrics.get("validation", {}).get("confusion_matrix"):
+        found.append(
+            "It was measured on rows that it was trained on: how it does on new ones is not known, "
+            "and probably worse."
+        )
+    if dataset is not None and dataset.class_counts and dataset.classes:
+        few = [
+            str(label)
+            for label, count in zip(dataset.classes, dataset.class_counts, strict=True)
+            if count < FEW_ROWS
+        ]
+        if few:
+            shown = ", ".join(few[:SHOWN_CLASSES]) + (", …" if len(few) > SHOWN_CLASSES else "")
+            found.append(f"Classes of fewer than {FEW_ROWS} rows ({shown}) are hardly measured.")
+        share = max(dataset.class_counts) / max(1, sum(dataset.class_counts))
+        if share > IMBALANCE:
+            found.append(
+                f"{share:.0%} of the rows are of one class: look at recall, not at accuracy alone."
+            )
+    if spec.get("calibration"):
+        found.append(
+            "Probabilities were learnt from the same held-out rows that they are measured on, so "
+            "their error is somewhat larger on new rows. The label follows the decision value, and "
+            "may differ from the largest probability."
+        )
+    else:
+        found.append("Decision values are no probabilities.")
+    kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
+    if kernel == "gaussian":
+        found.append("Far from all support vectors every row gets the same label.")
+    found.append("It names one of its classes for every row, also for rows like none it has seen.")
+    found.append(
+        "This card was made from records. Nobody has examined here whether the data are fair, or "
+        "whether the model is fit for decisions about people."
+    )
+    return found
+
+
+def percent(share: float) -> str:
+    """With two significant digits: 0.083 %."""
+    digits = 1 if share <= 0 else max(0, 1 - math.floor(math.log10(100 * share)))
+    return f"{100 * share:.{min(digits, 12)}f} %"
+
+
+def _interval(right: int, total: int) -> tuple[float, float]:
+    """Wilson's, of 95 %."""
+    z = 1.96
+    share = right / total
+    middle = share + z * z / (2 * total)
+    reach = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return (middle - reach) / (1 + z * z / total), (middle + reach) / (1 + z * z / total)
