@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator
 
@@ -45,6 +46,7 @@ from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 from service.storage.idempotency import Reservations
+from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import claim
 from service.storage.sweep import Sweeper
 from service.web import docs, health, problems
@@ -75,6 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine."""
     limits = settings.limits
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
     parser = Parser()

@@ -74,6 +74,13 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
     return dense
 
 
+def read_only(X: Vector) -> Vector:
+    """X, not to be written to: one type for compiled code, which is made for each."""
+    view = X.view()
+    view.flags.writeable = False
+    return view
+
+
 def as_sparse(X: Floats) -> csr_array[Any, tuple[int, int]]:
     """The non-zeros of a dense matrix."""
     from scipy.sparse import csr_array

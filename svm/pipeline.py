@@ -1,6 +1,7 @@
 """What to train, and what came out: labels and decision values for new rows.
 
-Predicting needs NumPy alone: this module and what it imports stay clear of Numba and SciPy.
+This module and what it imports stay clear of Numba and SciPy, which are imported by the first
+rows that need them.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from svm.errors import InvalidData, InvalidHyperparameter
 from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity
 from svm.hyperparameters import Checked, Positive
 from svm.kernels import KERNELS, AnyKernel
-from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse
+from svm.likeness import Likeness
+from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse, read_only
 from svm.multiclass import MulticlassName, codes_from_decision, decision, splits_of
-from svm.rows import kernel_values, row_norms, row_products
+from svm.rows import row_products
 from svm.scaling import Scaling, ScalingName
 from svm.solvers import AnySolver
 from svm.stopping import Stopping
@@ -103,6 +105,14 @@ class FittedPipeline:
             )
         return self.scores_of_checked(X)
 
+    def prepare(self) -> int:
+        """Do now what the first rows would wait for; returns the bytes that it takes."""
+        self.problem_scores(np.zeros((1, self.n_features)))
+        if self.kernel is not None:
+            return self._likeness.nbytes
+        offset, weights, _ = self._linear
+        return offset.nbytes + weights.nbytes
+
     def scores_of_checked(self, X: Matrix) -> Vector:
         """As `problem_scores`, for a float64 matrix in C order, finite and of the right width."""
         n, block = X.shape[0], self._block_rows
@@ -124,9 +134,24 @@ class FittedPipeline:
         return max(1, BLOCK_VALUES // max(widths))
 
     @cached_property
-    def _vector_norms(self) -> Vector:
+    def _likeness(self) -> Likeness:
+        assert self.kernel is not None
         assert self.support_vectors is not None
-        return row_norms(self.support_vectors)
+        return Likeness(self.kernel, self.support_vectors)
+
+    @cached_property
+    def _linear(self) -> tuple[Vector, Vector, bool]:
+        """An offset and weights, so that scores are ⟨x - offset, weights⟩, of rows as they come or
+        of the features made of them."""
+        offset, scale = self.scaling.offset, self.scaling.scale
+        if isinstance(self.features.spec, Identity):
+            with np.errstate(all="ignore"):
+                weights = self.coefficients / (1.0 if scale is None else scale)
+            sizes = np.abs(weights[self.coefficients != 0.0])
+            # Weights at the ends of float64 would lose what scaled rows still hold.
+            if ((sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)).all():
+                return np.zeros(self.n_features) if offset is None else offset, weights, False
+        return np.zeros(self.features.n_outputs), self.coefficients, True
 
     def in_form(self, X: Matrix) -> Matrix:
         """X dense or sparse, as rows are scored."""
@@ -138,14 +163,19 @@ class FittedPipeline:
         """What the coefficients multiply: the features made of the rows, or their kernel values
         with the support vectors. X as in `scores_of_checked`."""
         X = self.features.transform(self.scaling.transform(self.in_form(X)))
-        if self.kernel is not None:
-            assert self.support_vectors is not None
-            return kernel_values(self.kernel, X, self.support_vectors, self._vector_norms)
-        return X
+        return X if self.kernel is None else self._likeness(X)
 
     def _scores(self, X: Matrix) -> Vector:
-        scores = row_products(self.values_of_checked(X), self.coefficients)
-        scores += self.intercepts
+        if self.kernel is not None or self.takes_sparse:
+            scores = row_products(self.values_of_checked(X), self.coefficients)
+            scores += self.intercepts
+            return scores
+        from svm.loops.scores import linear_scores
+
+        offset, weights, of_features = self._linear
+        dense: Any = self.values_of_checked(X) if of_features else self.in_form(X)
+        scores = np.empty((len(dense), len(weights)))
+        linear_scores(read_only(dense), offset, weights, self.intercepts, scores)
         return scores
 
     def decision_function(self, X: Any) -> Vector:

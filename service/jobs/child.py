@@ -7,7 +7,6 @@ and ends.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import signal
@@ -17,8 +16,8 @@ import threading
 import time
 from pathlib import Path
 
-import svm
 from service.settings import Settings
+from service.storage.machine_code import machine_code_folder
 
 STOP_S = 18
 """How long a stop may take before the child is killed; jobs then go on from their checkpoints."""
@@ -112,7 +111,7 @@ class Child:
             stdin=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then stops the child
             env={
-                "NUMBA_CACHE_DIR": str(_numba_cache(self._settings.data_dir)),
+                "NUMBA_CACHE_DIR": str(machine_code_folder(self._settings.data_dir)),
                 **DASK,
                 **inherited,
                 **self._settings.environment(),
@@ -144,14 +143,3 @@ def end_within(seconds: float) -> None:
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
-
-
-def _numba_cache(data_dir: Path) -> Path:
-    """Named by the sources of the compiled loops. Numba looks only at the file that a loop stands
-    in, so after a change in another one it would run old machine code."""
-    digest = hashlib.sha256()
-    for path in sorted((Path(svm.__file__).parent / "loops").glob("*.py")):
-        digest.update(path.read_bytes())
-    folder = data_dir.resolve() / "numba" / digest.hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -94,9 +94,12 @@ def _warm_up() -> None:
     with suppress(DataDirInUse), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
         # One worker compiles at a time: the others stay free for jobs meanwhile.
         _warm.set()
-        from svm.loops import warm_up  # Numba, which the engine process has no use for
+        # Numba, which the engine process has no use for
+        from service.datasets.parsing import number_lists
+        from svm.loops import warm_up
 
         warm_up()
+        number_lists.warm_up()
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
@@ -54,8 +55,7 @@ def _read_json(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
 
 def _read_ndjson(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
     lines = body.strip()
-    listed = b"[%b]" % lines.replace(b"\n", b",")
-    X = read_rows(listed, 0, len(listed), model.n_features)
+    X = read_rows(lines.replace(b"\n", b","), model.n_features)
     if X is None or len(X) != lines.count(b"\n") + 1:
         return careful.decode_lines(body, model, limits.predict_rows)
     return _plain(X, limits)
@@ -82,8 +82,7 @@ def _read_delimited(body: bytes, model: LoadedModel, limits: Limits, delimiter: 
     X = None
     if plain:
         # Lines of plain numbers are JSON but for the brackets.
-        listed = b"[[%b]]" % text.replace(b"\n", b"],[")
-        X = read_rows(listed, 0, len(listed), model.n_features)
+        X = read_rows(b"[%b]" % text.replace(b"\n", b"],["), model.n_features)
     if X is None:
         X = _read_delimited_carefully(body, model, limits, delimiter)
     return _plain(X, limits)
@@ -191,6 +190,11 @@ def _npy_header(head: bytes, size: int) -> npy.Header:
 
 def finite(X: NDArray[np.float64], model: LoadedModel) -> NDArray[np.float64]:
     """X, if all of it is finite. Raises InvalidContent `non-finite-value` with every such value."""
+    values = X.ravel()
+    # A value that is not finite shows in the sum of squares, which may overflow besides.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(values @ values):
+            return X
     sound = np.isfinite(X)
     if sound.all():
         return X

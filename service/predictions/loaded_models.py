@@ -16,6 +16,7 @@ from service.errors import NotFound, Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.inference.datatypes import to_bytes
+from service.predictions.number_rows import compiled
 from service.storage.database import Database
 from svm.pipeline import FittedPipeline
 
@@ -40,6 +41,8 @@ class LoadedModel:
     columns: list[str] | None
     n_features: int
     fitted: FittedPipeline
+    nbytes: int
+    """Memory that it takes."""
 
     @cached_property
     def work_per_row(self) -> int:
@@ -166,7 +169,7 @@ class LoadedModels:
 
     async def _load(self, version: ModelVersion) -> LoadedModel:
         try:
-            fitted = await to_thread.run_sync(self._registry.files.load, version)
+            fitted, nbytes = await to_thread.run_sync(self._read, version)
             loaded = LoadedModel(
                 key=version.artifact_key,
                 name=version.model_name,
@@ -176,16 +179,23 @@ class LoadedModels:
                 columns=version.columns,
                 n_features=version.n_features,
                 fitted=fitted,
+                nbytes=nbytes,
             )
             self._keep(loaded)
             return loaded
         finally:
             del self._loading[version.artifact_key]
 
+    def _read(self, version: ModelVersion) -> tuple[FittedPipeline, int]:
+        fitted = self._registry.files.load(version)
+        nbytes = fitted.nbytes + fitted.prepare()
+        compiled()  # what reads the rows
+        return fitted, nbytes
+
     def _keep(self, loaded: LoadedModel) -> None:
         self._loaded[loaded.key] = loaded
-        self._loaded_bytes += loaded.fitted.nbytes
+        self._loaded_bytes += loaded.nbytes
         # The newest stays even if it is larger than the capacity: it is about to be used.
         while self._loaded_bytes > self._capacity_bytes and len(self._loaded) > 1:
             _, dropped = self._loaded.popitem(last=False)
-            self._loaded_bytes -= dropped.fitted.nbytes
+            self._loaded_bytes -= dropped.nbytes

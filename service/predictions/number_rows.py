@@ -7,59 +7,60 @@ read the body again. Where both read it, they give the same bits.
 from __future__ import annotations
 
 import re
-import threading
-from typing import Any
+import secrets
+from collections.abc import Callable
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import orjson
-import simdjson
 from numpy.typing import NDArray
 
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 
-PIECE_BYTES = 384 * 1024
-"""Parsed at once: the parser's memory stays near the processor, and other threads get their turn
-between two pieces."""
-
 _HEAD = re.compile(
     rb'[ \t\r\n]*\{[ \t\r\n]*(?:"outputs"[ \t\r\n]*:[ \t\r\n]*(\[[^\[\]]*\])[ \t\r\n]*,[ \t\r\n]*)?'
-    rb'"instances"[ \t\r\n]*:[ \t\r\n]*\['
+    rb'"instances"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*(?=\[)'
 )
 _TAIL = re.compile(
-    rb'\][ \t\r\n]*(?:,[ \t\r\n]*"outputs"[ \t\r\n]*:[ \t\r\n]*(\[[^\[\]]*\])[ \t\r\n]*)?\}'
-    rb"[ \t\r\n]*\Z"
+    rb"[ \t\r\n]*\][ \t\r\n]*"
+    rb'(?:,[ \t\r\n]*"outputs"[ \t\r\n]*:[ \t\r\n]*(\[[^\[\]]*\])[ \t\r\n]*)?\}'
 )
-_TAIL_BYTES = 200
-_BETWEEN = re.compile(rb"[ \t\r\n]*(,?)")
-_UNUSUAL = (ValueError, TypeError, KeyError, RuntimeError, AttributeError)
-_BRACKET = ord("[")
+_DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
+_END = re.compile(rb"[ \t\r\n]*\]")
+MARK = secrets.token_hex(16)
+"""Stands where a list was cut out of a document; no document is known to hold it."""
+
+ListReader: TypeAlias = Callable[[bytes, int, NDArray[np.float64]], tuple[int, int]]
 
 
-class _Parsers(threading.local):
-    """One parser a thread: its memory is used again."""
+@cache
+def compiled() -> ListReader:
+    """What reads lists; the first call imports Numba, and may take seconds to compile it."""
+    from service.datasets.parsing.number_lists import read_lists, warm_up
 
-    def __init__(self) -> None:
-        self.parser = simdjson.Parser()
-
-
-_parsers = _Parsers()
+    warm_up()
+    return read_lists
 
 
 def read_document(
     body: bytes, n_features: int
 ) -> tuple[NDArray[np.float64], tuple[str, ...]] | None:
     """Rows and outputs of `{"instances": [[…], …], "outputs": […]}`."""
+    body = body.rstrip()
     head = _HEAD.match(body)
     if head is None:
         return None
+    read = _read(body, head.end(), n_features)
+    if read is None:
+        return None
+    X, end = read
     given = head[1]
-    end = len(body) - 1
-    if not body.endswith(b"]]}"):
-        tail = _TAIL.search(body, max(head.end(), len(body) - _TAIL_BYTES))
+    if body[end:] != b"]}":
+        tail = _TAIL.fullmatch(body, end)
         if tail is None or (given and tail[1]):
             return None
         given = given or tail[1]
-        end = tail.start() + 1
     outputs: tuple[str, ...] = DEFAULT_OUTPUTS
     if given is not None:
         try:
@@ -68,50 +69,43 @@ def read_document(
             return None
         if not all(output in OUTPUTS for output in outputs):
             return None
-    X = read_rows(body, head.end() - 1, end, n_features)
-    return None if X is None else (X, outputs)
+    return X, outputs
 
 
-def read_rows(text: bytes, start: int, end: int, n_features: int) -> NDArray[np.float64] | None:
-    """`[[…], […], …]` in text[start:end], (n_samples, n_features); None also where no row is."""
-    try:
-        if end - start <= PIECE_BYTES:
-            return _read_piece(text[start:end], n_features)
-        start, end = start + 1, end - 1  # without the outer brackets
-        parts = []
-        while True:
-            cut = text.find(b"]", start + PIECE_BYTES, end) + 1 or end
-            part = _read_piece(b"[%b]" % text[start:cut], n_features)
-            if part is None:
-                return None
-            parts.append(part)
-            between = _BETWEEN.match(text, cut, end)
-            assert between is not None
-            start = between.end()
-            if not between[1]:
-                break
-    except _UNUSUAL:
+def read_rows(text: bytes, n_features: int) -> NDArray[np.float64] | None:
+    """`[…],[…],…`: (n_samples, n_features); None also where no row is."""
+    read = _read(text, 0, n_features)
+    return None if read is None or read[1] != len(text) else read[0]
+
+
+def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
+    """A document with its first member `data` replaced by MARK, and that member's numbers: (1, n)
+    of a list of numbers, (n_samples, n_features) of a list of lists."""
+    found = _DATA.search(text)
+    if found is None:
         return None
-    return np.concatenate(parts) if start == end else None
-
-
-def _read_piece(text: bytes, n_features: int) -> NDArray[np.float64] | None:
-    rows: Any = _parsers.parser.parse(text)
-    n_rows = len(rows)
-    if (
-        n_rows == 0
-        # `as_buffer` flattens lists inside rows: there must be none, and no short row.
-        or _has_more_brackets(text, n_rows + 1)
-        or not all([len(row) == n_features for row in rows])  # noqa: C419  (twice as fast)
-    ):
+    start, nested = found.start(1), bool(found[2])
+    first = found.start(2) if nested else start
+    n_features = text.count(b",", first, text.find(b"]", first)) + 1
+    read = _read(text, first, n_features)
+    if read is None:
         return None
-    return np.frombuffer(rows.as_buffer(of_type="d")).reshape(n_rows, n_features)
+    X, end = read
+    if nested:
+        closed = _END.match(text, end)
+        if closed is None:
+            return None
+        end = closed.end()
+    elif len(X) != 1:
+        return None
+    return b'%b"%b"%b' % (text[:start], MARK.encode(), text[end:]), X
 
 
-def _has_more_brackets(text: bytes, count: int) -> bool:
-    if count > 4:
-        return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _BRACKET)) > count
-    at = -1
-    for _ in range(count):
-        at = text.find(b"[", at + 1)
-    return text.find(b"[", at + 1) >= 0
+def _read(text: bytes, start: int, n_features: int) -> tuple[NDArray[np.float64], int] | None:
+    """The lists from text[start] on, and where they end."""
+    most_rows = text.count(b"[", start)
+    if most_rows * (2 * n_features + 1) > len(text) or text[-1] not in b"]}":
+        return None
+    X = np.empty((most_rows, n_features))
+    rows, end = compiled()(text, start, X)
+    return None if rows == 0 else (X[:rows], end)

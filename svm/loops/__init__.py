@@ -6,7 +6,7 @@ CSR data. Every loop has a slow, obvious NumPy twin in `tests/svm`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -19,9 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 REORDER = {"reassoc", "contract", "nsz"}
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
     """Compile without the GIL, and keep the machine code on disk where a folder is writable."""
-    compile_with = partial(numba.njit, nogil=True, fastmath=REORDER, error_model="numpy")
+    compile_with = partial(numba.njit, nogil=True, fastmath=set(fastmath), error_model="numpy")
     try:
         return cast(F, compile_with(cache=True)(function))
     except RuntimeError:  # read-only installation, and NUMBA_CACHE_DIR not set

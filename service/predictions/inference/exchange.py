@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from service.errors import InvalidContent, InvalidRequest
+from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.predictions.answers import Answer
 from service.predictions.bodies import finite
 from service.predictions.careful import too_many_rows
@@ -19,9 +20,11 @@ from service.predictions.inference.tensors import (
     check_shape,
     from_bytes,
     from_json,
+    from_numbers,
     invalid,
 )
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.number_rows import MARK, cut_data
 from service.settings import Limits
 from service.web.bodies import decode_json
 from service.web.encodings import inflate
@@ -73,12 +76,22 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
-        document = _members(_parse(bytes(body[:end])), _REQUEST, ())
+        text, data = bytes(body[:end]), body[end:]
+        if not data and (found := cut_data(text)) is not None:
+            with suppress(ServiceError):  # met again in the whole text, where it is told
+                return self._asked(*found, data, model)
+        return self._asked(text, None, data, model)
+
+    def _asked(
+        self, text: bytes, numbers: NDArray[np.float64] | None, data: bytes, model: LoadedModel
+    ) -> Asked:
+        """`numbers` are those of the tensor, where MARK stands for them in the text."""
+        document = _members(_parse(text), _REQUEST, ())
         inputs = document.get("inputs")
         if not isinstance(inputs, list) or len(inputs) != 1:
             raise invalid(("inputs",), "give a list with one tensor")
         tensor = _members(inputs[0], _INPUT, ("inputs", 0))
-        X = self._tensor(tensor, body[end:], self._head_bytes is not None, model)
+        X = self._tensor(tensor, numbers, data, model)
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
@@ -125,8 +138,13 @@ class InferenceExchange:
         return Reply(body, media_type, headers)
 
     def _tensor(
-        self, tensor: dict[str, Any], data: bytes, binary: bool, model: LoadedModel
+        self,
+        tensor: dict[str, Any],
+        numbers: NDArray[np.float64] | None,
+        data: bytes,
+        model: LoadedModel,
     ) -> NDArray[np.float64]:
+        binary = self._head_bytes is not None
         datatype = tensor.get("datatype")
         if datatype not in NUMBERS:
             raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
@@ -145,6 +163,10 @@ class InferenceExchange:
         elif data:
             detail = "there are bytes behind the JSON part that no tensor claims"
             raise InvalidRequest("malformed-request", detail)
+        elif numbers is not None:
+            if tensor.get("data") != MARK:
+                raise invalid(("inputs", 0, "data"), "these are not the numbers read")
+            values = from_numbers(numbers, datatype, shape)
         else:
             values = from_json(tensor.get("data"), datatype, shape)
         return finite(np.ascontiguousarray(values, dtype=np.float64), model)

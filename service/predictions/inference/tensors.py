@@ -79,6 +79,19 @@ def from_json(data: Any, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
         raise _bad_cell(largest, at, shape, "non-finite-value", "is not finite") from None
 
 
+def from_numbers(
+    numbers: NDArray[np.float64], datatype: str, shape: tuple[int, int]
+) -> NDArray[Any]:
+    """The same of numbers that are read already, (1, n) if the list was flat. Raises InvalidContent
+    where `from_json` has to look at each: for whole numbers, and a shape that does not fit."""
+    kind = np.dtype(NUMBERS[datatype])
+    flat = len(numbers) == 1 and numbers.size == prod(shape)
+    if kind.kind != "f" or not (flat or numbers.shape == shape):
+        raise invalid(("inputs", 0, "data"), "look at each number")
+    with np.errstate(over="ignore"):
+        return numbers.astype(kind, copy=False).reshape(shape)
+
+
 def _bad_cell(
     value: Any, at: int, shape: tuple[int, int], code: str, message: str
 ) -> InvalidContent:

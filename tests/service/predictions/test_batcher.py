@@ -37,7 +37,9 @@ def watched(key: str = "a", n_classes: int = 2, n_features: int = 64) -> LoadedM
         coefficients=parts.coefficients,
         intercepts=parts.intercepts,
     )
-    return LoadedModel(key, "m", 1, "d", fitted.classes.tolist(), None, n_features, fitted)
+    return LoadedModel(
+        key, "m", 1, "d", fitted.classes.tolist(), None, n_features, fitted, fitted.nbytes
+    )
 
 
 def calls(model: LoadedModel) -> list[int]:

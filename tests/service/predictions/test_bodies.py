@@ -28,7 +28,7 @@ def model(
 ) -> LoadedModel:
     fitted = fitted_pipeline(classes, n_features)
     return LoadedModel(
-        "key", "m", 1, "digest", fitted.classes.tolist(), columns, n_features, fitted
+        "key", "m", 1, "digest", fitted.classes.tolist(), columns, n_features, fitted, fitted.nbytes
     )
 
 

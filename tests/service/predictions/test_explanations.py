@@ -42,7 +42,9 @@ PIPELINES = {
 
 def loaded(fitted: FittedPipeline, columns: list[str] | None = None) -> LoadedModel:
     classes = fitted.classes.tolist()
-    return LoadedModel("key", "m", 1, "digest", classes, columns, fitted.n_features, fitted)
+    return LoadedModel(
+        "key", "m", 1, "digest", classes, columns, fitted.n_features, fitted, fitted.nbytes
+    )
 
 
 def explain(model: LoadedModel, X: np.ndarray[Any, Any]) -> Any:

@@ -120,7 +120,7 @@ def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) 
     fitted = fitted_pipeline(n_features=100)
     for name in ("a", "b", "c"):
         shelf.add(name, fitted)
-    serving = Serving(shelf, settings, capacity_bytes=2 * fitted.nbytes)
+    serving = Serving(shelf, settings, capacity_bytes=2 * (fitted.nbytes + fitted.prepare()))
 
     async def ask() -> list[int]:
         loads = []

@@ -1,0 +1,58 @@
+"""Kernel values of rows with fixed vectors, which are prepared for it once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from svm.kernels import AnyKernel
+from svm.matrices import Matrix, Vector, is_sparse, read_only
+from svm.rows import row_norms, row_products
+
+
+class Likeness:
+    """X ↦ k(xᵢ, zⱼ), (n_samples, n_vectors). The bits of a row depend on that row alone.
+
+    Dense vectors are packed into panels, for compiled code; of sparse ones the transpose is kept.
+    """
+
+    def __init__(self, kernel: AnyKernel, Z: Matrix) -> None:
+        self._kernel = kernel
+        self._Z = Z
+        self._norms = row_norms(Z)
+        self._panels: Vector | None = None
+        self._across: Any = None
+        if is_sparse(Z):
+            self._across = Z.astype(np.float64, copy=False).T.tocsr()
+        else:
+            from svm.loops.panels import pack
+
+            self._panels = pack(np.asarray(Z, dtype=np.float64))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what was prepared."""
+        if self._panels is not None:
+            return self._panels.nbytes
+        across = self._across
+        return int(across.data.nbytes + across.indices.nbytes + across.indptr.nbytes)
+
+    def __call__(self, X: Matrix) -> Vector:
+        """X, float64, in the form of the model's rows."""
+        return self._kernel.of_products(self._products(X), row_norms(X), self._norms)
+
+    def _products(self, X: Matrix) -> Vector:
+        if self._panels is None:
+            if not is_sparse(X):
+                return row_products(X, self._Z)
+            products: Any = X.astype(np.float64, copy=False) @ self._across
+            return np.asarray(products.toarray())
+        from svm.loops.panels import WIDTH, panel_products
+
+        m = self._Z.shape[0]
+        X = X.toarray() if is_sparse(X) else X
+        out = np.empty((X.shape[0], len(self._panels) * WIDTH))
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        panel_products(read_only(X), self._panels, out)
+        return out if out.shape[1] == m else np.ascontiguousarray(out[:, :m])
