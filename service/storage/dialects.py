@@ -45,11 +45,13 @@ def connect(url: str) -> sa.Engine:
         sa.event.listen(engine, "connect", _configure_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
-    return sa.create_engine(
+    engine = sa.create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         connect_args=_missing(_POSTGRES, parsed),
         pool_pre_ping=True,  # a database that was restarted costs no request
     )
+    sa.event.listen(engine, "connect", _configure_postgres)
+    return engine
 
 
 @contextmanager
@@ -88,6 +90,18 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _configure_postgres(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    # A server may be set to acknowledge a commit before it is written. What it does beyond that,
+    # such as waiting for its replicas, stays.
+    cursor = connection.cursor()
+    cursor.execute(
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    cursor.close()
+    connection.commit()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -31,11 +31,16 @@ def _version(database: Database) -> int:
 
 @ON_ALL_BACKENDS
 def test_database_is_set_for_durability(database: Database) -> None:
-    """SQLite: write-ahead log, a sync with every commit, foreign keys enforced. PostgreSQL: no
-    lock outlives its process for long."""
+    """SQLite: write-ahead log, a sync with every commit, foreign keys enforced. PostgreSQL: a
+    commit is written before it is acknowledged, though the server is set otherwise, and no lock
+    outlives its process for long."""
     wanted: dict[str, dict[str, Any]] = {
         "sqlite": {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1},
-        "postgresql": {"lock_timeout": "30s", "idle_in_transaction_session_timeout": "10s"},
+        "postgresql": {
+            "synchronous_commit": "on",
+            "lock_timeout": "30s",
+            "idle_in_transaction_session_timeout": "10s",
+        },
     }
     with database.read() as connection:
         name = connection.dialect.name
