@@ -26,6 +26,8 @@ from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
 from service.jobs.batch import routes as batch
 from service.jobs.child import Child
+from service.jobs.comparisons import routes as comparisons
+from service.jobs.comparisons.queueing import Comparisons
 from service.jobs.evaluations import routes as evaluations
 from service.jobs.evaluations.queueing import Evaluations
 from service.jobs.events import EventLog
@@ -147,6 +149,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(predictions.router(predictor))
     app.include_router(batch.router(job_store, dataset_store, registry))
     app.include_router(evaluations.router(Evaluations(job_store, dataset_store, registry, limits)))
+    app.include_router(comparisons.router(Comparisons(job_store, dataset_store, limits)))
     app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry, dataset_store))
     app.include_router(derived.router(registry, workshop))

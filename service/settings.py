@@ -50,6 +50,8 @@ class Limits(BaseModel):
     """Classes of one training; of more than 1,000 different labels no classes are kept."""
     kernel_rows: PositiveInt = 20_000
     """Rows of a dataset for a kernel solver."""
+    comparison_entries: PositiveInt = 100
+    """Trainings that one comparison may name, combinations of its grid included."""
     queued_jobs: PositiveInt = 1000
     job_s: PositiveFloat = 3600
     """Longest run of a job."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from svm.stored_rows import Rows, StoredRows, pieces
 from svm.warm_start import WarmStart, check_same_data, check_warm_start
 
 Codes = npt.NDArray[np.intp]
+Way: TypeAlias = tuple[Any, ...]
+"""All of a pipeline that decides what solvers see of given rows."""
 
 NARROW_KERNEL = (
     "most kernel values between different rows are as good as 0: the model will remember its "
@@ -31,7 +33,13 @@ NARROW_KERNEL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The data as the solvers see it, and what was learnt on the way there."""
+    """The data as the solvers see it, and what was learnt on the way there.
+
+    Trainings with one `way` on the same rows can share it. What they then have in common saves work
+    and changes no bit.
+    """
+
+    way: Way
 
     classes: npt.NDArray[Any]
     """(n_classes,) sorted labels."""
@@ -42,9 +50,18 @@ class Prepared:
     X: Rows
     """(n_samples, n_outputs) after scaling and feature map."""
     kernel: AnyKernel | None
+    kernel_rows: KernelRows | None
+    """Of all problems, and of all trainings that share this."""
     multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
+
+
+def way_of(pipeline: Pipeline) -> Way:
+    """Equal for pipelines whose trainings on the same rows can share what was prepared."""
+    kernel = getattr(pipeline.solver, "kernel", None)
+    precision = _input_dtype(pipeline), pipeline.solver.dtype
+    return pipeline.scaling, pipeline.features, pipeline.multiclass, kernel, *precision
 
 
 def prepare(
@@ -83,18 +100,23 @@ def prepare(
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = _mapped(X, features, pipeline, interrupted)
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
+    kernel_rows = None
     warnings: tuple[str, ...] = ()
     if kernel is not None:
+        assert not isinstance(X, StoredRows)
         kernel = earlier.kernel if earlier else kernel.fitted(X)
         assert kernel is not None
+        kernel_rows = KernelRows(X, kernel)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
     return Prepared(
+        way=way_of(pipeline),
         classes=classes,
         codes=codes,
         scaling=scaling,
         features=features,
         X=X,
         kernel=kernel,
+        kernel_rows=kernel_rows,
         multiclass=pipeline.multiclass,
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
@@ -105,12 +127,8 @@ def problems(
     prepared: Prepared, pipeline: Pipeline, seed: int, interrupted: Callable[[], None]
 ) -> list[Problem]:
     """One problem a split, in order; they share X, and rows of the kernel matrix."""
-    kernel_rows = None
-    if prepared.kernel is not None:
-        assert not isinstance(prepared.X, StoredRows)
-        kernel_rows = KernelRows(prepared.X, prepared.kernel)
     return [
-        _problem(prepared, pipeline, split, k, seed, kernel_rows, interrupted)
+        _problem(prepared, pipeline, split, k, seed, interrupted)
         for k, split in enumerate(prepared.splits)
     ]
 
@@ -199,7 +217,6 @@ def _problem(
     split: BinarySplit,
     number: int,
     seed: int,
-    kernel_rows: KernelRows | None,
     interrupted: Callable[[], None],
 ) -> Problem:
     rows, y = _sides(split, prepared.codes)
@@ -211,7 +228,7 @@ def _problem(
         regularization=pipeline.solver.regularization(len(rows)),
         intercept=pipeline.solver.intercept,
         kernel=prepared.kernel,
-        shared_kernel_rows=kernel_rows,
+        shared_kernel_rows=prepared.kernel_rows,
         seed=seed,
         pair=number,
         cost_change=pipeline.stopping.cost_change,

@@ -29,13 +29,13 @@ from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.matrices import is_sparse
 from svm.pipeline import Pipeline
-from svm.preparation import held_out, prepare, problems
+from svm.preparation import Prepared, held_out, prepare, problems, way_of
 from svm.problem import Problem
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
 from svm.solvers.protocol import WorksOnRows
 from svm.stored_rows import StoredRows
-from svm.warm_start import WarmStart
+from svm.warm_start import WarmStart, check_warm_start
 
 SLICE_S = 0.02
 """Least work of a pair between two looks at the others, unless it is evaluated before."""
@@ -88,6 +88,7 @@ class Training:
         seed: int,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
+        prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
     ) -> None:
@@ -96,9 +97,10 @@ class Training:
         X is (n_samples, n_features), dense or sparse, or `StoredRows` where the solver streams: the
         bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
         further (X, labels), only watched. With `warm_start` it begins where another training ended
-        (see `svm.warm_start`). `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s of
-        work, from any thread, and stops the iteration by raising `Interrupted` (with `StoredRows`
-        this preparation too). `threads` is how many pairs run at once.
+        (see `svm.warm_start`). With `prepared` of another training on the same rows, X and labels
+        are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s
+        of work, from any thread, and stops the iteration by raising `Interrupted` (with
+        `StoredRows` this preparation too). `threads` is how many pairs run at once.
 
         Raises InvalidData, and InvalidHyperparameter for the seed.
         """
@@ -116,7 +118,13 @@ class Training:
         self._warm_start = warm_start
         # In memory the preparation is short; from files it reads them three times.
         poll = self._poll if isinstance(X, StoredRows) else (lambda: None)
-        self.prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
+        if prepared is None:
+            prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
+        elif prepared.way != way_of(pipeline):
+            raise ValueError("what was prepared is for pipelines with another way to the solver")
+        elif warm_start is not None:
+            check_warm_start(pipeline, warm_start.pipeline)
+        self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
         self._pairs = [
             BinaryTraining.begin(
@@ -143,6 +151,7 @@ class Training:
         checkpoint: Mapping[str, npt.NDArray[Any]],
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
+        prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
     ) -> Training:
@@ -158,6 +167,7 @@ class Training:
             seed=seed,
             validation=validation,
             warm_start=warm_start,
+            prepared=prepared,
             interrupted=interrupted,
             threads=threads,
         )
@@ -192,6 +202,13 @@ class Training:
     def problems(self) -> list[Problem]:
         """The binary problems, in the order of `prepared.splits`."""
         return [pair.problem for pair in self._pairs]
+
+    @property
+    def mean_costs(self) -> tuple[float, float] | None:
+        """(primal, dual) of all pairs together, each at its latest evaluation; None before the
+        first ones. Of one objective, so trainings of the same problems can be compared by it."""
+        primal, dual = self._costs.mean(axis=0).tolist()
+        return None if math.isinf(primal) else (primal, dual)
 
     @property
     def elapsed_s(self) -> float:
@@ -287,6 +304,7 @@ class Training:
     def _measure(self) -> None:
         """What a report needs of all pairs, one number each: reports stay cheap for many pairs."""
         self._updates = np.array([pair.state.updates for pair in self._pairs])
+        self._costs = np.array([(p.progress.primal, p.progress.dual) for p in self._pairs])
         self._gaps = np.array([self._open_gap(pair) for pair in self._pairs])
         self._fractions = np.array([self._fraction(pair) for pair in self._pairs])
 
@@ -299,6 +317,7 @@ class Training:
         pair = self._pairs[k]
         now = pair.progress
         self._updates[k], self._gaps[k] = pair.state.updates, self._open_gap(pair)
+        self._costs[k] = now.primal, now.dual
         # The gap is not monotone, what was said of the work done should be.
         self._fractions[k] = max(self._fractions[k], self._fraction(pair))
         widest = int(self._gaps.argmax())

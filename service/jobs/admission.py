@@ -19,7 +19,12 @@ from svm.splitting import held_out_rows
 
 def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     """Raises InvalidContent with the code that the training would fail with."""
-    max_classes = limits.classes
+    check_labels(dataset, limits.classes)
+    check_spec(spec, dataset, limits)
+
+
+def check_labels(dataset: Dataset, max_classes: int) -> None:
+    """What can be said against the data whatever is trained on them. Raises InvalidContent."""
     many = f"the labels have {dataset.n_distinct_labels} different values"
     if dataset.n_distinct_labels == 0:
         raise _refusal(
@@ -48,6 +53,10 @@ def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
             f"{many}; at most {max_classes} classes are allowed",
             limit=max_classes,
         )
+
+
+def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
+    """What else can be said against a training on these data. Raises InvalidContent."""
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
         raise _refusal(
             "scaling-unsupported",

@@ -19,10 +19,10 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
     """Whether the rows of a job would take a worker beyond `limit` bytes, and its solver can read
     them a few at a time instead. Raises InvalidContent where neither will do."""
     usable = int(USABLE * limit)
-    in_memory = _peak(spec, dataset, in_files=False)
+    in_memory = peak_bytes(spec, dataset, in_files=False)
     if in_memory <= usable:
         return False
-    in_files = _peak(spec, dataset, in_files=True)
+    in_files = peak_bytes(spec, dataset, in_files=True)
     if in_files > usable:
         raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
     if not spec.solver.streams:
@@ -49,7 +49,8 @@ def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit:
         raise _too_large(needed, int(USABLE * limit), hint, "/dataset_id", "the evaluation")
 
 
-def _peak(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
+def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
+    """What a worker needs at most, the rows in memory or in files."""
     assert dataset.classes is not None
     n, labels = dataset.n_samples, dataset.classes
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)

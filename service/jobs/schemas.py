@@ -47,6 +47,11 @@ def _not_latest(alias: str) -> str:
     return alias
 
 
+NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
+"""An alias that can be set."""
+ClassWeight = Literal["balanced"] | dict[str, Positive]
+
+
 class HeldBack(BaseModel):
     """Rows held back from the training, to measure the model on."""
 
@@ -106,7 +111,7 @@ class JobCreate(BaseModel):
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
     """How several classes become binary problems: one for each pair, or one for each class."""
-    class_weight: Literal["balanced"] | dict[str, Positive] | None = None
+    class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others."""
     stopping: Stopping = Stopping()
@@ -125,7 +130,7 @@ class JobCreate(BaseModel):
     what a solver takes over from which others."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
-    set_alias: Annotated[AliasName, AfterValidator(_not_latest)] | None = None
+    set_alias: NewAlias | None = None
     """An alias that shall point to the new version, once the job has succeeded."""
     labels: Labels = Field(default_factory=dict)
     """Your own remarks, to find the job by."""
@@ -171,6 +176,8 @@ class ProgressRead(BaseModel):
     fraction: float = 0.0
     """Estimated share of the work that is done, from 0 to 1."""
     epoch: int = 0
+    entry: int | None = None
+    """Of a comparison, the entry that is trained."""
     fold: int | None = None
     """The fold whose training runs, from 1; null while the model itself is trained."""
     updates: int = 0

@@ -127,6 +127,15 @@ class JobStore:
         except BlobDamaged:
             raise Corrupt("results-corrupt", "the file of results is damaged") from None
 
+    def open_checkpoint(self, job: Job) -> BufferedReader | None:
+        """What the next attempt would begin with; None where there is nothing, or no longer."""
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return None
+        try:
+            return self._blobs.open(job.checkpoint_key, job.checkpoint_sha256)
+        except BlobDamaged:
+            return None
+
     def page(self, filter: JobFilter, page: PageRequest) -> Page[Job]:
         """Jobs newest first."""
         statement = sa.select(jobs)

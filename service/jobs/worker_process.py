@@ -18,6 +18,7 @@ import structlog
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
 from service.jobs.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.kinds.compare import Comparer
 from service.jobs.kinds.evaluate import Evaluator
 from service.jobs.kinds.predict import BatchPredictor
 from service.jobs.kinds.scoring import Scorer
@@ -125,6 +126,7 @@ class Worker:
             "train": Trainer(datasets, registry, blobs, settings),
             "predict": BatchPredictor(scorer, blobs),
             "evaluate": Evaluator(scorer, blobs),
+            "compare": Comparer(datasets, registry, blobs, settings),
         }
 
     def take_next_job(self) -> bool:

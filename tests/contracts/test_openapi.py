@@ -69,6 +69,10 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "post /v1/models/{name}/aliases/{alias}/predict",
         "post /v2/models/{name}/infer",
         "post /v2/models/{name}/versions/{version}/infer",
+        "post /v1/comparisons",
+        "get /v1/comparisons",
+        "get /v1/comparisons/{id}",
+        "delete /v1/comparisons/{id}",
         "post /v1/evaluations",
         "get /v1/evaluations",
         "get /v1/evaluations/{id}",
@@ -161,3 +165,8 @@ def test_examples_run_as_they_are(client: TestClient, operations: dict[str, Any]
         training = client.post("/v1/jobs", json=job)
         assert training.status_code == 202, training.text
         assert training.json()["spec"]["dataset_id"] == upload.json()["id"]
+        comparison = operations["post /v1/comparisons"]["requestBody"]["content"]
+        body = comparison["application/json"]["example"]
+        plan = client.post("/v1/comparisons", json=body, params={"validate_only": "true"})
+        assert plan.status_code == 200, plan.text
+        assert client.post("/v1/comparisons", json=body).status_code == 202

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +31,19 @@ class Part:
 class LabelledRows:
     """A dataset that can be trained on."""
 
-    def __init__(self, data: LoadedData | DataInFiles, dataset: Dataset) -> None:
+    def __init__(
+        self,
+        data: LoadedData | DataInFiles,
+        dataset: Dataset,
+        interrupted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`interrupted` is called before every piece of rows that is scored, and may raise."""
         assert data.codes is not None
         assert dataset.classes is not None
         self._X = data.X
         self._codes = data.codes
         self._labels = np.asarray(dataset.classes)
+        self._interrupted = interrupted
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -87,4 +94,7 @@ class LabelledRows:
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """So that neither the features nor the scores of all rows need room at once."""
-        return pieces(self._X, max(fitted.features.n_outputs, len(fitted.intercepts)), rows)
+        width = max(fitted.features.n_outputs, len(fitted.intercepts))
+        for piece in pieces(self._X, width, rows):
+            self._interrupted()
+            yield piece

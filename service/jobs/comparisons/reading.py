@@ -1,0 +1,52 @@
+"""What is shown of a comparison: its results, or what its checkpoint says of them so far."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from service.jobs.comparisons.expansion import entries_of
+from service.jobs.comparisons.found import Found, report
+from service.jobs.comparisons.schemas import (
+    ComparisonCreate,
+    ComparisonRead,
+    ComparisonSummary,
+    OutcomeRead,
+)
+from service.jobs.comparisons.standing import read_found
+from service.jobs.job import Job
+from service.jobs.lifecycle import State
+from service.jobs.store import JobStore
+
+
+def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
+    """Raises Corrupt."""
+    if file := jobs.open_results(job):
+        with file:
+            outcome = OutcomeRead.model_validate_json(file.read())
+    else:
+        outcome = OutcomeRead.model_validate(_so_far(jobs, job))
+    return ComparisonRead(
+        **ComparisonSummary.values(job),
+        dataset_digest=job.dataset_digest,
+        entries=outcome.entries,
+        objectives=outcome.objectives,
+    )
+
+
+def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
+    body = ComparisonCreate.model_validate_json(json.dumps(job.spec))
+    entries = entries_of(body)
+    found = [Found() for _ in entries]
+    file = jobs.open_checkpoint(job)
+    if file is None and job.checkpoint_key is not None:  # a newer one has taken its place
+        file = jobs.open_checkpoint(jobs.get(job.id))
+    if file is not None:
+        with file:
+            found = read_found(file)
+    told = report(entries, found, body.rank_by)
+    if job.state == State.RUNNING:
+        for entry in told["entries"]:
+            if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":
+                entry["state"] = "running"
+    return told

@@ -1,0 +1,142 @@
+"""The kind of job that trains several models on one dataset, and ranks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from service.datasets.store import Dataset, DatasetStore
+from service.jobs.attempts import Attempt
+from service.jobs.comparisons.expansion import entries_of
+from service.jobs.comparisons.found import SCORES, Error, Found, report
+from service.jobs.comparisons.queueing import error_of, refusals_of
+from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.comparisons.standing import Standing
+from service.jobs.kinds.comparison_course import ComparisonCourse
+from service.jobs.kinds.train import CHECKPOINT_LOST
+from service.jobs.leases import Ending
+from service.jobs.lifecycle import State
+from service.jobs.schemas import JobCreate
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.arrays import Arrays
+from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.database import new_id
+from service.storage.space import full_disk_reported
+from svm.errors import InvalidData
+
+
+class Comparer:
+    """Carries out comparisons with the stores that it was built with."""
+
+    def __init__(
+        self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs, settings: Settings
+    ) -> None:
+        self._datasets = datasets
+        self._registry = registry
+        self._blobs = blobs
+        self._settings = settings
+
+    def __call__(self, attempt: Attempt) -> None:
+        """Train what is to be compared, and end the job.
+
+        Raises what the stores raise, Interrupted after the checkpoint was saved, and LeaseLost.
+        """
+        attempt.check()
+        body = ComparisonCreate.model_validate_json(json.dumps(attempt.job.spec))
+        entries = entries_of(body)
+        dataset = self._datasets.get(attempt.job.dataset_id)
+        standing, saved, warnings = self._taken_up(attempt, entries, dataset)
+        with full_disk_reported():  # rows that stay in files are written once more
+            course = ComparisonCourse(
+                attempt, body, entries, dataset, self._datasets, self._settings, standing, saved
+            )
+            canceled = course.run()
+        self._finish(attempt, body, entries, dataset, course, canceled, warnings)
+
+    def _taken_up(
+        self, attempt: Attempt, entries: Sequence[JobCreate], dataset: Dataset
+    ) -> tuple[Standing, Arrays, tuple[str, ...]]:
+        """The standing at the last checkpoint or at the start, that of the training in its midst,
+        and warnings."""
+        job, limits = attempt.job, self._settings.limits
+        refusals = refusals_of(entries, dataset, limits)
+        fresh = Standing(found=[Found(error=error_of(refusal)) for refusal in refusals])
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return fresh, {}, ()
+        try:
+            content = self._blobs.read(job.checkpoint_key, job.checkpoint_sha256)
+            return *Standing.unpacked(content, entries), ()
+        except (BlobDamaged, KeyError, InvalidData):
+            return fresh, {}, (CHECKPOINT_LOST,)
+
+    def _finish(
+        self,
+        attempt: Attempt,
+        body: ComparisonCreate,
+        entries: Sequence[JobCreate],
+        dataset: Dataset,
+        course: ComparisonCourse,
+        canceled: bool,
+        warnings: tuple[str, ...],
+    ) -> None:
+        standing = course.standing
+        told = report(entries, standing.found, body.rank_by)
+        best = told["entries"][0] if told["entries"][0]["rank"] else None
+        state = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
+        ending = Ending(
+            state=state,
+            stop_reason="canceled" if canceled else "finished" if best else "error",
+            result=None if best is None else _headline(best),
+            warnings=warnings,
+            error=_all_failed(standing.found) if state is State.FAILED else None,
+            results=self._blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(told)),
+        )
+        if standing.best is None:
+            return attempt.finish(ending)
+        model = standing.best
+        fitted = model.learnt.fitted
+        entry = entries[model.entry].model_copy(update={"set_alias": body.set_alias})
+        prepared = self._registry.files.prepare(
+            fitted,
+            None if dataset.columns is None else list(dataset.columns),
+            model.learnt.with_rows(course.parts[0].kept).to_arrays(),
+        )
+        assert entry.seed is not None
+        seed = entry.seed
+        attempt.finish(
+            ending,
+            lambda connection: self._registry.register(
+                connection,
+                prepared,
+                model_name=entry.model_name,
+                job_id=attempt.job.id,
+                dataset=dataset,
+                spec=entry.model_dump(mode="json", by_alias=True),
+                seed=seed,
+                result=model.result,
+                n_support_vectors=best and best["n_support_vectors"],
+                set_alias=None if canceled else body.set_alias,
+            ),
+        )
+
+
+def _headline(best: dict[str, Any]) -> dict[str, Any]:
+    """What lists show."""
+    scores = {name: best["validation"][name] for name in SCORES}
+    return {
+        "best": best["number"],
+        "score": best["score"],
+        "metrics": {"train": best["train"], "validation": scores},
+        "epochs": best["epochs"],
+        "updates": best["updates"],
+    }
+
+
+def _all_failed(found: Sequence[Found]) -> Error:
+    first = next(each.error for each in found if each.error is not None)
+    detail = f"none of the {len(found)} entries could be trained; the first one: {first['detail']}"
+    return {**first, "detail": detail}
