@@ -49,11 +49,15 @@ from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 from service.storage.idempotency import Reservations
 from service.storage.machine_code import machine_code_folder
-from service.storage.ownership import claim
+from service.storage.ownership import claim, secret_of
 from service.storage.sweep import Sweeper
-from service.web import docs, health, problems
+from service.web import docs, health, login, problems
+from service.web.auth import Admission, authorized
+from service.web.compression import Compression
+from service.web.gate import Gate
 from service.web.head import HeadAsGet
 from service.web.http_protocol import Conduct
+from service.web.keys import Keys
 from service.web.observability import Metrics, Observability
 from service.web.parameters import known_query_parameters
 from service.web.short_cut import ShortCut
@@ -75,8 +79,11 @@ PRUNE_S = 3600.0
 log = structlog.stdlib.get_logger("service")
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application. Its lifespan migrates the database and runs the engine."""
+def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
+    """The application. Its lifespan migrates the database and runs the engine.
+
+    `own_machine`: it will be served on the machine's own address alone.
+    """
     limits = settings.limits
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
@@ -85,7 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
     parser = Parser()
     dataset_store = DatasetStore(database, blobs)
     contents = Contents(dataset_store, parser, blobs)
-    job_store = JobStore(database, blobs, limits.queued_jobs)
+    job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     trainings = Trainings(job_store, dataset_store, registry, limits)
@@ -94,6 +101,8 @@ def create_app(settings: Settings) -> FastAPI:
     predictor = Predictor(loaded_models, limits)
     sweeper = Sweeper(database, blobs)
     reservations = Reservations(database, settings.lease_s)
+    keys = Keys(database)
+    gate = Gate(keys, settings.auth, limits.requests_per_s, own_machine)
     state = health.Health()
     event_log = EventLog(database)
     tail = Tail(event_log, state)
@@ -103,12 +112,17 @@ def create_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_sync(_prepare, database, blobs)
+        if settings.auth == "on":
+            app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
+        await gate.refresh()
+        app.state.secret = await run_sync(secret_of, database)
         if settings.workers > 0:
             engine.start()
         sweeper.start()
         tasks = [
             asyncio.create_task(_prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(tail.run()),
+            asyncio.create_task(gate.refresh_forever()),
         ]
         try:
             yield
@@ -132,14 +146,19 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(known_query_parameters)],
+        dependencies=[Depends(authorized), Depends(known_query_parameters)],
         responses=problems.ANY_PROBLEM,
     )
     app.state.limits = limits
     app.state.health = state
     app.state.reservations = reservations
-    app.state.conduct = Conduct(predictor, metrics, settings.header_s, settings.body_idle_s)
+    app.state.first_key = None
+    app.state.conduct = Conduct(
+        predictor, gate, metrics, settings.header_s, settings.body_idle_s, settings.connections
+    )
+    app.add_middleware(Compression)
     app.add_middleware(ShortCut, answerer=predictor)
+    app.add_middleware(Admission, gate=gate)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
@@ -171,6 +190,7 @@ def create_app(settings: Settings) -> FastAPI:
             distributions=Distributions(dataset_store),
         ),
     )
+    login.mount(app, gate)
     return app
 
 

@@ -3,6 +3,8 @@
 ServiceError
 ├── InvalidRequest      syntax and headers
 ├── InvalidContent      meaning: a row, a column, a field
+├── Unauthorized        no valid key
+├── Forbidden           the key does not go so far
 ├── NotFound            unknown or deleted
 ├── Conflict            the resource's present state forbids it
 ├── PreconditionFailed  If-Match or If-None-Match does not hold
@@ -12,6 +14,7 @@ ServiceError
 ├── UnsupportedFormat   the format of the body
 ├── NotAcceptable       the format asked for
 ├── Timeout             the body stopped coming
+├── RateExceeded        the caller asks too often
 ├── Unavailable         no capacity now; try again later
 ├── StorageFull
 └── Corrupt             something stored is not what was stored
@@ -77,6 +80,14 @@ class InvalidContent(ServiceError):
     """The request is well formed, but what it says cannot be."""
 
 
+class Unauthorized(ServiceError):
+    """The request has no API key, or none that counts."""
+
+
+class Forbidden(ServiceError):
+    """The caller may not do this; `extra` gives the `scope` that is needed."""
+
+
 class NotFound(ServiceError):
     """No such resource, or it was deleted."""
 
@@ -111,6 +122,10 @@ class NotAcceptable(ServiceError):
 
 class Timeout(ServiceError):
     """The request's body stopped coming."""
+
+
+class RateExceeded(ServiceError):
+    """The caller sends more requests than it may; `retry_after_s` says when to try again."""
 
 
 class Unavailable(ServiceError):

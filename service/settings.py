@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +22,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+PREFIX = "SVM_"
+OTHER_VARIABLES = {"SVM_URL", "SVM_API_KEY"}
+"""Those of clients."""
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
@@ -53,6 +58,13 @@ class Limits(BaseModel):
     comparison_entries: PositiveInt = 100
     """Trainings that one comparison may name, combinations of its grid included."""
     queued_jobs: PositiveInt = 1000
+    queued_jobs_per_caller: PositiveInt | None = None
+    """None: as many as the queue takes. Even when one caller has filled it, a tenth more are for
+    callers of whom hardly any job waits."""
+    running_jobs_per_caller: PositiveInt | None = None
+    """None: a caller may have all workers as long as nobody else waits for one."""
+    requests_per_s: PositiveFloat | None = None
+    """Of one caller, in each process; None: as many as it likes. A key may have its own rate."""
     job_s: PositiveFloat = 3600
     """Longest run of a job."""
     event_streams: PositiveInt = 200
@@ -92,7 +104,7 @@ class Settings(BaseSettings):
     """How this instance runs; the defaults are the embedded service on one machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SVM_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
@@ -123,7 +135,12 @@ class Settings(BaseSettings):
     header_s: PositiveFloat = 10
     """How long the header of a request may take to arrive."""
     body_idle_s: PositiveFloat = 15
-    """A body of which nothing came for so long has stopped coming."""
+    """A body of which less than 4 KiB came in so long has stopped coming."""
+    connections: PositiveInt = 4096
+    """Open at once; further ones hear 503."""
+    auth: Literal["auto", "on", "off"] = "auto"
+    """Whether callers need an API key. `auto`: as soon as a key was ever made, and wherever the
+    service listens on another address than the machine's own; `off`: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Limits = Field(default_factory=Limits)
 
@@ -147,6 +164,17 @@ class Settings(BaseSettings):
         """The variables from which another process builds equal settings."""
         values = self.model_dump(mode="json", exclude_none=True)
         return {
-            f"SVM_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+            f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
             for name, value in values.items()
         }
+
+
+def misspelt(names: Iterable[str]) -> dict[str, str | None]:
+    """Variables that look like settings and are none, each with the setting that may be meant."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known |= {f"{PREFIX}LIMITS__{name.upper()}" for name in Limits.model_fields}
+    return {
+        name: next(iter(get_close_matches(name, known, 1, cutoff=0.8)), None)
+        for name in sorted(names)
+        if name.startswith(PREFIX) and name not in known | OTHER_VARIABLES
+    }

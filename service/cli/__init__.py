@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,8 @@ Settings = Annotated[
         help="Anything else of the job, such as solver.C=10 or stopping.duality_gap=1e-4.",
     ),
 ]
+key_commands = typer.Typer(no_args_is_help=True)
+cli.add_typer(key_commands, name="keys", rich_help_panel=PROCESSES)
 
 
 def main() -> None:
@@ -232,3 +235,49 @@ def doctor(
     from service.cli import examining
 
     examining.doctor(deep, port, as_json)
+
+
+class KeyScope(StrEnum):
+    """`web.keys.Scope`, for the command line."""
+
+    READ = "read"
+    PREDICT = "predict"
+    TRAIN = "train"
+    ADMIN = "admin"
+
+
+@key_commands.callback()
+def about_keys() -> None:
+    """Make, list and revoke API keys, while the service runs or not."""
+
+
+@key_commands.command("create")
+def create_key(
+    name: Annotated[str, typer.Argument(help="Of the caller; rates and queue are its own.")],
+    scope: Annotated[
+        list[KeyScope], typer.Option(help="What it may do; can be given again. admin is all.")
+    ],
+    requests_per_s: Annotated[
+        float | None, typer.Option(help="Most requests a second.", min=0.001)
+    ] = None,
+) -> None:
+    """Make a key and print it. It is stored hashed: it cannot be shown again."""
+    from service.cli import keys
+
+    keys.create(name, [each.value for each in scope], requests_per_s)
+
+
+@key_commands.command("list")
+def list_keys() -> None:
+    """List all keys, revoked ones too; never the keys themselves."""
+    from service.cli import keys
+
+    keys.show()
+
+
+@key_commands.command("revoke")
+def revoke_key(key: Annotated[str, typer.Argument(help="Its name or its id.")]) -> None:
+    """Let a key count no more. A running service notices within a second or two."""
+    from service.cli import keys
+
+    keys.revoke(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,12 +10,17 @@ from contextlib import contextmanager, nullcontext
 import typer
 from pydantic import ValidationError
 
-from service.settings import Settings
+from service.settings import Settings, misspelt
 from service.storage.lock import DataDirInUse, exclusive
 
 
 def read_settings() -> Settings:
-    """Those of the environment; a wrong one ends the command with status 2."""
+    """Those of the environment; a wrong or misspelt one ends the command with status 2."""
+    for name, meant in misspelt(os.environ).items():
+        if meant is not None:
+            print(f"{name} is no setting; do you mean {meant}?", file=sys.stderr)
+            raise typer.Exit(2)
+        print(f"{name} is no setting; it counts for nothing", file=sys.stderr)
     try:
         return Settings()
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import socket
 import sys
@@ -29,9 +30,12 @@ def serve(host: str, port: int) -> None:
     with held_data_dir() as settings:
         configure_logging(settings.log_level)
         listener = _listen(host, port)
+        own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+        if settings.auth == "auto" and not own_machine:
+            settings = settings.model_copy(update={"auth": "on"})
         # A row's bits must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
-        app = create_app(settings)
+        app = create_app(settings, own_machine)
         config = uvicorn.Config(
             app,
             http=app.state.conduct.protocol,
@@ -56,6 +60,8 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         at = self._address
         print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
+        if self._app.state.first_key is not None:
+            print(f"callers need an API key; one is in {self._app.state.first_key}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._app.state.health.draining = True

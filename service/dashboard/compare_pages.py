@@ -19,6 +19,7 @@ from service.errors import InvalidRequest
 from service.jobs.schemas import JobRead
 from service.jobs.store import JobFilter
 from service.storage.pages import PageRequest
+from service.web.auth import needs
 from service.web.names import DatasetId
 
 MAX_JOBS = 8
@@ -73,6 +74,7 @@ def add(routes: APIRouter, parts: Parts) -> None:
         )
 
     @routes.post("/compare")
+    @needs("read")
     async def choose(request: Request) -> Response:
         form = await form_of(request)
         return back(f"/compare?jobs={','.join(form.get('job', []))}")

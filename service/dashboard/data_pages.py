@@ -21,6 +21,7 @@ from service.errors import NotFound
 from service.jobs.schemas import JobSummary
 from service.jobs.store import JobFilter
 from service.storage.pages import PageRequest
+from service.web.auth import needs
 from service.web.names import DatasetId
 from service.web.pagination import PageParams, next_page_token
 from service.web.uploads import IncomingBody
@@ -60,7 +61,7 @@ def _add_home(routes: APIRouter, parts: Parts) -> None:
     @routes.get("/datasets")
     def datasets(request: Request, page_: PageParams) -> Response:
         found = parts.datasets.page(page_)
-        more = next_page_token(found)
+        more = next_page_token(page_, found)
         return page(
             request,
             "datasets.html",
@@ -72,6 +73,7 @@ def _add_home(routes: APIRouter, parts: Parts) -> None:
 
 def _add_upload(routes: APIRouter, parts: Parts) -> None:
     @routes.post("/datasets")
+    @needs("train")
     async def upload(request: Request) -> Response:
         parts.blobs.check_room()
         with parts.blobs.temporary_folder() as folder:
@@ -80,6 +82,7 @@ def _add_upload(routes: APIRouter, parts: Parts) -> None:
         return go(request, f"/datasets/{dataset.id}")
 
     @routes.post("/samples/{name}")
+    @needs("train")
     async def sample(request: Request, name: Annotated[str, InPath()]) -> Response:
         if name not in SAMPLES:
             raise NotFound("not-found", f"there is no sample {name}")

@@ -15,6 +15,7 @@ from service.dashboard.parts import Parts
 from service.jobs.lifecycle import FINAL, State
 from service.jobs.schemas import JobRead, JobSummary
 from service.jobs.store import JobFilter
+from service.web.auth import needs
 from service.web.names import JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 
@@ -39,7 +40,7 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
             "jobs.html",
             jobs=[JobSummary.of(job) for job in found.items],
             names=parts.datasets.names([job.dataset_id for job in found.items]),
-            more=next_page_token(found),
+            more=next_page_token(page_, found),
             state=state,
             states=list(State),
             counts=parts.jobs.counts(),
@@ -62,6 +63,7 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
 
 def _add_steering(routes: APIRouter, parts: Parts) -> None:
     @routes.post("/jobs/{id}/cancel")
+    @needs("train")
     async def cancel(request: Request, id: JobId) -> Response:
         form = await form_of(request)
 
@@ -72,16 +74,19 @@ def _add_steering(routes: APIRouter, parts: Parts) -> None:
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/pause")
+    @needs("train")
     async def pause(id: JobId) -> Response:
         await run_sync(parts.jobs.pause, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/resume")
+    @needs("train")
     async def resume(id: JobId) -> Response:
         await run_sync(parts.jobs.resume, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/delete")
+    @needs("train")
     async def delete(request: Request, id: JobId) -> Response:
         await run_sync(parts.jobs.delete, id)
         return go(request, "/jobs")

@@ -25,6 +25,7 @@ from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
 from service.storage.pages import PageRequest
+from service.web.auth import needs
 from service.web.names import NAME, AliasName, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import status_of
@@ -48,7 +49,7 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
     @routes.get("/models")
     def models(request: Request, page_: PageParams) -> Response:
         found = parts.models.page(page_)
-        more = next_page_token(found)
+        more = next_page_token(page_, found)
         return page(request, "models.html", models=found.items, more=more)
 
     @routes.get("/models/{name}")
@@ -64,6 +65,7 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
 
 def _add_predict(routes: APIRouter, parts: Parts) -> None:
     @routes.post(ROUTE)
+    @needs("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
         entries = {key: values[-1] for key, values in (await form_of(request)).items()}
         found = await run_sync(parts.models.get_version, name, version)
@@ -76,6 +78,7 @@ def _add_predict(routes: APIRouter, parts: Parts) -> None:
 
 def _add_change(routes: APIRouter, parts: Parts) -> None:
     @routes.post("/models/{name}/aliases")
+    @needs("train")
     async def set_alias(request: Request, name: ModelName) -> Response:
         form = await form_of(request)
         alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
@@ -83,6 +86,7 @@ def _add_change(routes: APIRouter, parts: Parts) -> None:
         return back(f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
+    @needs("train")
     async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
         form = await form_of(request)
         await run_sync(parts.models.remove_alias, name, alias, _anything)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import jinja2
 from fastapi.exceptions import RequestValidationError
@@ -110,14 +110,13 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 
 class PageRoute(APIRoute):
-    """A page: what goes wrong is told on a page, too, and no other site can send its forms."""
+    """A page: what goes wrong is told on a page, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
             try:
-                _check_sender(request)
                 return await handler(request)
             except ServiceError as error:
                 return problem_page(request, error)
@@ -132,21 +131,3 @@ def problem_page(request: Request, error: ServiceError) -> Response:
     known = PROBLEMS.get(error.code)
     title = known.title if known else error.code
     return page(request, "problem.html", status_of(error), error=error, title=title)
-
-
-def _check_sender(request: Request) -> None:
-    """Refuse what another site's page sends in the name of who looks at it.
-
-    Browsers tell where a form comes from, by `Sec-Fetch-Site` or by `Origin`; what is no browser
-    tells neither, and sends nothing in another's name.
-    """
-    if request.method in ("GET", "HEAD"):
-        return
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    if site is not None:
-        own = site in ("same-origin", "none")
-    else:
-        own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    if not own:
-        raise InvalidRequest("cross-site-request", "this form was sent by the page of another site")

@@ -22,6 +22,7 @@ from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe
 from service.jobs.schemas import JobCreate
 from service.storage.pages import PageRequest
+from service.web.auth import needs
 from service.web.bodies import parse_json
 from service.web.callers import caller_of
 from service.web.names import NAME, JobId
@@ -65,6 +66,7 @@ def add(routes: APIRouter, parts: Parts) -> None:
         return _form(request, parts, entries_of(_fields(), suggestion(found)))
 
     @routes.post("/train")
+    @needs("train")
     async def start(request: Request) -> Response:
         entries = _single(await form_of(request))
         caller, request_id = caller_of(request), request.state.request_id

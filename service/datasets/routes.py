@@ -25,6 +25,7 @@ from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.accept import choose
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
@@ -62,7 +63,7 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         found = store.page(page, label)
         return DatasetPage(
             datasets=[DatasetSummary.of(dataset) for dataset in found.items],
-            next_page_token=next_page_token(found),
+            next_page_token=next_page_token(page, found),
         )
 
     @routes.get(
@@ -135,6 +136,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         ),
         openapi_extra=json_request(DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}),
     )
+    @needs("train")
     def update_dataset(
         request: Request, response: Response, id: DatasetId, body: DatasetUpdateBody
     ) -> DatasetRead:

@@ -28,6 +28,7 @@ from service.datasets.uploads import Upload, read_limits, receive
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web import idempotency
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.etags import etag
 from service.web.idempotency import Also, Creation, Once
@@ -78,6 +79,7 @@ def _add_upload(
         },
         openapi_extra=request_body(),
     )
+    @needs("train")
     async def create_dataset(
         request: Request, once: Once, query: Annotated[UploadOptions, Query()]
     ) -> Response:
@@ -104,6 +106,7 @@ def _add_upload(
         },
         openapi_extra=request_body(),
     )
+    @needs("train")
     async def append_to_dataset(
         request: Request, once: Once, id: DatasetId, query: Annotated[AppendOptions, Query()]
     ) -> Response:
@@ -144,6 +147,7 @@ def _add_split(
         },
         openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),
     )
+    @needs("train")
     async def split_dataset(once: Once, id: DatasetId, body: DatasetSplitBody) -> Response:
         async def split() -> Response:
             whole = await run_sync(store.get, id)

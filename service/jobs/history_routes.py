@@ -15,7 +15,7 @@ from service.jobs.events import Batch, Event, EventLog
 from service.jobs.schemas import EventPage, EventRead, TraceRead
 from service.jobs.store import JobStore
 from service.jobs.tail import Condition, Tail
-from service.storage.pages import Cursor, Page
+from service.storage.pages import Cursor, Page, PageRequest
 from service.web import event_stream
 from service.web.accept import choose
 from service.web.event_stream import EventStreams
@@ -97,7 +97,7 @@ def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStre
         if media_type == "application/json":
             if page.after is not None:
                 after = _number(page.after)
-            return _page(await run_sync(log.read, id, after, page.size + 1), page.size)
+            return _page(await run_sync(log.read, id, after, page.size + 1), page)
         batch = await run_sync(log.read, id, after, BATCH)
         if batch.complete and not batch.events:
             return Response(status_code=204)
@@ -167,13 +167,13 @@ def _message(event: Event) -> bytes:
     return event_stream.message(read.id, read.event, read.data)
 
 
-def _page(batch: Batch, size: int) -> EventPage:
-    shown = batch.events[:size]
-    more = len(batch.events) > size
+def _page(batch: Batch, asked: PageRequest) -> EventPage:
+    shown = batch.events[: asked.size]
+    more = len(batch.events) > asked.size
     last = Cursor(shown[-1].created_at, shown[-1].number) if more else None
     return EventPage(
         events=[EventRead.of(event) for event in shown],
-        next_page_token=next_page_token(Page(shown, last)),
+        next_page_token=next_page_token(asked, Page(shown, last)),
     )
 
 

@@ -17,9 +17,11 @@ from service.jobs.job import Job
 from service.jobs.kind_schemas import KindRead
 from service.jobs.lifecycle import State
 from service.jobs.store import Also, JobFilter, JobStore
+from service.web.auth import needs
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
 from service.web.idempotency import Creation
+from service.web.keys import Scope
 from service.web.labels import LabelFilter
 from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
@@ -103,7 +105,7 @@ class KindRoutes:
                 page,
             )
             items = [item.of(job) for job in found.items]
-            token = next_page_token(found)
+            token = next_page_token(page, found)
             return page_model.model_validate({f"{self._id}s": items, "next_page_token": token})
 
     def add_get(
@@ -125,7 +127,7 @@ class KindRoutes:
             response.headers["ETag"] = tag
             return not_modified(request, tag) or read(job)
 
-    def add_delete(self) -> None:
+    def add_delete(self, scope: Scope = "train") -> None:
         @self.router.delete(
             "/{id}",
             status_code=204,
@@ -134,6 +136,7 @@ class KindRoutes:
             description="With its results, once it has ended.",
             responses=responses("invalid-parameter", "not-found", "invalid-state"),
         )
+        @needs(scope)
         def delete_job(id: JobId) -> None:
             self.get(id)
             self._jobs.delete(id)

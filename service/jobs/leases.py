@@ -93,15 +93,20 @@ Register = Callable[[sa.Connection], int]
 class Leases:
     """All writes of workers. Safe to share between threads."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(
+        self, database: Database, blobs: Blobs, running_per_caller: int | None = None
+    ) -> None:
+        """Of a caller, at most `running_per_caller` jobs run at once."""
         self._database = database
         self._blobs = blobs
+        self._running_per_caller = running_per_caller
 
     def work_waits(self) -> bool:
         """Whether `take` would find a job, or a lease has run out. Writes nothing."""
-        waiting = sa.select(jobs.c.id).where(sa.or_(jobs.c.state == State.QUEUED, _expired()))
+        _, waiting = _waiting(self._running_per_caller)
+        expired = sa.select(jobs.c.id).where(_expired())
         with self._database.read() as connection:
-            return connection.execute(waiting.limit(1)).first() is not None
+            return any(connection.scalar(each.limit(1)) for each in (waiting, expired))
 
     def take(self, worker: str, lease_s: float) -> Lease | None:
         """Lease the next job for `lease_s` seconds.
@@ -112,7 +117,7 @@ class Leases:
         self.reclaim()
         lease = (
             move(State.RUNNING)
-            .where(jobs.c.id == _next_job())
+            .where(jobs.c.id == _next_job(self._running_per_caller))
             .values(
                 attempt=jobs.c.attempt + 1,
                 worker=worker,
@@ -260,7 +265,13 @@ def _write(
         connection.execute(sa.insert(job_trace), rows)
 
 
-def _next_job() -> sa.ScalarSelect[str]:
+def _next_job(running_per_caller: int | None) -> sa.ScalarSelect[str]:
+    waiting, found = _waiting(running_per_caller)
+    return found.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
+
+
+def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
+    """The table of waiting jobs, and the ids of those that may run, the next one first."""
     waiting = jobs.alias("waiting")
     running = (
         sa.select(jobs.c.caller, sa.func.count().label("jobs"))
@@ -268,20 +279,16 @@ def _next_job() -> sa.ScalarSelect[str]:
         .group_by(jobs.c.caller)
         .subquery("running")
     )
-    return (
+    running_jobs = sa.func.coalesce(running.c.jobs, 0)
+    found = (
         sa.select(waiting.c.id)
         .outerjoin(running, running.c.caller == waiting.c.caller)
         .where(waiting.c.state == State.QUEUED)
-        .order_by(
-            waiting.c.priority.desc(),
-            sa.func.coalesce(running.c.jobs, 0),
-            waiting.c.created_at,
-            waiting.c.id,
-        )
-        .limit(1)
-        .with_for_update(of=waiting, skip_locked=True)
-        .scalar_subquery()
+        .order_by(waiting.c.priority.desc(), running_jobs, waiting.c.created_at, waiting.c.id)
     )
+    if running_per_caller is not None:
+        found = found.where(running_jobs < running_per_caller)
+    return waiting, found
 
 
 def _expired() -> sa.ColumnElement[bool]:

@@ -21,6 +21,7 @@ from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
 from service.jobs.trainings import Trainings
 from service.web import idempotency
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
@@ -88,6 +89,7 @@ def _add_create(routes: APIRouter, jobs: JobStore, trainings: Trainings, tail: T
         ),
         openapi_extra=json_request(JobCreate, EXAMPLE),
     )
+    @needs("train")
     async def create_job(
         request: Request, once: Once, body: JobCreateBody, wait_s: WaitS = 0
     ) -> Response:
@@ -128,7 +130,8 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
         )
         found = jobs.page(which, page)
         return JobPage(
-            jobs=[JobSummary.of(job) for job in found.items], next_page_token=next_page_token(found)
+            jobs=[JobSummary.of(job) for job in found.items],
+            next_page_token=next_page_token(page, found),
         )
 
     @routes.get(
@@ -164,6 +167,7 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
         },
         openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
     )
+    @needs("train")
     def cancel_job(id: JobId, body: JobCancelBody) -> Response:
         return _steered(*jobs.cancel(id, keep_model=body.keep_model))
 
@@ -180,6 +184,7 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
             **responses("invalid-parameter", "not-found", "invalid-state"),
         },
     )
+    @needs("train")
     def pause_job(id: JobId) -> Response:
         return _steered(*jobs.pause(id))
 
@@ -196,6 +201,7 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
             **responses("invalid-parameter", "not-found", "invalid-state"),
         },
     )
+    @needs("train")
     def resume_job(id: JobId) -> Response:
         return _steered(*jobs.resume(id))
 
@@ -207,6 +213,7 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
         description="Removes a job that has ended, its events and its trace. Its model stays.",
         responses=responses("invalid-parameter", "not-found", "invalid-state"),
     )
+    @needs("train")
     def delete_job(id: JobId) -> None:
         jobs.delete(id)
 

@@ -21,6 +21,8 @@ from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import datasets, job_trace, jobs
 
 QUEUE_RETRY_S = 10
+KEPT_SHARE = 0.1
+"""Of the queue's length, for callers with fewer jobs in it than that."""
 
 Also: TypeAlias = Callable[[sa.Connection, Job], None]
 
@@ -39,10 +41,17 @@ class JobFilter:
 class JobStore:
     """Creates, shows, steers and deletes jobs. Safe to share between threads."""
 
-    def __init__(self, database: Database, blobs: Blobs, queue_limit: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        queue_limit: int,
+        queued_per_caller: int | None = None,
+    ) -> None:
         self._database = database
         self._blobs = blobs
         self._queue_limit = queue_limit
+        self._queued_per_caller = queued_per_caller
 
     def create(
         self,
@@ -88,8 +97,6 @@ class JobStore:
             "revision": 1,
         }
         self._blobs.check_room()
-        # Paused jobs count too: each can be resumed at any time.
-        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
             in_turn(connection, "queue")  # so that no two count the same free place
@@ -100,18 +107,35 @@ class JobStore:
             if begins_at is not None:
                 alone_with(connection, begins_at[0])
                 find_version(connection, *begins_at)
-            if connection.execute(waiting).scalar_one() >= self._queue_limit:
-                raise Unavailable(
-                    "queue-full",
-                    f"{self._queue_limit} jobs are queued or paused already",
-                    retry_after_s=QUEUE_RETRY_S,
-                )
+            self._check_queue(connection, caller)
             insert = sa.insert(jobs).values(values).returning(*jobs.c)
             job = Job.from_row(connection.execute(insert).one())
             events.record(connection, job, events.state)
             if also is not None:
                 also(connection, job)
             return job
+
+    def _check_queue(self, connection: sa.Connection, caller: str) -> None:
+        """Raises Unavailable where the queue has no place for a job of this caller.
+
+        Some places beyond the limit are for callers of whom hardly any job waits: whoever fills
+        the queue keeps nobody out.
+        """
+        # Paused jobs count too: each can be resumed at any time.
+        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
+        own_waiting = waiting.where(jobs.c.caller == caller)
+        limit, kept = self._queue_limit, self._queue_limit * KEPT_SHARE
+        total, most = connection.scalar(waiting) or 0, self._queued_per_caller
+        if total < limit and most is None:
+            return
+        own = connection.scalar(own_waiting) or 0
+        if most is not None and own >= most:
+            detail = f"{own} jobs of this caller are queued or paused already"
+        elif total >= limit and (own >= kept or total >= limit + max(1, kept)):
+            detail = f"{limit} jobs are queued or paused already"
+        else:
+            return
+        raise Unavailable("queue-full", detail, retry_after_s=QUEUE_RETRY_S)
 
     def get(self, job_id: str) -> Job:
         """Raises NotFound."""

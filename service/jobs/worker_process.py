@@ -119,7 +119,7 @@ class Worker:
         self._settings = settings
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"
-        self._leases = Leases(database, blobs)
+        self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
         datasets, registry = DatasetStore(database, blobs), ModelRegistry(database, blobs)
         scorer = Scorer(datasets, registry, blobs)
         self._kinds: dict[str, Callable[[Attempt], None]] = {

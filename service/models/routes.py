@@ -29,6 +29,7 @@ from service.models.schemas import (
 )
 from service.models.versions import ModelVersion
 from service.web.accept import choose
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
@@ -71,7 +72,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         found = registry.page(page)
         return ModelPage(
             models=[ModelRead.of(model) for model in found.items],
-            next_page_token=next_page_token(found),
+            next_page_token=next_page_token(page, found),
         )
 
     @routes.get(
@@ -116,7 +117,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         found = registry.versions(name, page)
         return ModelVersionPage(
             versions=[ModelVersionRead.of(version) for version in found.items],
-            next_page_token=next_page_token(found),
+            next_page_token=next_page_token(page, found),
         )
 
     @routes.get(
@@ -260,6 +261,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         },
         openapi_extra=json_request(AliasUpdate, {"version": 1}),
     )
+    @needs("train")
     def set_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
     ) -> AliasRead:
@@ -282,6 +284,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
         responses=responses(*_TAGGED, "precondition-failed", "precondition-required"),
     )
+    @needs("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:
         _refuse_latest(alias)
         registry.remove_alias(

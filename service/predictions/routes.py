@@ -13,6 +13,7 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import Predictor
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.predictions.targets import Target
+from service.web.auth import needs
 from service.web.bodies import json_request, read_limited
 from service.web.names import AliasName, ModelName
 from service.web.problems import responses
@@ -108,6 +109,7 @@ def router(predictor: Predictor) -> APIRouter:
         description=f"{_BODY}The alias `default` answers where it is set, else the latest version.",
         **_DOCUMENTED,
     )
+    @needs("predict")
     async def predict(request: Request, name: ModelName, outputs: Outputs = None) -> Response:
         return await answer(request, name, None, outputs)
 
@@ -118,6 +120,7 @@ def router(predictor: Predictor) -> APIRouter:
         description=_BODY,
         **_DOCUMENTED,
     )
+    @needs("predict")
     async def predict_by_version(
         request: Request, name: ModelName, version: Version, outputs: Outputs = None
     ) -> Response:
@@ -130,6 +133,7 @@ def router(predictor: Predictor) -> APIRouter:
         description=f"{_BODY}The reply names the version that answered.",
         **_DOCUMENTED,
     )
+    @needs("predict")
     async def predict_by_alias(
         request: Request, name: ModelName, alias: AliasName, outputs: Outputs = None
     ) -> Response:

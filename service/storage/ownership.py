@@ -6,6 +6,8 @@ one database and the address of another would take all of them for orphans.
 
 from __future__ import annotations
 
+import secrets
+
 import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
@@ -49,6 +51,13 @@ def check_owner(database: Database, blobs: Blobs) -> None:
         raise ForeignFiles
 
 
+def secret_of(database: Database) -> bytes:
+    """What this installation seals with, the same for all its replicas; 256 random bits."""
+    _identity(database)
+    with database.read() as connection:
+        return bytes.fromhex(connection.scalar(sa.select(identity.c.secret)) or "")
+
+
 def _identity(database: Database) -> str:
     with database.write() as connection:
         in_turn(connection, "identity")
@@ -56,6 +65,8 @@ def _identity(database: Database) -> str:
         if found is None:
             found = new_id("db")
             connection.execute(identity.insert().values(id=found))
+        unset = identity.update().where(identity.c.secret.is_(None))
+        connection.execute(unset.values(secret=secrets.token_hex(32)))
     return found
 
 

@@ -26,6 +26,8 @@ class PageRequest:
 
     size: int = 50
     after: Cursor | None = None
+    seal: bytes = b""
+    """What makes the next page's token one of this list's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,10 +194,23 @@ derived_files = Table(
     ),
 )
 
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),  # of the caller, unique among keys not revoked
+    Column("scopes", JSON, nullable=False),
+    Column("sha256", String, nullable=False),  # of the key, which is kept nowhere
+    Column("requests_per_s", Float),  # null: what the settings say
+    Column("created_at", Float, nullable=False),
+    Column("revoked_at", Float),
+)
+
 identity = Table(
     "identity",
     metadata,
     Column("id", String, primary_key=True),  # one row: files of this database bear this id
+    Column("secret", String),  # what tokens are sealed with
 )
 
 model_aliases = Table(

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import Fault, InvalidContent, InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.digests import ContentDigest
 from service.web.idempotency import note
 from service.web.validation import body_error, pointer
 
@@ -20,10 +21,12 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
-    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent."""
+    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent, and
+    InvalidRequest where it is not what its Content-Digest says."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit_bytes:
         raise _too_large(limit_bytes)
+    digest = ContentDigest(request)
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -32,6 +35,8 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
                 raise _too_large(limit_bytes)
     except ClientDisconnect:
         raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+    digest.update(body)
+    digest.check()
     note(request, body)
     return bytes(body)
 

@@ -1,11 +1,70 @@
-"""Who sent a request: callers share queue and workers fairly."""
+"""Who sent a request: callers share queue and workers fairly, and have a rate each."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+
 from starlette.requests import Request
+
+STATE = "caller"
+"""Where the request's state holds the `Caller`; None where the request has no valid key."""
+WITHOUT_ADDRESS = "local"
+
+
+class Rate:
+    """So many requests a second, and as many at once after a pause of a second."""
+
+    __slots__ = ("_at", "_tokens", "per_s")
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s = per_s
+        self._tokens = self._burst
+        self._at = time.monotonic()
+
+    @property
+    def _burst(self) -> float:
+        return max(1.0, self.per_s)
+
+    def wait_s(self) -> float:
+        """Until a request may come; 0 now."""
+        now = time.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_s)
+        self._at = now
+        return max(0.0, (1.0 - self._tokens) / self.per_s)
+
+    def count(self) -> None:
+        """A request has come."""
+        self._tokens -= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who it is, and what it may do."""
+
+    name: str
+    """Of its key, or its address where nobody needs a key."""
+    scopes: frozenset[str]
+    rate: Rate | None = None
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+    def is_admitted(self) -> bool:
+        """It may send a request now."""
+        return self.rate is None or self.rate.wait_s() == 0
+
+    def count(self) -> None:
+        """It has sent one."""
+        if self.rate is not None:
+            self.rate.count()
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client is not None else WITHOUT_ADDRESS
 
 
 def caller_of(request: Request) -> str:
-    """A name for the caller. There are no API keys yet, so it is the address: with keys, the name
-    of the request's key belongs here."""
-    return request.client.host if request.client is not None else "local"
+    """The caller's name."""
+    caller: Caller | None = getattr(request.state, STATE, None)
+    return address_of(request) if caller is None else caller.name

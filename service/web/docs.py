@@ -12,16 +12,21 @@ from typing import Annotated, Any
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Path
 from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 from service.errors import NotFound
+from service.web.auth import SCHEME, needs, scope_of
+from service.web.headers import CSP, policy_with_scripts
 from service.web.problem_codes import PROBLEMS
-from service.web.problems import ProblemRead, responses
+from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 COMPONENTS = "#/components/schemas/"
+_REFUSALS = responses("unauthorized", "forbidden", "rate-exceeded")
+"""What any route that needs a key may answer."""
 
 
 class DocumentedAPI(FastAPI):
@@ -32,8 +37,18 @@ class DocumentedAPI(FastAPI):
             document = super().openapi()
             components = document.setdefault("components", {}).setdefault("schemas", {})
             _move_to_components(ProblemRead.model_json_schema(), components)
-            for path in document["paths"].values():
-                for operation in path.values():
+            document["components"]["securitySchemes"] = {"key": SCHEME}
+            functions = {
+                (route.path_format, method.lower()): route.endpoint
+                for route in iter_route_contexts(self.routes)
+                for method in route.methods or ()
+            }
+            for template, path in document["paths"].items():
+                for method, operation in path.items():
+                    scope = scope_of(functions[template, method], method.upper())
+                    operation["security"] = [] if scope is None else [{"key": [scope]}]
+                    if scope is not None:
+                        operation["responses"] |= _refusals(template)
                     for parameter in operation.get("parameters", ()):
                         if examples := parameter["schema"].get("examples"):
                             parameter["example"] = examples[0]  # Swagger UI fills it in
@@ -62,7 +77,10 @@ def mount(app: FastAPI) -> None:
         },
     )
 
+    page.headers[CSP] = policy_with_scripts(bytes(page.body))
+
     @app.get("/docs", include_in_schema=False)
+    @needs(None)
     async def docs() -> HTMLResponse:
         return page
 
@@ -89,6 +107,7 @@ def _problems() -> APIRouter:
     routes = APIRouter(prefix="/problems", tags=["operations"])
 
     @routes.get("", operation_id="list_problems", summary="All kinds of problems")
+    @needs(None)
     async def all_problems() -> ProblemKindPage:
         """Every `code` that a reply of type `application/problem+json` can carry."""
         return ProblemKindPage(problems=[_kind(code) for code in sorted(PROBLEMS)])
@@ -99,6 +118,7 @@ def _problems() -> APIRouter:
         summary="One kind of problem",
         responses=responses("not-found"),
     )
+    @needs(None)
     async def one_problem(
         code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
     ) -> ProblemKindRead:
@@ -115,6 +135,16 @@ def _kind(code: str) -> ProblemKindRead:
     return ProblemKindRead(
         code=code, status=problem.status, title=problem.title, description=problem.description
     )
+
+
+def _refusals(path: str) -> dict[str, Any]:
+    found = {}
+    for status, documented in _REFUSALS.items():
+        (content,) = documented["content"].values()
+        # The Open Inference Protocol has its own form of errors.
+        form = "application/json" if path.startswith("/v2") else MEDIA_TYPE
+        found[str(status)] = {**documented, "content": {form: content}}
+    return found
 
 
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from service import __version__
 from service.errors import Unavailable
 from service.settings import Limits
 from service.storage.database import Database
+from service.web.auth import needs
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1
@@ -56,6 +57,7 @@ def router(
     routes = APIRouter(tags=["operations"])
 
     @routes.get("/livez", operation_id="get_livez", summary="Is the process alive?")
+    @needs(None)
     async def livez() -> HealthRead:
         """Answers as long as the process can answer anything; restart it when it does not."""
         return HealthRead()
@@ -66,6 +68,7 @@ def router(
         summary="Should it get requests?",
         responses=responses("not-ready", "shutting-down"),
     )
+    @needs(None)
     def readyz() -> HealthRead:
         """200 when the service can answer: the database is there and no shutdown has begun."""
         if health.draining:

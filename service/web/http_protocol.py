@@ -3,8 +3,8 @@
 uvicorn waits forever for a header or a body that does not come, copies a large body several times,
 and starts a task for every request. Here
 
-- a header not complete after `header_s`, and a body of which nothing comes for `body_idle_s`, end
-  with 408;
+- a header not complete after `header_s`, and a body of which hardly anything comes for
+  `body_idle_s`, end with 408; connections beyond `connections` hear 503;
 - what `answerer` can answer in the same turn of the event loop is answered without a task and
   without ASGI. The request is parsed by uvicorn and held back until its body is complete; wherever
   anything is unusual it is started as uvicorn would have done;
@@ -30,11 +30,17 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from service.errors import ServiceError
-from service.web.known_heads import BodyReceiver, Head, KnownHeads, QuickRequest
+from service.web.callers import Caller
+from service.web.gate import Gate
+from service.web.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
 from service.web.observability import Metrics, new_request_id, request_id_of
 from service.web.problems import problem_bytes
 from service.web.short_cut import Answerer, Headers, Reply
 
+PROGRESS_BYTES = 4096
+"""A body that is not complete has stopped coming unless so much comes in the time it may idle: a
+client that sends a byte now and then would otherwise hold its connection for ever."""
+RETRY_S = 5
 LARGE_BYTES = 128 * 1024
 """A body of this size is worth a buffer of its own, and a task without ASGI."""
 
@@ -44,12 +50,17 @@ class Conduct:
     """What the connections of one server have in common."""
 
     answerer: Answerer
+    gate: Gate
     metrics: Metrics
     header_s: float
     body_idle_s: float
+    connections: int
     known: KnownHeads = field(default_factory=KnownHeads, init=False)
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
     _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
+
+    def __post_init__(self) -> None:
+        self.gate.changed.append(self.known.clear)
 
     def protocol(self, *args: Any, **options: Any) -> ServiceProtocol:
         """A new connection: what uvicorn takes as its `http` setting."""
@@ -60,7 +71,7 @@ class Conduct:
         headers = state.default_headers
         if self._preamble[0] is not headers:
             lines = [b"%b: %b\r\n" % header for header in headers]
-            fixed = b"x-content-type-options: nosniff\r\nx-request-id: "
+            fixed = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nx-request-id: "
             self._preamble = headers, b"".join((STATUS_LINE[200], *lines, fixed))
         return self._preamble[1]
 
@@ -98,12 +109,16 @@ class ServiceProtocol(HttpToolsProtocol):
         self._head: Head | None = None
         self._in_header = True
         self._in_message = False
-        self._last_byte_at = 0.0
+        self._progress_at = 0.0
+        self._bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._last_byte_at = self.loop.time()
+        self._progress_at = self.loop.time()
         self._conduct.watch(self.server_state, self.loop)
+        if len(self.server_state.connections) > self._conduct.connections:
+            self._refuse(503, "too-many-connections", "too many connections; try again later")
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._quick is not None and self._quick.task is not None:
@@ -115,7 +130,7 @@ class ServiceProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         quick = self._quick
         if quick is not None:
-            self._last_byte_at = self.loop.time()
+            self._came(len(data))
             if quick.due:
                 quick.keep(data)
             else:
@@ -126,13 +141,19 @@ class ServiceProtocol(HttpToolsProtocol):
         if not self._in_message and (self.cycle is None or self.cycle.response_complete):
             found = self._conduct.known.find(data)
             if found is not None:
-                head, call = found
+                head, learnt = found
                 fits = head.end < head.size <= head.end + self._conduct.answerer.body_limit_bytes
-                if call is not None and fits and not self.flow.write_paused:
+                if (
+                    learnt is not None
+                    and fits
+                    and not self.flow.write_paused
+                    and learnt.caller.is_admitted()
+                ):
                     self._unset_keepalive_if_required()
                     self._in_header = False
-                    self._last_byte_at = self.loop.time()
-                    quick = QuickRequest(head, call, time.perf_counter(), [data], len(data))
+                    self._progress_at = self.loop.time()
+                    call, caller = learnt
+                    quick = QuickRequest(head, call, caller, time.perf_counter(), [data], len(data))
                     if len(data) > head.size:
                         quick.parts, quick.received = [], 0
                         quick.add(data)
@@ -144,7 +165,7 @@ class ServiceProtocol(HttpToolsProtocol):
 
     def received(self, nbytes: int) -> None:
         """Some of a large request has come into its buffer."""
-        self._last_byte_at = self.loop.time()
+        self._came(nbytes)
         quick = self._quick
         if quick is not None and not quick.missing:
             self._receive_by(self)
@@ -188,6 +209,7 @@ class ServiceProtocol(HttpToolsProtocol):
         else:
             self._quick = None
             self._write(reply, new_request_id(), not quick.closing)
+            quick.caller.count()
             seconds = time.perf_counter() - quick.started
             self._conduct.metrics.record("POST", quick.call.route, 200, seconds)
             self.server_state.total_requests += 1
@@ -217,15 +239,16 @@ class ServiceProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_header = True
         self._in_message = True
-        self._last_byte_at = self.loop.time()
+        self._progress_at = self.loop.time()
 
     def on_headers_complete(self) -> None:
         self._in_header = False
+        self._progress_at = self.loop.time()
         super().on_headers_complete()
         self._head = None  # what follows is another message's
 
     def on_body(self, body: bytes) -> None:
-        self._last_byte_at = self.loop.time()
+        self._came(len(body))
         held = self._held
         if held is None or held.cycle is not self.cycle:
             super().on_body(body)
@@ -259,7 +282,7 @@ class ServiceProtocol(HttpToolsProtocol):
         for name, value in scope["headers"]:
             if name == b"content-length":
                 length = int(value)
-            elif name == b"transfer-encoding":
+            elif name in (b"transfer-encoding", b"content-digest"):
                 return None
         if not 0 < length <= self._conduct.answerer.body_limit_bytes:
             return None
@@ -269,10 +292,13 @@ class ServiceProtocol(HttpToolsProtocol):
             return None  # the application says it
         if call is None:
             return None
+        caller = self._conduct.gate.find_quickly(self.headers)
+        if caller is None or not caller.may("predict") or not caller.is_admitted():
+            return None
         own_id = any(name == b"x-request-id" for name, _ in self.headers)
         if self._head is not None and cycle.keep_alive and not own_id:
-            self._conduct.known.learn(self._head, call)
-        return _Held(cycle, call, self.headers)
+            self._conduct.known.learn(self._head, Learnt(call, caller))
+        return _Held(cycle, call, caller, self.headers)
 
     # Answers
 
@@ -291,6 +317,7 @@ class ServiceProtocol(HttpToolsProtocol):
             self._held = None
             cycle.response_started = cycle.response_complete = True
             self._write(reply, request_id_of(held.headers), cycle.keep_alive)
+            held.caller.count()
             seconds = time.perf_counter() - held.started
             self._conduct.metrics.record("POST", held.call.route, 200, seconds)
             cycle.on_response()
@@ -319,7 +346,7 @@ class ServiceProtocol(HttpToolsProtocol):
 
     def check_time(self, now: float) -> None:
         """End the connection where its client has stopped sending in the middle of a request."""
-        silent = now - self._last_byte_at
+        silent = now - self._progress_at
         if self._quick is not None:
             if not self._quick.due and silent > self._conduct.body_idle_s:
                 self._end("the body stopped coming")
@@ -335,10 +362,18 @@ class ServiceProtocol(HttpToolsProtocol):
             self.cycle is not None
             and self.cycle.more_body
             and not self.flow.read_paused
-            and not self.cycle.response_started
             and silent > self._conduct.body_idle_s
         ):
-            self._end("the body stopped coming")
+            if not self.cycle.response_started:
+                self._end("the body stopped coming")
+            elif self.cycle.response_complete:
+                self.transport.close()  # it was answered without its body
+
+    def _came(self, n_bytes: int) -> None:
+        self._bytes += n_bytes
+        if self._bytes >= PROGRESS_BYTES:
+            self._bytes = 0
+            self._progress_at = self.loop.time()
 
     def _idle(self) -> bool:
         """Between two requests."""
@@ -366,8 +401,9 @@ class ServiceProtocol(HttpToolsProtocol):
         path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
         body = problem_bytes(status, code, detail, path, request_id_of(self.headers or []))
         head = b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body)
+        more = [b"retry-after: %d\r\n" % RETRY_S] if status == 503 else []
         self.transport.write(
-            b"".join((STATUS_LINE[status], head, b"connection: close\r\n\r\n", body))
+            b"".join((STATUS_LINE[status], head, *more, b"connection: close\r\n\r\n", body))
         )
         self._conduct.metrics.record("none", "none", status, 0.0)
 
@@ -378,6 +414,7 @@ class _Held:
 
     cycle: RequestResponseCycle
     call: Any
+    caller: Caller
     headers: Headers
     parts: list[bytes] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)

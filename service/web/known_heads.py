@@ -8,6 +8,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
+from service.web.callers import Caller
+
 KNOWN_HEADS = 4096
 LONGEST_HEAD = 2048
 
@@ -25,14 +27,21 @@ class Head(NamedTuple):
     """Bytes of the whole request."""
 
 
+class Learnt(NamedTuple):
+    """What a head asks for, and who asks."""
+
+    call: Any
+    caller: Caller
+
+
 class KnownHeads:
     """What heads ask for; the one learnt longest ago is forgotten first."""
 
     def __init__(self) -> None:
-        self._calls: OrderedDict[bytes, Any] = OrderedDict()
+        self._learnt: OrderedDict[bytes, Learnt] = OrderedDict()
 
-    def find(self, data: bytes) -> tuple[Head, Any | None] | None:
-        """The head at the beginning of `data`, and its call if it is known.
+    def find(self, data: bytes) -> tuple[Head, Learnt | None] | None:
+        """The head at the beginning of `data`, and what was learnt of it.
 
         None where the head is not complete, too long, or gives no plain Content-Length.
         """
@@ -44,14 +53,18 @@ class KnownHeads:
             return None
         begins, ends = length.span(1)
         key = data[:begins] + data[ends:end]
-        return Head(key, end, end + int(length[1])), self._calls.get(key)
+        return Head(key, end, end + int(length[1])), self._learnt.get(key)
 
-    def learn(self, head: Head, call: Any) -> None:
-        """The parser found no fault in this head, and it asks for `call`. With another number as
-        its Content-Length it would have been read alike."""
-        self._calls[head.key] = call
-        if len(self._calls) > KNOWN_HEADS:
-            self._calls.popitem(last=False)
+    def learn(self, head: Head, learnt: Learnt) -> None:
+        """The parser found no fault in this head. With another number as its Content-Length it
+        would have been read alike."""
+        self._learnt[head.key] = learnt
+        if len(self._learnt) > KNOWN_HEADS:
+            self._learnt.popitem(last=False)
+
+    def clear(self) -> None:
+        """Callers may be others by now."""
+        self._learnt.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +73,7 @@ class QuickRequest:
 
     head: Head
     call: Any
+    caller: Caller
     started: float
     parts: list[bytes]
     """What has come, the head included; with a buffer the head alone."""

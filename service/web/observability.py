@@ -18,6 +18,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.web.headers import add_headers
 from service.web.problems import internal_error
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -133,7 +134,7 @@ class Observability:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
-                headers["X-Content-Type-Options"] = "nosniff"
+                add_headers(headers)
             await send(message)
 
         try:

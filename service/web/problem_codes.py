@@ -37,13 +37,12 @@ PROBLEMS: dict[str, Problem] = {
     "request-timeout": Problem(
         408,
         "The request stopped coming",
-        "Its header or its body was not complete, and nothing more came for a while.",
+        "Its header or its body was not complete, and hardly anything more came for a while.",
     ),
-    "cross-site-request": Problem(
+    "digest-mismatch": Problem(
         400,
-        "The form was sent by another site",
-        "The dashboard takes forms from its own pages only. Behind a proxy that changes the Host "
-        "header, have it pass the one that the browser sent.",
+        "The body is not what Content-Digest says",
+        "It was changed on its way, or hashed before it was compressed; send it again.",
     ),
     "invalid-header": Problem(400, "A header is wrong", "The detail says which and what fits."),
     "invalid-name": Problem(
@@ -51,6 +50,31 @@ PROBLEMS: dict[str, Problem] = {
         "Not a name",
         "Names are 1 to 63 lower-case letters, digits and hyphens; they begin with a letter and do "
         "not end with a hyphen.",
+    ),
+    "unauthorized": Problem(
+        401,
+        "An API key is needed",
+        "Send `Authorization: Bearer` with a key that exists and is not revoked.",
+    ),
+    "forbidden": Problem(
+        403,
+        "The API key does not go so far",
+        "`scope` is what the request needs; `svm-service keys create` makes a key that has it.",
+    ),
+    "cross-site-request": Problem(
+        403,
+        "A page of another site sent the request",
+        "What changes something is taken from the service's own pages, and from programs. Behind "
+        "a proxy that changes the Host header, have it pass the one that the browser sent.",
+    ),
+    "foreign-host": Problem(
+        403,
+        "The Host header names another machine",
+        "Without API keys the service answers to localhost alone, so that no page can reach it by "
+        "a name of its own that leads here. Make a key, or set SVM_AUTH=off.",
+    ),
+    "rate-exceeded": Problem(
+        429, "Too many requests", "Retry-After says when the caller may send the next one."
     ),
     "not-found": Problem(404, "Not found", "No such resource; it may have been deleted."),
     "method-not-allowed": Problem(
@@ -243,6 +267,9 @@ PROBLEMS: dict[str, Problem] = {
         503,
         "Database or file store do not answer",
         "Try again shortly. What the request asked for may have been done all the same.",
+    ),
+    "too-many-connections": Problem(
+        503, "Too many connections are open", "Retry-After says when to try again."
     ),
     "too-many-streams": Problem(
         503, "Too many event streams are open", "Retry-After says when to try again."

@@ -27,6 +27,8 @@ MAX_VALUE_CHARACTERS = 64
 STATUS: dict[type[ServiceError], int] = {
     errors.InvalidRequest: 400,
     errors.InvalidContent: 422,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.PreconditionFailed: 412,
@@ -36,6 +38,7 @@ STATUS: dict[type[ServiceError], int] = {
     errors.UnsupportedFormat: 415,
     errors.NotAcceptable: 406,
     errors.Timeout: 408,
+    errors.RateExceeded: 429,
     errors.Unavailable: 503,
     errors.StorageFull: 507,
     errors.Corrupt: 500,
@@ -139,6 +142,11 @@ def render(request: Request, error: ServiceError) -> Response:
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="svm-service"'
+    if isinstance(error, errors.Forbidden) and "scope" in error.extra:
+        scope = error.extra["scope"]
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
     if isinstance(error, errors.RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
     return _reply(

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import ServiceError
 from service.web import problems
 from service.web.bodies import read_limited
+from service.web.callers import STATE, Caller
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Names in lower case, as servers hand them on."""
@@ -69,8 +70,10 @@ class ShortCut:
         call = None
         if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
             path = scope.get("raw_path") or scope["path"].encode()
-            with suppress(ServiceError):  # the router's handler says what is wrong
-                call = self._answerer.call(path, scope["headers"])
+            caller: Caller | None = scope["state"][STATE]
+            if caller is not None and caller.may("predict"):
+                with suppress(ServiceError):  # the router's handler says what is wrong
+                    call = self._answerer.call(path, scope["headers"])
         if call is None:
             await self._app(scope, receive, send)
             return

@@ -14,6 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.digests import ContentDigest
 from service.web.encodings import Inflater
 from service.web.idempotency import note
 
@@ -208,11 +209,13 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit_bytes:
         raise _too_large(limit_bytes)
+    digest = ContentDigest(request)
     size = 0
     buffer = bytearray()
     try:
         async for chunk in request.stream():
             size += len(chunk)
+            digest.update(chunk)
             if size > limit_bytes:
                 raise _too_large(limit_bytes)
             buffer += chunk
@@ -221,6 +224,7 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
                 buffer.clear()
     except ClientDisconnect:
         raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+    digest.check()
     yield bytes(buffer)
 
 

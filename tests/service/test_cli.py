@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -209,3 +210,47 @@ def test_migrate_prepares_the_database(
         said, log = migration.communicate(timeout=30)
         assert migration.returncode == 0, log
         assert "is up to date" in said
+
+
+def test_keys_are_made_and_revoked_beside_the_service(start: Start, tmp_path: Path) -> None:
+    """On another address than the machine's own a first key is there; others follow at once."""
+    process = start("serve", "--host", "0.0.0.0", "--port", "0")
+    address = _address(process).replace("0.0.0.0", "127.0.0.1")
+    assert process.stdout is not None
+    path = Path(process.stdout.readline().rstrip().rpartition(" ")[2])
+    assert tmp_path / path == tmp_path / "var" / "first-key"
+    assert stat.S_IMODE((tmp_path / path).stat().st_mode) == 0o600
+    first = {"Authorization": f"Bearer {(tmp_path / path).read_text().strip()}"}
+    assert httpx2.get(f"{address}/v1/jobs").status_code == 401
+    assert httpx2.get(f"{address}/v1/jobs", headers=first).status_code == 200
+
+    made = start("keys", "create", "ci", "--scope", "read", "--scope", "predict")
+    text, problems = made.communicate(timeout=60)
+    assert made.returncode == 0, problems
+    ci = {"Authorization": f"Bearer {text.strip()}"}
+    _within(5, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 200)
+    assert httpx2.post(f"{address}/v1/jobs", json={}, headers=ci).status_code == 403
+
+    start("keys", "revoke", "ci").communicate(timeout=60)
+    _within(5, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 401)
+    listed, _ = start("keys", "list").communicate(timeout=60)
+    assert [line.split()[1:3] for line in listed.splitlines()] == [
+        ["NAME", "SCOPES"],
+        ["first", "read"],
+        ["ci", "read"],
+    ]
+    assert text.strip().rpartition("_")[2] not in listed
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_misspelt_setting_is_no_start(start: Start) -> None:
+    """With the name that is meant."""
+    process = start("serve", "--port", "0", SVM_AUHT="on")
+    assert "SVM_AUHT is no setting; do you mean SVM_AUTH?" in process.communicate(timeout=60)[1]
+    assert process.returncode == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Limits, Settings
+from service.settings import Limits, Settings, misspelt
 
 
 def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +52,14 @@ def test_database_and_files_are_found_below_the_data_directory(tmp_path: Path) -
     assert own.blob_url == str(tmp_path / "blobs")
     shared = Settings(data_dir=tmp_path, database_url="postgres://h/d", blob_url="s3://b/p")
     assert (shared.database_url, shared.sqlite_file) == ("postgresql://h/d", None)
+
+
+def test_misspelt_variables_are_told() -> None:
+    """With the setting that is meant; what a cluster sets for a service called svm is none."""
+    names = ["SVM_WORKERS", "SVM_LIMITS__ROWS", "SVM_URL", "PATH"]
+    assert misspelt(names) == {}
+    assert misspelt([*names, "SVM_AUHT", "SVM_LIMITS_ROWS", "SVM_SERVICE_HOST"]) == {
+        "SVM_AUHT": "SVM_AUTH",
+        "SVM_LIMITS_ROWS": "SVM_LIMITS__ROWS",
+        "SVM_SERVICE_HOST": None,
+    }

@@ -23,6 +23,7 @@ from service.jobs.store import Also, JobStore
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.web import idempotency
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.idempotency import Once
@@ -53,6 +54,7 @@ def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> API
         ),
         response_model=BatchPredictionRead,
     )
+    @needs("predict")
     async def create(request: Request, once: Once, body: Body) -> Response:
         """Queues a job; its rows are predicted to the same bits as by `predict`."""
         queue = partial(_create, jobs, datasets, models, body, *asker(request))
@@ -94,7 +96,7 @@ def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> API
             filename=f"predictions-{id}.{form}",
         )
 
-    kind.add_delete()
+    kind.add_delete("predict")
     return routes
 
 

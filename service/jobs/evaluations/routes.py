@@ -20,6 +20,7 @@ from service.jobs.job import Job
 from service.jobs.kind_routes import KindRoutes, asker
 from service.jobs.store import JobStore
 from service.web import idempotency
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.idempotency import Once
 from service.web.problems import responses
@@ -48,6 +49,7 @@ def router(evaluations: Evaluations) -> APIRouter:
             *idempotency.PROBLEMS,
         ),
     )
+    @needs("train")
     async def create(request: Request, once: Once, body: Body) -> Response:
         """Queues a job that scores every row: confusion matrix, precision and recall, ROC curves,
         margins, and, of a calibrated model, how good its probabilities are."""

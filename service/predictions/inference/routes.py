@@ -31,6 +31,7 @@ from service.predictions.inference.schemas import (
 from service.predictions.predictor import Predictor
 from service.predictions.routes import Version
 from service.predictions.targets import Target
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request, read_limited
 from service.web.health import RETRY_AFTER_S, Health
 from service.web.names import ModelName
@@ -97,6 +98,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
         return ServerMetadata(name="svm-service", version=__version__, extensions=extensions)
 
     @routes.get("/health/live", operation_id="get_v2_live", summary="Is the server alive?")
+    @needs(None)
     async def live() -> Live:
         """Answers as long as the process can answer anything."""
         return Live(live=True)
@@ -107,6 +109,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
         summary="Is the server ready?",
         responses=_errors("shutting-down"),
     )
+    @needs(None)
     async def ready() -> Ready:
         """Until a shutdown has begun; every model can be asked for."""
         if health.draining:
@@ -166,6 +169,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
         summary="Predict with a model",
         **_INFER,
     )
+    @needs("predict")
     async def infer_model(request: Request, name: ModelName) -> Response:
         return await infer(request, name, None)
 
@@ -175,6 +179,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
         summary="Predict with a version of a model",
         **_INFER,
     )
+    @needs("predict")
     async def infer_version(request: Request, name: ModelName, version: Version) -> Response:
         return await infer(request, name, version)
 
@@ -187,6 +192,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> API
             *("malformed-json", "invalid-field", "body-too-large", "unsupported-format")
         ),
     )
+    @needs("read")
     async def index(
         asked: Annotated[IndexRequest, Depends(json_body(IndexRequest))],
     ) -> list[IndexEntry]:

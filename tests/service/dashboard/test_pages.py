@@ -46,7 +46,7 @@ def test_errors_are_told_on_a_page(browser: Browser, path: str, status: int) -> 
 def test_forms_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:
     """Nothing happens: whoever visits another site does not act here by it."""
     reply = client.post("/samples/iris", headers=headers)
-    assert reply.status_code == 400
+    assert reply.status_code == 403
     assert "another site" in reply.text
     assert client.get("/v1/datasets").json()["datasets"] == []
 

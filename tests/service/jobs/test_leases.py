@@ -335,3 +335,20 @@ def test_trace_rows_seen_again_are_replaced(
     rows = jobs.trace(lease.job.id)
     assert [(row["pair"], row["updates"]) for row in rows] == [(0, 1), (0, 2), (0, 4), (1, 2)]
     assert [row["primal"] for row in rows] == [2.0, 1.5, 2.0, 2.0]
+
+
+def test_a_caller_has_so_many_jobs_running(
+    database: Database, blobs: Blobs, jobs: JobStore, dataset_id: str
+) -> None:
+    """Workers stay idle rather than to take more; the next caller's job comes before them."""
+    leases = Leases(database, blobs, running_per_caller=1)
+    for _ in range(3):
+        queue(jobs, dataset_id, caller="greedy")
+    first = take(leases)
+    assert not leases.work_waits()
+    assert leases.take("test", 30) is None
+    other = queue(jobs, dataset_id, caller="modest")
+    assert leases.work_waits()
+    assert take(leases).job.id == other.id
+    leases.finish(first, Ending(state=State.CANCELED, stop_reason="canceled"), report())
+    assert take(leases).job.caller == "greedy"

@@ -55,6 +55,31 @@ def test_full_queue_refuses_and_running_jobs_do_not_count(
     queue(jobs, dataset_id)
 
 
+def test_no_caller_keeps_others_out_of_the_queue(
+    database: Database, blobs: Blobs, dataset_id: str
+) -> None:
+    """Some places beyond the limit are for callers of whom no job waits; they are bounded, too."""
+    jobs = JobStore(database, blobs, queue_limit=3)
+    for _ in range(3):
+        queue(jobs, dataset_id, caller="greedy")
+    for caller in ("greedy", "modest", "modest", "third"):
+        if caller == "modest" and jobs.counts()[State.QUEUED] == 3:
+            queue(jobs, dataset_id, caller=caller)
+            continue
+        with pytest.raises(Unavailable):
+            queue(jobs, dataset_id, caller=caller)
+
+
+def test_a_caller_has_so_many_places_in_the_queue(
+    database: Database, blobs: Blobs, dataset_id: str
+) -> None:
+    jobs = JobStore(database, blobs, queue_limit=9, queued_per_caller=1)
+    queue(jobs, dataset_id, caller="one")
+    with pytest.raises(Unavailable, match="of this caller"):
+        queue(jobs, dataset_id, caller="one")
+    queue(jobs, dataset_id, caller="two")
+
+
 def test_list_is_newest_first_and_pages_do_not_overlap(jobs: JobStore, dataset_id: str) -> None:
     """A job created between two pages does not move what the second one shows."""
     ids = [queue(jobs, dataset_id).id for _ in range(5)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -208,21 +209,58 @@ def test_missing_header_ends_the_connection(address: tuple[str, int]) -> None:
 def test_stalled_body_ends_the_connection(
     address: tuple[str, int], path: str, announced: int
 ) -> None:
-    """408, on every route; a body that comes slowly is waited for."""
+    """408, on every route; also where a byte comes now and then."""
     kind = "text/csv" if path == "/v1/datasets" else "application/json"
     lines = ["Host: x", f"Content-Type: {kind}", f"Content-Length: {announced}", "", ""]
     head = "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode()
     with Connection(address) as client:
-        client.send(head, b"{")
+        client.send(head)
+        while not select.select([client.socket], [], [], 0.1)[0]:
+            client.send(b"{")
         status, _, content = client.reply()
         assert (status, json.loads(content)["code"]) == (408, "request-timeout")
-        assert client.closed()
-    content = body(2.0)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int], known: bool) -> None:
+    """Some kilobytes in the time that it may stand still."""
+    content = body(2.0) + b" " * 20_000
     with Connection(address) as client:
+        if known:
+            client.send(request(body(2.0)))
+            assert values(client.reply()) == decision(2.0)
         client.send(request(content)[: -len(content)])
-        for i in range(0, len(content), 20):
-            client.send(content[i : i + 20], pause_s=0.2)
+        for i in range(0, len(content), 3000):
+            client.send(content[i : i + 3000], pause_s=0.15)
         assert values(client.reply()) == decision(2.0)
+
+
+def test_a_body_that_nobody_reads_cannot_drip_for_ever(address: tuple[str, int]) -> None:
+    """The request is answered by its head."""
+    with Connection(address) as client:
+        client.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
+        assert client.reply()[0] == 404
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            client.send(*[b"x"] * 40, pause_s=0.1)
+
+
+def test_connections_are_bounded(settings: Settings) -> None:
+    """One more hears 503 with Retry-After; when one has gone there is room."""
+    app = create_app(settings.model_copy(update={"connections": 3, "header_s": 10.0}))
+    with served(app) as url:
+        address = "127.0.0.1", int(url.rpartition(":")[2])
+        three = Connection(address), Connection(address), Connection(address)
+        with Connection(address) as refused:
+            status, headers, content = refused.reply()
+            assert (status, json.loads(content)["code"]) == (503, "too-many-connections")
+            assert int(headers["retry-after"]) > 0
+            assert refused.closed()
+        for each in three:
+            each.socket.close()
+        time.sleep(0.1)
+        with Connection(address) as client:
+            client.send(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.reply()[0] == 200
 
 
 def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:

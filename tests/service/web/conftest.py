@@ -103,6 +103,7 @@ def _routes() -> APIRouter:
 def probe() -> FastAPI:
     app = DocumentedAPI(redirect_slashes=False, dependencies=[Depends(known_query_parameters)])
     app.state.limits = Limits(control_body_bytes=2000)
+    app.state.secret = b"a secret"
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=Metrics())
     problems.install(app)

@@ -1,0 +1,65 @@
+"""`svm-service keys`: who may call the service, while it runs or not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import typer
+
+from service.cli.environment import read_settings
+from service.errors import ServiceError
+from service.storage.database import Database
+from service.web.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.web.names import NAME
+
+
+def create(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:
+    if NAME.fullmatch(name) is None:
+        print(f"{name!r} is no name: lower-case letters, digits and hyphens", file=sys.stderr)
+        raise typer.Exit(2)
+    with _table() as table:
+        _, text = table.create(name, scopes, requests_per_s)
+    print(text)
+
+
+def show() -> None:
+    with _table() as table:
+        lines = [("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), *map(_line, table.all())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def revoke(key: str) -> None:
+    with _table() as table:
+        revoked = table.revoke(key)
+    print(f"revoked {revoked.id} of {revoked.name}")
+
+
+def _line(key: Key) -> tuple[str, ...]:
+    scopes = " ".join(scope for scope in SCOPES if scope in key.scopes)
+    revoked = "" if key.revoked_at is None else _time(key.revoked_at)
+    return key.id, key.name, scopes, _time(key.created_at), revoked
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@contextmanager
+def _table() -> Iterator[Keys]:
+    """The service may run meanwhile: its data directory is not held."""
+    settings = read_settings()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.database_url)
+    try:
+        database.migrate()
+        yield Keys(database)
+    except (ServiceError, KeyExists) as error:
+        print(getattr(error, "detail", error), file=sys.stderr)
+        raise typer.Exit(1) from None
+    finally:
+        database.close()

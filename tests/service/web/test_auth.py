@@ -1,0 +1,263 @@
+"""Who may do what: every route with every scope, by each door, keys made and revoked meanwhile."""
+
+from __future__ import annotations
+
+import re
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Limits, Settings
+from service.storage.database import Database
+from service.web import gate
+from service.web.keys import SCOPES, KeyExists, Keys
+from tests.backends import ON_ALL_BACKENDS
+from tests.service.models.shelf import Shelf, shelf
+from tests.service.predictions.doors import Door, door, served
+
+__all__ = ["door", "shelf"]
+
+ROW = {"instances": [[0.1, 0.2, 0.3]]}
+PREDICT = "/v1/models/iris/predict"
+PUBLIC = {"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"auth": "on"})
+
+
+@pytest.fixture
+def keys(database: Database) -> Keys:
+    return Keys(database)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "REFRESH_S", 0.05)
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in app.openapi()["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
+    """As the document says: without a key 401, with a key that lacks the scope 403, else neither.
+    Nothing but health and problems is open to all."""
+    texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
+    app = create_app(settings)
+    seen = 0
+    with TestClient(app) as client:
+        for method, template, operation in operations(app):
+            path = re.sub(r"\{(\w+)\}", r"\1", template)
+            needed = operation["security"]
+            if not needed:
+                assert path in PUBLIC or path.startswith("/problems")
+                assert client.request(method, path).status_code != 401
+                continue
+            (scope,) = needed[0]["key"]
+            refused = client.request(method, path)
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), path
+            assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+            for given, headers in texts.items():
+                status = client.request(method, path, headers=headers).status_code
+                allowed = given in (scope, "admin")
+                assert (status == 403) is not allowed, (method, path, given)
+                assert status != 401
+                seen += 1
+    assert seen > 150
+
+
+def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:
+    headers = bearer(keys.create("reader", ["read"])[1])
+    with TestClient(create_app(settings)) as client:
+        reply = client.post("/v1/jobs", headers=headers)
+        assert (reply.status_code, reply.json()["scope"]) == (403, "train")
+        assert 'scope="train"' in reply.headers["WWW-Authenticate"]
+        inference = client.post("/v2/models/iris/infer")
+        assert (inference.status_code, inference.headers["content-type"]) == (
+            401,
+            "application/json",
+        )
+        assert "API key" in inference.json()["error"]
+
+
+def test_a_page_needs_a_login(settings: Settings, keys: Keys) -> None:
+    """The cookie is for browsers, and no other site makes use of it."""
+    text = keys.create("someone", ["read", "train"])[1]
+    with TestClient(create_app(settings), follow_redirects=False) as client:
+        assert client.get("/docs").status_code == 200
+        turned = client.get("/")
+        assert (turned.status_code, turned.headers["Location"]) == (303, "/login")
+        assert client.get("/login").status_code == 200
+        assert client.post("/login", data={"key": "svm_no_key"}).status_code == 401
+        entered = client.post("/login", data={"key": text})
+        assert entered.status_code == 303
+        cookie = entered.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert client.get("/").status_code == 200
+        assert client.get("/v1/jobs").status_code == 200
+        own = {"Origin": "http://testserver"}
+        assert client.post("/v1/jobs", json={}, headers=own).status_code == 422
+        for foreign in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+        ):
+            reply = client.post("/v1/jobs", json={}, headers=foreign)
+            assert (reply.status_code, reply.json()["code"]) == (403, "cross-site-request")
+            assert (
+                client.post("/v1/jobs", json={}, headers=foreign | bearer(text)).status_code == 422
+            )
+        client.post("/logout")
+        assert client.get("/v1/jobs").status_code == 401
+
+
+def test_doors_of_predictions_are_guarded(
+    door: Door, shelf: Shelf, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again, so that the head is known; a revoked key counts no more."""
+    shelf.add()
+    other = bearer(keys.create("reading", ["read"])[1])
+    key, text = keys.create("asking", ["predict"])
+    deadline = time.monotonic() + 5
+    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200:
+        assert time.monotonic() < deadline
+    for _ in range(3):
+        assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200
+        assert door.post(PREDICT, json=ROW, headers=other).status_code == 403
+        assert door.post(PREDICT, json=ROW).status_code == 401
+        assert door.post(PREDICT, json=ROW, headers=bearer(text + "x")).status_code == 401
+    keys.revoke(key.id)
+    deadline = time.monotonic() + 5
+    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
+        assert time.monotonic() < deadline
+    assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
+
+
+def test_without_keys_nobody_needs_one(settings: Settings, keys: Keys) -> None:
+    """`auto` on the machine's own address: from the first key on, revoked or not, they count."""
+    with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
+        assert client.get("/v1/jobs").status_code == 200
+        _, text = keys.create("someone", ["read"])
+        deadline = time.monotonic() + 5
+        while client.get("/v1/jobs").status_code == 200:
+            assert time.monotonic() < deadline
+        assert client.get("/v1/jobs", headers=bearer(text)).status_code == 200
+    keys.revoke("someone")
+    with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
+        assert client.get("/v1/jobs").status_code == 401
+    with TestClient(create_app(settings.model_copy(update={"auth": "off"}))) as client:
+        assert client.get("/v1/jobs").status_code == 200
+
+
+@ON_ALL_BACKENDS
+def test_the_first_key_is_made_once(settings: Settings, keys: Keys) -> None:
+    """In a file that only its owner reads; not again when it is revoked."""
+    path = keys.ensure_first(settings.data_dir)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text().strip()
+    assert keys.ensure_first(settings.data_dir) is None
+    with TestClient(create_app(settings)) as client:
+        assert client.delete("/v1/models/iris", headers=bearer(text)).status_code == 404
+    keys.revoke("first")
+    assert keys.ensure_first(settings.data_dir) is None
+
+
+@ON_ALL_BACKENDS
+def test_keys_are_kept_hashed_and_one_for_a_name(keys: Keys, database: Database) -> None:
+    key, text = keys.create("someone", ["read"], 5)
+    assert key == keys.all()[0]
+    assert text.rpartition("_")[2] not in repr(keys.all())
+    with pytest.raises(KeyExists):
+        keys.create("someone", ["admin"])
+    keys.revoke(key.id)
+    again, _ = keys.create("someone", ["admin"])
+    assert [each.revoked_at is None for each in keys.all()] == [False, True]
+    assert keys.revoke("someone").id == again.id
+
+
+@pytest.mark.parametrize("how", ["key", "address"])
+def test_a_caller_has_a_rate(settings: Settings, keys: Keys, how: str) -> None:
+    """429 with Retry-After; probes are free, and another caller has a rate of its own."""
+    limits = Limits(requests_per_s=2)
+    if how == "address":
+        headers, other = {}, None
+        settings = settings.model_copy(update={"auth": "off", "limits": limits})
+    else:
+        headers = bearer(keys.create("busy", ["read"], 2)[1])
+        other = bearer(keys.create("other", ["read"])[1])
+    with TestClient(create_app(settings)) as client:
+        replies = [client.get("/v1/jobs", headers=headers) for _ in range(5)]
+        assert replies[0].status_code == 200
+        refused = replies[-1]
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate-exceeded")
+        assert refused.headers["Retry-After"] == "1"
+        assert client.get("/livez").status_code == 200
+        if other is not None:
+            assert client.get("/v1/jobs", headers=other).status_code == 200
+        time.sleep(1)
+        assert client.get("/v1/jobs", headers=headers).status_code == 200
+
+
+def test_predictions_have_the_rate_too(settings: Settings, shelf: Shelf, keys: Keys) -> None:
+    """By the door in front of everything: as many as the rate allows, each counted once."""
+    shelf.add()
+    headers = bearer(keys.create("busy", ["predict"], 20)[1])
+    with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:
+        began = time.monotonic()
+        statuses = []
+        while time.monotonic() - began < 1:
+            statuses.append(http.post(PREDICT, json=ROW, headers=headers).status_code)
+    assert set(statuses) == {200, 429}
+    assert 20 <= statuses.count(200) <= 44
+
+
+def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> None:
+    """Idempotency keys are each caller's own."""
+    once = {"Idempotency-Key": "same"}
+    content = "a,k\n1,x\n2,y\n"
+    with TestClient(create_app(settings)) as client:
+        for name in ("one", "two"):
+            headers = bearer(keys.create(name, ["train"])[1]) | once | {"Content-Type": "text/csv"}
+            time.sleep(0.2)
+            reply = client.post("/v1/datasets", content=content, headers=headers)
+            assert reply.status_code in (200, 201)
+            assert "Idempotency-Replayed" not in reply.headers
+
+
+def test_without_keys_only_the_machine_itself_is_meant(settings: Settings, keys: Keys) -> None:
+    """By its own names; a page with a name that leads here reads nothing. With keys any name may
+    be used."""
+    app = create_app(settings.model_copy(update={"auth": "auto"}), own_machine=True)
+    with served(app) as url, httpx2.Client(base_url=url) as http:
+        for host in ("localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"):
+            assert http.get("/v1/jobs", headers={"Host": host}).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x"):
+            for _ in range(2):
+                replies = [
+                    http.get("/v1/jobs", headers={"Host": host}),
+                    http.post(PREDICT, json=ROW, headers={"Host": host}),
+                ]
+                for reply in replies:
+                    assert (reply.status_code, reply.json()["code"]) == (403, "foreign-host")
+        text = keys.create("someone", ["read"])[1]
+        time.sleep(0.3)
+        headers = bearer(text) | {"Host": "any.example"}
+        assert http.get("/v1/jobs", headers=headers).status_code == 200

@@ -1,0 +1,60 @@
+"""Headers that every reply bears."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+PATHS = ["/", "/docs", "/login", "/v1/jobs", "/v1/jobs/none", "/livez", "/nowhere", "/metrics"]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/docs/assets/swagger-ui.css", "/openapi.json"])
+def test_every_reply_says_what_may_be_done_with_it(client: TestClient, path: str) -> None:
+    """Problems, pages and files too."""
+    headers = client.get(path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["Cache-Control"]
+
+
+def test_pages_run_under_their_policy(client: TestClient) -> None:
+    """A script in the page runs only if its hash is named; nothing comes from elsewhere."""
+    for path in ("/docs", "/login", "/"):
+        reply = client.get(path)
+        policy = reply.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy
+        for script in re.findall(r"<script>(.*?)</script>", reply.text, re.DOTALL):
+            digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy, path
+        assert not re.search(r"""(src|href)=["']?https?:""", reply.text)
+        assert " style=" not in reply.text
+
+
+def test_what_has_a_tag_may_be_asked_for_again(client: TestClient) -> None:
+    made = client.post(
+        "/v1/datasets", content="a,k\n1,x\n2,y\n", headers={"Content-Type": "text/csv"}
+    )
+    reply = client.get(made.headers["Location"])
+    assert reply.headers["Cache-Control"] == "private, no-cache"
+    assert client.get("/v1/datasets").headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "identity"])
+def test_long_replies_are_compressed_for_who_takes_it(client: TestClient, accepted: str) -> None:
+    """But not what has a tag or a digest of its bytes."""
+    taken = {"Accept-Encoding": accepted}
+    made = client.post(
+        "/v1/datasets", content="a,k\n1,x\n2,y\n", headers={"Content-Type": "text/csv"}
+    )
+    place = made.headers["Location"]
+    document = client.get("/openapi.json", headers=taken)
+    assert document.headers.get("Content-Encoding") == ("gzip" if accepted == "gzip" else None)
+    assert document.json()["openapi"]
+    for path in (place, f"{place}/content", "/livez", "/docs/assets/swagger-ui.css"):
+        assert "Content-Encoding" not in client.get(path, headers=taken).headers
