@@ -36,6 +36,7 @@ from svm.schedules import InverseSquareRoot, InverseTime
 from svm.solvers import (
     SMO,
     SOLVERS,
+    Auto,
     DualCoordinateDescent,
     GradientDescent,
     KernelPegasos,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SMO",
     "SOLVERS",
+    "Auto",
     "CheckpointMismatch",
     "CostChange",
     "Diverged",

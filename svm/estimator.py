@@ -17,7 +17,7 @@ from svm.features import FEATURES
 from svm.kernels import KERNELS
 from svm.multiclass import label_name
 from svm.pipeline import Pipeline
-from svm.solvers import SOLVERS
+from svm.solvers import CHOICES
 from svm.stopping import Stopping
 from svm.training import Training
 
@@ -27,7 +27,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
 
     Parameters
     ----------
-    solver : name of a solver in `svm.SOLVERS`.
+    solver : name of a solver in `svm.SOLVERS`, or `auto`, which takes one by the data.
     C : weight of the sum of hinge losses against ½‖w‖²; ignored where `regularization` is given.
     regularization : weight λ of ½‖w‖² against the mean hinge loss.
     kernel : name of a kernel, for the solvers that take one; `kernel_options` are its parameters.
@@ -116,7 +116,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if isinstance(weights, dict):
             weights = {label_name(label): weight for label, weight in weights.items()}
         settings: dict[str, Any] = {
-            "solver": SOLVERS[self.solver](**options),
+            "solver": CHOICES[self.solver](**options),
             "features": FEATURES[self.features](**(self.feature_options or {})),
             "scaling": self.scaling,
             "multiclass": self.multiclass,

@@ -25,7 +25,7 @@ from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse, read_o
 from svm.multiclass import MulticlassName, codes_from_decision, decision, splits_of
 from svm.rows import row_products
 from svm.scaling import Scaling, ScalingName
-from svm.solvers import AnySolver
+from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 
 FORMAT = 1
@@ -41,7 +41,7 @@ MIN_WIDTH = 32
 class Pipeline(Checked):
     """Scaling, then a feature map, then one binary training for each pair of classes."""
 
-    solver: AnySolver
+    solver: AnyChoice
     scaling: ScalingName = "none"
     features: AnyFeatures = field(default_factory=Identity)
     multiclass: MulticlassName = "one-vs-one"

@@ -33,6 +33,7 @@ from svm.preparation import Prepared, held_out, prepare, problems, way_of
 from svm.problem import Problem
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
+from svm.solvers import AnySolver, Auto
 from svm.solvers.protocol import WorksOnRows
 from svm.stored_rows import StoredRows
 from svm.warm_start import WarmStart, check_warm_start
@@ -77,7 +78,10 @@ class Progress:
 
 
 class Training:
-    """All pairs of one multiclass training, side by side."""
+    """All pairs of one multiclass training, side by side.
+
+    `pipeline` is the one given, with the solver that was taken in place of `auto`.
+    """
 
     def __init__(
         self,
@@ -106,7 +110,6 @@ class Training:
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
-        self.pipeline = pipeline
         self.seed = seed
         self.threads = threads
         self._elapsed_before = 0.0
@@ -126,14 +129,18 @@ class Training:
             check_warm_start(pipeline, warm_start.pipeline)
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
+        binary = problems(self.prepared, pipeline, seed, self._poll)
+        solver, reasons = _solver_for(pipeline, binary, warm=warm_start is not None)
+        self.pipeline = replace(pipeline, solver=solver)
+        self.warnings.extend(reasons)
         self._pairs = [
             BinaryTraining.begin(
-                pipeline.solver,
+                solver,
                 problem,
                 self._stopping,
                 None if warm_start is None else warm_start.of_problem(k, problem),
             )
-            for k, problem in enumerate(problems(self.prepared, pipeline, seed, self._poll))
+            for k, problem in enumerate(binary)
         ]
         self._validation: list[Problem] | None = None
         if validation is not None:
@@ -388,3 +395,13 @@ class Training:
         for array in (*parts, self.prepared.codes, *begun.values()):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+
+def _solver_for(
+    pipeline: Pipeline, binary: list[Problem], *, warm: bool
+) -> tuple[AnySolver, tuple[str, ...]]:
+    """The solver of all binary problems, and where the largest one decided about it, why."""
+    if not isinstance(pipeline.solver, Auto):
+        return pipeline.solver, ()
+    solver, why = pipeline.solver.chosen(max(binary, key=lambda p: p.n_samples), warm=warm)
+    return solver, (why,)

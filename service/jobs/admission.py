@@ -88,7 +88,7 @@ def _all_whole(classes: tuple[Label, ...] | None) -> bool:
 
 
 def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
-    if hasattr(spec.solver, "kernel") and dataset.n_samples > kernel_rows:
+    if getattr(spec.solver, "kernel", None) is not None and dataset.n_samples > kernel_rows:
         raise _refusal(
             "plan-too-large",
             "/solver/name",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from service.errors import NotFound
 from service.web.problems import responses
-from svm.solvers import SOLVERS
+from svm.solvers import CHOICES
 from svm.solvers.protocol import WorksOnRows
 
 SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
@@ -62,7 +62,7 @@ def router() -> APIRouter:
         description="Each with its objective and the JSON Schema of its parameters.",
     )
     def list_solvers() -> SolverList:
-        return SolverList(solvers=[describe(name) for name in SOLVERS])
+        return SolverList(solvers=[describe(name) for name in CHOICES])
 
     @routes.get(
         "/{name}",
@@ -72,8 +72,8 @@ def router() -> APIRouter:
         responses=responses("not-found"),
     )
     def get_solver(name: SolverName) -> SolverRead:
-        if name not in SOLVERS:
-            raise NotFound("not-found", f"no such solver; there are {', '.join(SOLVERS)}")
+        if name not in CHOICES:
+            raise NotFound("not-found", f"no such solver; there are {', '.join(CHOICES)}")
         return describe(name)
 
     return routes
@@ -82,7 +82,7 @@ def router() -> APIRouter:
 @cache
 def describe(name: str) -> SolverRead:
     """What `/v1/solvers` says of a solver that exists."""
-    solver = SOLVERS[name]
+    solver = CHOICES[name]
     return SolverRead(
         name=name,
         description=inspect.getdoc(solver) or "",

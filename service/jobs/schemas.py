@@ -29,7 +29,7 @@ from svm.hyperparameters import Positive
 from svm.multiclass import MulticlassName
 from svm.pipeline import Pipeline
 from svm.scaling import ScalingName
-from svm.solvers import AnySolver
+from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 
 VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
@@ -103,8 +103,9 @@ class JobCreate(BaseModel):
     """The dataset to train on; `latest` is the one uploaded last."""
     model_name: ModelName
     """The model that gets a new version."""
-    solver: Annotated[AnySolver, Field(discriminator="name")]
-    """How to train; `GET /v1/solvers` explains each."""
+    solver: Annotated[AnyChoice, Field(discriminator="name")]
+    """How to train; `GET /v1/solvers` explains each. `auto` takes a solver by the data; the job's
+    warnings say which and why, the `spec` of the model's version shows it."""
     scaling: ScalingName = "none"
     """Scaling of the features, learnt from the training rows and kept in the model."""
     features: Annotated[AnyFeatures, Field(discriminator="name")] = Identity()
@@ -157,6 +158,10 @@ class JobCreate(BaseModel):
             "warm_start_from": begins_at and "{}/{}".format(*begins_at),
         }
         return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
+
+    def taken(self, solver: AnyChoice) -> dict[str, Any]:
+        """The same as plain JSON, with the solver that was taken where this asks for `auto`."""
+        return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 
 class JobCancel(BaseModel):

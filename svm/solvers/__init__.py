@@ -1,10 +1,11 @@
-"""The solvers: a new one adds its file, and one name to the union below."""
+"""The solvers: a new one adds its file, and one name to the first union below."""
 
 from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
 from svm.hyperparameters import Hyperparameters
+from svm.solvers.auto import Auto
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.gradient_descent import GradientDescent
 from svm.solvers.kernel_pegasos import KernelPegasos
@@ -17,14 +18,21 @@ AnySolver: TypeAlias = (
     Pegasos | KernelPegasos | SubGradient | GradientDescent | DualCoordinateDescent | Newton | SMO
 )
 
+AnyChoice: TypeAlias = AnySolver | Auto
+"""What a caller may ask for: a solver, or that one be taken."""
+
 SOLVERS: dict[str, type[Hyperparameters]] = {
     solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
 }
+CHOICES: dict[str, type[Hyperparameters]] = {"auto": Auto, **SOLVERS}
 
 __all__ = [
+    "CHOICES",
     "SMO",
     "SOLVERS",
+    "AnyChoice",
     "AnySolver",
+    "Auto",
     "DualCoordinateDescent",
     "GradientDescent",
     "KernelPegasos",

@@ -315,7 +315,7 @@ def test_steps_change_nothing() -> None:
     """A step gives a new training and leaves the old one as it was."""
     training = Training(BASE, X, LABELS, seed=0)
     problem = training.problems[0]
-    first = BinaryTraining.begin(BASE.solver, problem, BASE.stopping)
+    first = BinaryTraining.begin(Pegasos(), problem, BASE.stopping)
     second = first.step(False)
     again = first.step(False)
     assert first.progress.advances == 0

@@ -107,7 +107,7 @@ class Trainer:
                 model_name=spec.model_name,
                 job_id=job.id,
                 dataset=dataset,
-                spec=job.spec,
+                spec=spec.taken(result.warm_start.pipeline.solver),
                 seed=seed,
                 result=outcome,
                 n_support_vectors=result.n_support_vectors,

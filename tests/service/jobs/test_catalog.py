@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from svm.solvers import SOLVERS
+from svm.solvers import CHOICES
 
 
 def test_every_solver_is_listed_with_its_objective_and_parameters(client: TestClient) -> None:
     """The list is the table of contents of `svm.solvers`."""
     listed = client.get("/v1/solvers").json()["solvers"]
-    assert [solver["name"] for solver in listed] == list(SOLVERS)
+    assert [solver["name"] for solver in listed] == list(CHOICES)
     for solver in listed:
         for field in ("description", "objective", "cost_per_epoch", "reference"):
             assert solver[field], field
         assert client.get(f"/v1/solvers/{solver['name']}").json() == solver
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", CHOICES)
 def test_parameters_are_described_as_they_are_sent(client: TestClient, name: str) -> None:
     """`lambda`, not `lambda_`; ranges, defaults, and a sentence for each but the name."""
     parameters = client.get(f"/v1/solvers/{name}").json()["parameters"]

@@ -38,6 +38,24 @@ def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
 
 
+def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> None:
+    """The job keeps what was asked for; the version shows what was done, and can be repeated."""
+    job_id = create(client, solver={"name": "auto", "C": 1e-3})
+    job = carry_out(client, worker, job_id)
+    assert job["state"] == "succeeded", job["error"]
+    assert job["spec"]["solver"]["name"] == "auto"
+    said = [text for text in job["warnings"] if text.startswith("auto took")]
+    assert len(said) == 1
+    assert "dual-coordinate-descent: C times the mean ‖x‖² is" in said[0]
+    version = client.get("/v1/models/clouds/versions/1").json()
+    taken = version["spec"]["solver"]
+    assert (taken["name"], taken["C"]) == ("dual-coordinate-descent", 1e-3)
+    carry_out(client, worker, create(client, solver=taken))
+    again = client.get("/v1/models/clouds/versions/2").json()
+    assert again["digest"] == version["digest"]
+    assert again["spec"]["solver"] == taken
+
+
 def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:
     """The reply and the model's version tell the same."""
     job_id = create(client, validation={"fraction": 0.25}, set_alias="candidate")

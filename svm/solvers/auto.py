@@ -1,0 +1,88 @@
+"""The choice of a solver by the data, from the crossovers that `benchmarks.solvers` measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from svm.hyperparameters import Doc, Hyperparameters, Intercept
+from svm.kernels import AnyKernel
+from svm.problem import Problem
+from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
+from svm.solvers.newton import DENSE_HESSIAN, Newton
+from svm.solvers.protocol import LINEAR
+from svm.solvers.smo import SMO
+from svm.stored_rows import StoredRows
+
+MODERATE = 100.0
+"""C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""
+MODERATE_TALL = 1.0
+"""The same with more than `TALL` rows to a feature, where a step of Newton's costs little more
+than a pass over the rows."""
+TALL = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Hyperparameters):
+    """Takes the solver that is the fastest one on data of this kind; the job says which and why.
+
+    `smo` with a kernel. Without one `newton`, or `dual-coordinate-descent` where the data is sparse
+    or C times the mean ‖x‖² moderate and the intercept is not `free`.
+    """
+
+    objective: ClassVar = "that of the solver it takes"
+    cost_per_epoch: ClassVar = "that of the solver it takes"
+    reference: ClassVar = "measured crossovers: docs/solvers.md"
+    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    inherits: ClassVar = "the weights, by newton"
+
+    name: Literal["auto"] = "auto"
+    kernel: Annotated[
+        AnyKernel | None, Doc("Inner products in a feature space; none for a linear model.")
+    ] = None
+    intercept: Intercept = "augmented"
+    """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,
+    which leaves `newton` and `smo`. `none`: the hyperplane passes through the origin."""
+
+    @property
+    def streams(self) -> bool:
+        """Where rows must stay in files, it takes newton."""
+        return self.kernel is None
+
+    def chosen(
+        self, problem: Problem, *, warm: bool
+    ) -> tuple[SMO | Newton | DualCoordinateDescent, str]:
+        """The solver for this problem, and why; a function of rows, λ and intercept alone.
+
+        `warm`: it goes on from the weights of another model.
+        """
+        common: dict[str, Any] = {
+            "lambda_": self.lambda_,
+            "C": self.C,
+            "dtype": self.dtype,
+            "intercept": self.intercept,
+        }
+        if self.kernel is not None:
+            return SMO(kernel=self.kernel, **common), _because("smo", "there is a kernel")
+        if self.intercept == "free":
+            return Newton(**common), _because("newton", "the intercept is free")
+        if warm:
+            return Newton(**common), _because("newton", "it goes on from weights")
+        if isinstance(problem.X, StoredRows):
+            return Newton(**common), _because("newton", "the rows stay in files")
+        reach = float(problem.squared_norms.mean()) / (problem.regularization * problem.n_samples)
+        tall = problem.n_samples > TALL * problem.n_features
+        limit = MODERATE_TALL if tall else MODERATE
+        shape = f"{problem.n_samples} rows of {problem.n_features} features"
+        said = f"C times the mean ‖x‖² is {reach:.3g}"
+        if problem.sparse or problem.n_features > DENSE_HESSIAN:
+            why = "the rows are sparse" if problem.sparse else f"there are {shape}"
+            return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
+        if reach <= limit:
+            why = f"{said}, at most {limit:g}, with {shape}"
+            return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
+        return Newton(**common), _because("newton", f"{said}, more than {limit:g}, with {shape}")
+
+
+def _because(name: str, why: str) -> str:
+    return f"auto took {name}: {why}"
