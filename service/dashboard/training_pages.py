@@ -28,7 +28,7 @@ from service.web.callers import caller_of
 from service.web.names import NAME, JobId
 from service.web.problems import status_of
 from service.web.validation import body_error
-from svm.solvers import SOLVERS
+from svm.solvers import CHOICES
 from svm.splitting import held_out_rows
 
 FIRST = ("model_name", "solver", "scaling", "features", "validation")
@@ -142,5 +142,5 @@ def _form(
         entries=entries,
         error=error,
         faults=faults,
-        solvers={name: describe(name) for name in SOLVERS},
+        solvers={name: describe(name) for name in CHOICES},
     )

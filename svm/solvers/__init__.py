@@ -24,7 +24,7 @@ AnyChoice: TypeAlias = AnySolver | Auto
 SOLVERS: dict[str, type[Hyperparameters]] = {
     solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
 }
-CHOICES: dict[str, type[Hyperparameters]] = {"auto": Auto, **SOLVERS}
+CHOICES: dict[str, type[Hyperparameters]] = {**SOLVERS, "auto": Auto}
 
 __all__ = [
     "CHOICES",

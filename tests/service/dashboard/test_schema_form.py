@@ -19,7 +19,7 @@ from service.dashboard.schema_form import (
 )
 from service.jobs.schemas import JobCreate
 from svm.features import FEATURES
-from svm.solvers import SOLVERS
+from svm.solvers import CHOICES
 
 BASE: dict[str, Any] = {"dataset_id": "latest", "model_name": "m", "solver": {"name": "newton"}}
 
@@ -39,7 +39,7 @@ def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "body",
     [
-        *({**BASE, "solver": {"name": name}} for name in SOLVERS),
+        *({**BASE, "solver": {"name": name}} for name in CHOICES),
         *({**BASE, "features": {"name": name}} for name in FEATURES),
         {**BASE, "validation": {"fraction": 0.2, "stratify": False}},
         {**BASE, "validation": {"folds": 4}},
@@ -73,11 +73,11 @@ def test_every_parameter_of_every_solver_has_an_input(fields: tuple[Field, ...])
     """A solver that is added brings its inputs with it."""
     solver = next(field for field in fields if field.name == "solver")
     assert isinstance(solver, Variants)
-    assert [option.value for option in solver.options] == list(SOLVERS)
+    assert [option.value for option in solver.options] == list(CHOICES)
     for option in solver.options:
         assert isinstance(option.content, Group)
         taken = {field.pointer.rpartition("/")[2] for field in option.content.fields}
-        hints = {field.name.rstrip("_") for field in dataclasses.fields(SOLVERS[option.value])}
+        hints = {field.name.rstrip("_") for field in dataclasses.fields(CHOICES[option.value])}
         assert taken | set(option.content.fixed) == hints
 
 
