@@ -35,6 +35,8 @@ class Auto(Hyperparameters):
     reference: ClassVar = "measured crossovers: docs/solvers.md"
     starts_from: ClassVar[tuple[str, ...]] = LINEAR
     inherits: ClassVar = "the weights, by newton"
+    certifies: ClassVar = False
+    """Under another λ it may take another solver, so chains of comparisons begin at zero."""
 
     name: Literal["auto"] = "auto"
     kernel: Annotated[
