@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test shared check client soundness torture fuzz bench docker clean
+.PHONY: help run test shared check client docs generated soundness torture fuzz bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -28,6 +28,12 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 
 client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
 	$(BIN)/python -m tests.service.client.make_sync
+
+docs: $(VENV)/.test ## Make the tables of settings and problems in docs/
+	$(BIN)/python -m tests.docs.tables
+
+generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
+	$(BIN)/python -m pytest -m generated
 
 soundness: $(VENV)/.test ## Check the certificates of 5,000 random problems against an exact solver
 	$(BIN)/python -m pytest -m soundness -s

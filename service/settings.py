@@ -41,8 +41,11 @@ class Limits(BaseModel):
     control_body_bytes: PositiveInt = MIB
     """Largest JSON body of a control request, such as `POST /v1/jobs`."""
     predict_body_bytes: PositiveInt = 32 * MIB
+    """Largest body of a prediction, after decompression."""
     predict_rows: PositiveInt = 100_000
+    """Rows of one prediction; `POST /v1/batch-predictions` takes more."""
     rows: PositiveInt = 5_000_000
+    """Rows of a dataset."""
     columns: PositiveInt = 20_000
     """Columns of a dense dataset."""
     sparse_columns: PositiveInt = 10_000_000
@@ -50,7 +53,9 @@ class Limits(BaseModel):
     stored_values: PositiveInt = 100_000_000
     """Numbers stored for one dataset: rows times columns where dense, non-zeros where sparse."""
     cell_bytes: PositiveInt = 4096
+    """Longest cell of CSV and TSV."""
     line_bytes: PositiveInt = MIB
+    """Longest line of CSV, TSV, NDJSON and LIBSVM."""
     classes: Annotated[PositiveInt, Field(le=1000)] = 100
     """Classes of one training; of more than 1,000 different labels no classes are kept."""
     kernel_rows: PositiveInt = 20_000
@@ -58,6 +63,7 @@ class Limits(BaseModel):
     comparison_entries: PositiveInt = 100
     """Trainings that one comparison may name, combinations of its grid included."""
     queued_jobs: PositiveInt = 1000
+    """Jobs that wait, those paused included."""
     queued_jobs_per_caller: PositiveInt | None = None
     """None: as many as the queue takes. Even when one caller has filled it, a tenth more are for
     callers of whom hardly any job waits."""
@@ -73,6 +79,7 @@ class Limits(BaseModel):
     """How long events and traces of a job are kept after its end, and replies to requests with an
     Idempotency-Key, which are kept for a day at least."""
     worker_memory_bytes: PositiveInt = 2 * GIB
+    """Memory of one training process; with more it is ended, and its job with it."""
 
 
 def _own_database(given: dict[str, Any]) -> str:
@@ -142,6 +149,7 @@ class Settings(BaseSettings):
     """Whether callers need an API key. `auto`: as soon as a key was ever made, and wherever the
     service listens on another address than the machine's own; `off`: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Logs are JSON lines on standard error."""
     limits: Limits = Field(default_factory=Limits)
 
     @field_validator("dask_address")

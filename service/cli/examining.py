@@ -13,6 +13,7 @@ from typing import Literal
 
 import psutil
 import typer
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.cli.environment import read_settings
 from service.cli.output import FAILED, print_json
@@ -90,6 +91,8 @@ def _told(what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]
         yield from look()
     except ServiceError as error:
         yield wrong(what, f"{error.detail}: {error.__cause__ or error.code}".partition("\n")[0])
+    except SQLAlchemyError as error:  # neither full nor away: damaged
+        yield wrong(what, f"{error.args[0]}: restore the last backup".replace("\n", " "))
 
 
 def _data_dir(data_dir: Path) -> Iterator[Finding]:

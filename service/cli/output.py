@@ -7,6 +7,7 @@ Exit codes: 0 done · 1 it could not be done · 2 wrong usage or settings · 3 t
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from typing import Annotated, Any
 import typer
 
 FAILED, USAGE, REFUSED, JOB_FAILED, INTERRUPTED = 1, 2, 3, 4, 130
+
+_PLACE = re.compile(r"^row [\d,]+(, column ('.*?'|\d+))?: ")
+"""How the sentences of the service begin, where the table says so already."""
 
 Url = Annotated[
     str | None,
@@ -97,7 +101,7 @@ def _say_problem(problem: Any) -> None:
     table = Table("row", "column", "value", "what is wrong", box=box.SIMPLE_HEAD)
     for place in problem.errors:
         where = place.column if place.column is not None else place.pointer
-        told = place.message + (f"; {place.hint}" if place.hint else "")
+        told = _PLACE.sub("", str(place))
         cells = (place.row, where, place.value, told)
         table.add_row(*("" if cell is None else str(cell) for cell in cells))
     Console(stderr=True).print(table)

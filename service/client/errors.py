@@ -66,11 +66,12 @@ class Place:
     hint: str | None = None
 
     def __str__(self) -> str:
-        column = f"column {self.column!r}" if self.column is not None else None
-        row = f"row {self.row}" if self.row is not None else None
-        where = ", ".join(part for part in (row, column, self.pointer) if part)
-        value = f": {self.value!r}" if self.value is not None else ":" if where else ""
-        return f"{where}{value} {self.message}".strip() + (f"; {self.hint}" if self.hint else "")
+        told = self.message
+        if self.pointer is not None and self.pointer not in told:
+            told = f"{self.pointer}: {told}"
+        if self.row is not None and not told.startswith("row "):
+            told = f"row {self.row}: {told}"
+        return told if self.hint is None or self.hint in told else f"{told}; {self.hint}"
 
 
 class Problem(ClientError):

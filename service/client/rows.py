@@ -125,6 +125,14 @@ def read_array(content: bytes) -> Any:
     return np.load(io.BytesIO(content), allow_pickle=False)
 
 
+def read_arrays(content: bytes) -> tuple[Any, Any]:
+    """X and, where it is there, y of an NPZ reply."""
+    import numpy as np
+
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return arrays["X"], arrays.get("y")
+
+
 def _only_rows(labels: Any, columns: Any, what: str) -> None:
     if labels is not None or columns is not None:
         raise ValueError(f"{what} holds labels and names itself: say `target`, or give an array")

@@ -81,18 +81,20 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
 
 
 def _options(parts: dict[str, Part], query: UploadOptions) -> UploadOptions:
-    """The query's parameters and the form's fields; the same one in both is an error."""
-    given = query.model_dump(exclude_unset=True)
+    """The query's parameters and the form's fields; they must not contradict each other."""
+    # Generated clients send the defaults of the query beside the form.
+    given = query.model_dump(exclude_defaults=True)
     fields = {name: part.text for name, part in parts.items() if part.size}
-    for name in fields:
-        if name in given:
-            message = f"{name[:64]!r} is given in the query and in the form"
-            raise InvalidRequest("invalid-parameter", message)
     try:
-        return type(query).model_validate(given | fields)
+        options = type(query).model_validate(given | fields)
     except ValidationError as error:
         found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
         raise parameter_error(found) from None
+    for name in fields:
+        if name in given and getattr(options, name) != given[name]:
+            message = f"{name[:64]!r} is one thing in the query and another in the form"
+            raise InvalidRequest("invalid-parameter", message)
+    return options
 
 
 def _with_header(options: UploadOptions, content_type: str) -> UploadOptions:

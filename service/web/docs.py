@@ -55,6 +55,7 @@ class DocumentedAPI(FastAPI):
                     for body in operation.get("requestBody", {}).get("content", {}).values():
                         if "title" in body.get("schema", {}):
                             body["schema"] = _move_to_components(body["schema"], components)
+            _describe_defaults(components)
             self.openapi_schema = document
         return self.openapi_schema
 
@@ -145,6 +146,19 @@ def _refusals(path: str) -> dict[str, Any]:
         form = "application/json" if path.startswith("/v2") else MEDIA_TYPE
         found[str(status)] = {**documented, "content": {form: content}}
     return found
+
+
+def _describe_defaults(schema: Any) -> None:
+    """Say in words which object a property is by default: generators of clients know only plain
+    defaults, and leave out what they do not know with all that needs it."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("default"), dict) and {"$ref", "anyOf", "oneOf"} & schema.keys():
+            default = f"Default: `{json.dumps(schema.pop('default'))}`."
+            schema["description"] = f"{schema.get('description', '')} {default}".strip()
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            _describe_defaults(part)
 
 
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:

@@ -183,7 +183,26 @@ class AsyncClient:
             "format": format,
             "labels": dict(labels or {}),
         }
-        made = await self._session.json(calls.create("/v1/batch-predictions", body))
+        return await self._queued("/v1/batch-predictions", body)
+
+    async def evaluate(
+        self,
+        dataset: str | DatasetFields,
+        model: str | ModelFields | ModelVersionFields,
+        *,
+        labels: Mapping[str, str] | None = None,
+    ) -> AsyncJob:
+        """Queue the evaluation of a model on a labelled dataset; `results` of the job then has
+        confusion matrix, precision and recall, ROC curves, margins and calibration."""
+        body = {
+            "dataset_id": reference(dataset),
+            "model": reference(model),
+            "labels": dict(labels or {}),
+        }
+        return await self._queued("/v1/evaluations", body)
+
+    async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
+        made = await self._session.json(calls.create(path, body))
         return await self.job(made["id"])
 
 

@@ -10,7 +10,7 @@ from service.client import calls
 from service.client.asynchronous.session import AsyncSession
 from service.client.calls import Call
 from service.client.fields import DatasetFields
-from service.client.rows import media_type_of, upload_body
+from service.client.rows import NPZ, media_type_of, read_arrays, upload_body
 
 
 class AsyncDataset(DatasetFields):
@@ -46,6 +46,12 @@ class AsyncDataset(DatasetFields):
         both = await self._session.json(calls.create(self._path("split"), body))
         train, test = (AsyncDataset(self._session, both[part]) for part in ("train", "test"))
         return train, test
+
+    async def arrays(self) -> tuple[Any, Any]:
+        """The data of a dense dataset: (n_samples, n_features), and labels or None."""
+        call = calls.get(self._path("content"), headers={"Accept": NPZ})
+        reply = await self._session.send(call)
+        return read_arrays(reply.content)
 
     async def download(self, path: str | Path) -> Path:
         """Save the data as a file; its ending tells the format, such as `.csv` or `.npz`."""

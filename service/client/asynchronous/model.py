@@ -35,6 +35,16 @@ class AsyncModelVersion(ModelVersionFields):
         """Save the model's own file, a joblib dump of plain arrays."""
         return await self._session.download(calls.get(self._path("artifact")), path)
 
+    async def card(self) -> str:
+        """Its records in plain sentences, as Markdown."""
+        call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})
+        reply = await self._session.send(call)
+        return reply.text
+
+    async def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a picture as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
+        return await self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
+
     async def delete(self) -> None:
         """Refused while an alias points to it."""
         await self._session.send(calls.delete(self._path()))

@@ -184,7 +184,26 @@ class Client:
             "format": format,
             "labels": dict(labels or {}),
         }
-        made = self._session.json(calls.create("/v1/batch-predictions", body))
+        return self._queued("/v1/batch-predictions", body)
+
+    def evaluate(
+        self,
+        dataset: str | DatasetFields,
+        model: str | ModelFields | ModelVersionFields,
+        *,
+        labels: Mapping[str, str] | None = None,
+    ) -> Job:
+        """Queue the evaluation of a model on a labelled dataset; `results` of the job then has
+        confusion matrix, precision and recall, ROC curves, margins and calibration."""
+        body = {
+            "dataset_id": reference(dataset),
+            "model": reference(model),
+            "labels": dict(labels or {}),
+        }
+        return self._queued("/v1/evaluations", body)
+
+    def _queued(self, path: str, body: Mapping[str, Any]) -> Job:
+        made = self._session.json(calls.create(path, body))
         return self.job(made["id"])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from service.client import calls
 from service.client.calls import Call
 from service.client.fields import DatasetFields
-from service.client.rows import media_type_of, upload_body
+from service.client.rows import NPZ, media_type_of, read_arrays, upload_body
 from service.client.synchronous.session import Session
 
 
@@ -47,6 +47,12 @@ class Dataset(DatasetFields):
         both = self._session.json(calls.create(self._path("split"), body))
         train, test = (Dataset(self._session, both[part]) for part in ("train", "test"))
         return train, test
+
+    def arrays(self) -> tuple[Any, Any]:
+        """The data of a dense dataset: (n_samples, n_features), and labels or None."""
+        call = calls.get(self._path("content"), headers={"Accept": NPZ})
+        reply = self._session.send(call)
+        return read_arrays(reply.content)
 
     def download(self, path: str | Path) -> Path:
         """Save the data as a file; its ending tells the format, such as `.csv` or `.npz`."""

@@ -21,6 +21,8 @@ LOOK_S = 0.5
 """How often a bar is drawn anew."""
 POLL_S = 30.0
 RECONNECT_S = 1.0
+PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
+"""Kinds of jobs that have results, and where."""
 
 
 class Job(JobFields):
@@ -115,15 +117,25 @@ class Job(JobFields):
         path = calls.below("v1", "models", self.model["name"], "versions", self.model["version"])
         return ModelVersion(self._session, self._session.json(calls.get(path)))
 
+    def results(self) -> dict[str, Any]:
+        """What an evaluation or comparison found, or where the file of a batch prediction is."""
+        return dict(self._session.json(calls.get(self._results_path())))
+
     def download_results(self, path: str | Path) -> Path:
         """Save the predictions of a batch prediction as a file."""
-        results = calls.below("v1", "batch-predictions", self.id, "results")
-        return self._session.download(calls.get(results), path)
+        return self._session.download(calls.get(f"{self._results_path()}/results"), path)
 
     def _steer(self, how: str, body: dict[str, Any] | None = None) -> Job:
         call = calls.send_json("POST", self._path(how), body or {})
         self.data = self._session.json(call)
         return self
+
+    def _results_path(self) -> str:
+        if self.kind not in PLURALS:
+            raise ClientError(
+                f"{self.id} is of the kind {self.kind}: see its metrics and its model"
+            )
+        return calls.below("v1", PLURALS[self.kind], self.id)
 
     def _path(self, *parts: str) -> str:
         return calls.below("v1", "jobs", self.id, *parts)

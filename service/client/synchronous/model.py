@@ -36,6 +36,16 @@ class ModelVersion(ModelVersionFields):
         """Save the model's own file, a joblib dump of plain arrays."""
         return self._session.download(calls.get(self._path("artifact")), path)
 
+    def card(self) -> str:
+        """Its records in plain sentences, as Markdown."""
+        call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})
+        reply = self._session.send(call)
+        return reply.text
+
+    def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a picture as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
+        return self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
+
     def delete(self) -> None:
         """Refused while an alias points to it."""
         self._session.send(calls.delete(self._path()))

@@ -212,8 +212,11 @@ def test_datasets_are_made_of_others(client: Client, tmp_path: Path) -> None:
     whole.update(name="whole", labels={"team": "x"})
     assert [found.id for found in client.datasets(label="team=x")] == [whole.id]
     path = whole.download(tmp_path / "whole.npz")
-    arrays = np.load(path)
-    assert np.array_equal(arrays["X"], np.concatenate([X[::2], X[1::2]]))
+    rows, labels = whole.arrays()
+    assert np.array_equal(rows, np.concatenate([X[::2], X[1::2]]))
+    assert list(labels) == [*SPECIES[::2], *SPECIES[1::2]]
+    assert np.array_equal(np.load(path)["X"], rows)
+    assert client.upload(X).arrays()[1] is None
     assert [entry.name for entry in tmp_path.iterdir()] == ["whole.npz"]
 
 
@@ -223,6 +226,20 @@ def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> 
     job = client.predict_dataset(dataset, f"{iris}/1", ["decision"], format="npy").wait()
     path = job.download_results(tmp_path / "decision.npy")
     assert np.array_equal(np.load(path), client.predict(f"{iris}/1", X, "decision"))
+
+
+def test_evaluation_of_a_model(client: Client, iris: str) -> None:
+    """An evaluation is a job, too, and its results are what the service has of it."""
+    dataset = client.upload(X, SPECIES, columns=NAMES)
+    metrics = client.evaluate(dataset, f"{iris}/1").wait().results()["metrics"]
+    assert metrics["accuracy"] == np.mean(client.predict(f"{iris}/1", X) == SPECIES)
+
+
+def test_pictures_and_cards(client: Client, iris: str, tmp_path: Path) -> None:
+    """A version shows itself."""
+    version = client.model_version(iris, 1)
+    assert "iris" in version.card()
+    assert b"<svg" in version.plot("confusion", tmp_path / "confusion.svg").read_bytes()
 
 
 def test_model_file_arrives_whole(client: Client, iris: str, tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ def test_wrong_parameters(client: TestClient, query: dict[str, Any]) -> None:
 
 
 def test_wrong_fields_of_a_form(client: TestClient) -> None:
-    """They are checked like parameters; one given in both places is refused."""
+    """They are checked like parameters, and must not contradict them."""
     files = {"file": ("x.csv", IRIS, "text/csv")}
     for data, query in (
         ({"header": "maybe"}, {}),
@@ -356,6 +356,9 @@ def test_wrong_fields_of_a_form(client: TestClient) -> None:
     ):
         reply = client.post("/v1/datasets", data=data, files=files, params=query)
         problem(reply, 400, "invalid-parameter")
+    said = {"name": "a", "header": "present"}
+    query = {"name": "a", "header": "auto", "validate_only": "false"}
+    made(client.post("/v1/datasets", data=said, files=files, params=query))
 
 
 def test_wrong_cells_name_their_place(client: TestClient) -> None:

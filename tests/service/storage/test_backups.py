@@ -19,7 +19,7 @@ from service.storage.sweep import KEY_COLUMNS, sweep
 from service.storage.tables import datasets, identity, jobs, metadata, model_versions, models
 from tests.backends import ON_ALL_BACKENDS
 
-OWNERS = {"job_id": "job_1", "model_name": "iris"}
+OWNERS = {"job_id": "job_1", "model_name": "iris", "version": 1}
 
 
 @pytest.fixture
@@ -77,8 +77,10 @@ def _fill(database: Database, blobs: Blobs) -> list[Blob]:
     )
     for table in metadata.sorted_tables:
         if table not in (datasets, jobs, models, model_versions, identity):
-            keys = {name: owner for name, owner in OWNERS.items() if name in table.c}
-            _insert(database, table, **keys)
+            given: dict[str, Any] = {k: owner for k, owner in OWNERS.items() if k in table.c}
+            if "file_key" in table.c:
+                given |= {"file_key": model.key, "file_sha256": model.sha256}
+            _insert(database, table, **given)
     return [X, model, checkpoint]
 
 
