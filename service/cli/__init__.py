@@ -126,7 +126,7 @@ def train(
     dataset: Annotated[
         str | None, typer.Option(help="Id of a dataset. Default: the one uploaded last.")
     ] = None,
-    solver: Annotated[str | None, typer.Option(help="Name of a solver. Default: newton.")] = None,
+    solver: Annotated[str | None, typer.Option(help="Default: auto, by the data.")] = None,
     scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
     validation: Annotated[
         float | None, typer.Option(help="Share of the rows to measure the model on.")

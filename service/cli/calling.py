@@ -12,7 +12,7 @@ from typing import Any
 from service.cli.output import print_fields, print_json, print_table, problems_told, say
 from service.client import Client, Dataset, Job, ModelVersion, Retries
 
-DEFAULT_SOLVER = "newton"
+DEFAULT_SOLVER = "auto"
 
 
 def upload(url: str | None, file: Path, as_json: bool, options: Mapping[str, Any]) -> None:

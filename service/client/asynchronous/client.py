@@ -91,13 +91,14 @@ class AsyncClient:
         self,
         dataset: str | DatasetFields,
         model_name: str,
-        solver: Any = "newton",
+        solver: Any = "auto",
         **spec: Unpack[TrainSpec],
     ) -> AsyncJob:
         """Queue a training that gives `model_name` a new version.
 
-        `solver` is a name, a mapping such as `{"name": "pegasos", "lambda": 0.01}`, or one of the
-        classes of `svm.solvers`; `svm.features` and `svm.stopping` fit `features` and `stopping`.
+        `solver` is a name (`auto` takes one by the data), a mapping such as
+        `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
+        `svm.features` and `svm.stopping` fit `features` and `stopping`.
         """
         body = {
             "dataset_id": reference(dataset),
