@@ -61,12 +61,13 @@ def test_generated_client_goes_the_whole_way(server: Server, tmp_path: Path) -> 
     python = tmp_path / "venv" / "bin" / "python"
     document = server.http.get("/openapi.json")
     (tmp_path / "openapi.json").write_bytes(document.content)
-    for command in (
+    commands: list[list[str | Path]] = [
         [python, "-m", "pip", "install", "--quiet", GENERATOR],
         # It formats what it made by a command `ruff`, which is beside our Python.
         [python, "-m", "openapi_python_client", "generate", "--path", "openapi.json"],
         [python, "-c", WHOLE_WAY, server.url],
-    ):
+    ]
+    for command in commands:
         done = subprocess.run(
             command,
             cwd=tmp_path,
