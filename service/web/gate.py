@@ -98,7 +98,7 @@ class Gate:
                 forget()
 
     async def refresh_forever(self) -> None:
-        while True:
+        while self._auth != "off":
             await asyncio.sleep(REFRESH_S)
             try:
                 await self.refresh()

@@ -4,7 +4,8 @@ uvicorn waits forever for a header or a body that does not come, copies a large 
 and starts a task for every request. Here
 
 - a header not complete after `header_s`, and a body of which hardly anything comes for
-  `body_idle_s`, end with 408; connections beyond `connections` hear 503;
+  `body_idle_s`, end with 408; connections beyond `connections` hear 503; a client that does not
+  read what it asked for is left;
 - what `answerer` can answer in the same turn of the event loop is answered without a task and
   without ASGI. The request is parsed by uvicorn and held back until its body is complete; wherever
   anything is unusual it is started as uvicorn would have done;
@@ -40,6 +41,8 @@ from service.web.short_cut import Answerer, Headers, Reply
 PROGRESS_BYTES = 4096
 """A body that is not complete has stopped coming unless so much comes in the time it may idle: a
 client that sends a byte now and then would otherwise hold its connection for ever."""
+UNREAD_S = 60.0
+"""So long some 50 kB of a reply may wait for their reader."""
 RETRY_S = 5
 LARGE_BYTES = 128 * 1024
 """A body of this size is worth a buffer of its own, and a task without ASGI."""
@@ -111,6 +114,7 @@ class ServiceProtocol(HttpToolsProtocol):
         self._in_message = False
         self._progress_at = 0.0
         self._bytes = 0
+        self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -124,6 +128,14 @@ class ServiceProtocol(HttpToolsProtocol):
         if self._quick is not None and self._quick.task is not None:
             self._quick.task.cancel()  # nobody waits for the answer
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since = None
 
     # Heads that are known
 
@@ -345,7 +357,10 @@ class ServiceProtocol(HttpToolsProtocol):
     # Time limits
 
     def check_time(self, now: float) -> None:
-        """End the connection where its client has stopped sending in the middle of a request."""
+        """End the connection where its client has stopped sending a request, or reading a reply."""
+        if self._unread_since is not None and now - self._unread_since > UNREAD_S:
+            self.transport.abort()
+            return
         silent = now - self._progress_at
         if self._quick is not None:
             if not self._quick.due and silent > self._conduct.body_idle_s:

@@ -58,6 +58,7 @@ def malicious(good: bytes, other: bytes, marker: Path, chance: random.Random) ->
         yield b""
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [7, pytest.param(50, marks=pytest.mark.fuzz)])
 def test_planted_models_are_set_aside(
     client: TestClient, shelf: Shelf, tmp_path: Path, count: int
@@ -93,6 +94,7 @@ def traversals(chance: random.Random) -> Iterator[str]:
         yield "".join(chance.choices(parts, k=chance.randrange(1, 7)))
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.fuzz)])
 def test_names_make_no_files_elsewhere(
     client: TestClient, shelf: Shelf, tmp_path: Path, count: int

@@ -20,6 +20,7 @@ from service.jobs.comparisons.schemas import (
 )
 from service.jobs.kind_routes import KindRoutes, asker
 from service.web import idempotency
+from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.idempotency import Once
 from service.web.problems import responses
@@ -68,6 +69,7 @@ def router(comparisons: Comparisons) -> APIRouter:
             ),
         },
     )
+    @needs("train")
     async def create(
         request: Request, once: Once, body: Body, validate_only: ValidateOnly = False
     ) -> Response:

@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 from service.app import create_app
 from service.settings import Limits, Settings
+from service.web import http_protocol
 from tests.service.models.shelf import Shelf, fitted_pipeline
 from tests.service.predictions.doors import served
 
@@ -324,3 +326,22 @@ def test_every_answer_has_its_own_id_and_a_date(address: tuple[str, int]) -> Non
             client.send(request(body(1.0), f"X-Request-Id: mine-{number % 2}"))
             assert client.reply()[1]["x-request-id"] == f"mine-{number % 2}"
     assert len(seen) == 5
+
+
+def test_a_client_that_does_not_read_is_left(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With megabytes unread; who reads slowly gets all of them."""
+    monkeypatch.setattr(http_protocol, "UNREAD_S", 0.5)
+    ask = b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+    replies = 10
+    with Connection(address) as client:
+        client.send(ask * replies)
+        for _ in range(replies):
+            assert client.reply()[0] == 200
+            time.sleep(0.1)
+    with Connection(address) as client:
+        client.send(ask * replies)
+        time.sleep(1.5)
+        with pytest.raises((ConnectionResetError, AssertionError)):
+            deque((client.reply() for _ in range(replies)), maxlen=0)

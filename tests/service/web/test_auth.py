@@ -81,6 +81,16 @@ def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
     assert seen > 150
 
 
+def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
+    """That, and what was forgotten: add `@needs` to a route that shall not be here."""
+    admin = {
+        operation["operationId"]
+        for _, _, operation in operations(create_app(settings))
+        if operation["security"] == [{"key": ["admin"]}]
+    }
+    assert admin == {"delete_dataset", "delete_model", "delete_model_version"}
+
+
 def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:
     headers = bearer(keys.create("reader", ["read"])[1])
     with TestClient(create_app(settings)) as client:
