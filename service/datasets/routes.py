@@ -134,7 +134,9 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
             *(*_TAGGED, "malformed-json", "precondition-failed", "body-too-large"),
             *("unsupported-format", "invalid-field"),
         ),
-        openapi_extra=json_request(DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}),
+        openapi_extra=json_request(
+            DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}, required=False
+        ),
     )
     @needs("train")
     def update_dataset(

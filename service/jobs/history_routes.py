@@ -78,9 +78,7 @@ def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStre
         responses={
             200: {
                 "description": "The events.",
-                "content": {
-                    event_stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}
-                },
+                "content": {event_stream.MEDIA_TYPE: {"example": EXAMPLE}},
             },
             204: {"description": "The job has ended, and there are no further events."},
             **responses(

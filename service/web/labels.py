@@ -23,7 +23,11 @@ to 255 characters, none of them a control character."""
 
 def _label_filter(
     label: Annotated[
-        str | None, Query(description="`key=value`: only what carries this label.")
+        str | None,
+        Query(
+            description="`key=value`: only what carries this label.",
+            json_schema_extra={"pattern": f"{KEY[:-1]}={VALUE[1:]}"},
+        ),
     ] = None,
 ) -> tuple[str, str] | None:
     if label is None:

@@ -30,7 +30,10 @@ def _page_params(
     ] = 50,
     page_token: Annotated[
         str | None,
-        Query(description="`next_page_token` of the page before; leave it out for the first page."),
+        Query(
+            description="`next_page_token` of the page before; leave it out for the first page.",
+            json_schema_extra={"pattern": "^[A-Za-z0-9_-]+$"},
+        ),
     ] = None,
 ) -> PageRequest:
     seal = _seal(request)

@@ -95,7 +95,7 @@ class ModelReady(BaseModel):
 class IndexRequest(BaseModel):
     """Which models to list."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     ready: bool = False
     """Only those that can answer."""

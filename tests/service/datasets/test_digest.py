@@ -5,8 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import anyio
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -15,9 +21,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.datasets.parsing.labels import NUMBER
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
+from service.datasets.parsing.parser import Parser
+from service.datasets.parsing.spec import (
+    CSV,
+    JSON,
+    LIBSVM,
+    NDJSON,
+    NPY,
+    NPZ,
+    PARQUET,
+    TSV,
+    ParseSpec,
+    ReadLimits,
+)
 from tests.service.datasets.arrays import npy, parquet
-from tests.service.datasets.reading import Result, upload
+from tests.service.datasets.reading import LIMITS, upload
 
 matrices = hnp.arrays(
     np.float64,
@@ -36,7 +54,16 @@ def table(rows: list[list[Any]], delimiter: str) -> str:
     return file.getvalue()
 
 
-def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
+@dataclass(frozen=True)
+class File:
+    """An upload, and what is said of it."""
+
+    content: str | bytes
+    media_type: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def files(X: npt.NDArray[np.float64], labels: list[Any]) -> list[File]:
     """The same data in every way that can express them."""
     cells = [[*map(repr, row), label] for row, label in zip(X.tolist(), labels, strict=True)]
     body = json.dumps({"rows": X.tolist(), "labels": labels}, ensure_ascii=False)
@@ -49,14 +76,17 @@ def written(X: npt.NDArray[np.float64], labels: list[Any]) -> list[Result]:
     np.savez_compressed(archive, X=X, y=np.array(labels))
     columns = {f"c{i}": column for i, column in enumerate(X.T)}
     columns["label"] = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
+    bare = {"header": "absent"}
+    own = {"labels": table([[label] for label in labels], ","), **bare}
     return [
-        upload(parquet(columns), PARQUET),
-        upload(archive.getvalue(), NPZ),
-        upload(table(cells, ","), CSV, header="absent"),
-        upload(table(cells, "\t"), TSV, header="absent"),
-        upload(body, JSON),
-        upload(objects, NDJSON),
-        upload(npy(X), NPY, labels=table([[label] for label in labels], ","), header="absent"),
+        File(parquet(columns), PARQUET),
+        File(archive.getvalue(), NPZ),
+        File(table(cells, ","), CSV, bare),
+        File(table(cells, "\t"), TSV, bare),
+        File(body, JSON),
+        File(objects, NDJSON),
+        File(npy(X), NPY, own),
+        File(npy(np.asfortranarray(X.astype(">f8"))), NPY, own),
     ]
 
 
@@ -65,11 +95,67 @@ def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObjec
     """Every float64 survives every format; so do labels, and the digest is one."""
     kind = data.draw(st.sampled_from([words, numbers]))
     labels = data.draw(st.lists(kind, min_size=len(X), max_size=len(X)))
-    results = written(X, labels)
+    results = [upload(file.content, file.media_type, **file.options) for file in files(X, labels)]
     for result in results:
         assert np.array_equal(result.arrays["X"].view(np.uint64), (X + 0.0).view(np.uint64))
         assert result.rows_of_labels == labels
     assert len({result.parsed.matrix_digest for result in results}) == 1
+
+
+def random_labels(rng: np.random.Generator, count: int) -> list[Any]:
+    kind = rng.integers(3)
+    if kind == 0:
+        return rng.choice(["a", "b c", 'd"e', "é,ü", "1st"], count).tolist()
+    values = rng.integers(-(2**53) + 1, 2**53, 5) if kind == 1 else rng.standard_normal(5)
+    return rng.choice(values, count).tolist()
+
+
+def random_matrix(rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Any float64: random bits, whole numbers, decimal fractions, or the numbers at the limits."""
+    shape = (int(rng.integers(1, 60)), int(rng.integers(1, 14)))
+    kind = rng.integers(4)
+    if kind == 0:
+        X = rng.integers(0, 2**64, shape, dtype=np.uint64).view(np.float64)
+        return np.where(np.isfinite(X), X, 0.0)
+    if kind == 1:
+        return rng.integers(-(2**53), 2**53, shape).astype(np.float64)
+    if kind == 2:
+        return np.round(rng.standard_normal(shape) * 100, int(rng.integers(6)))
+    limits = [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, -0.0, 0.1, 1e22, 1e23]
+    return rng.choice(limits, shape)
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(3600)
+def test_two_thousand_matrices(tmp_path: Path) -> None:
+    """As the service reads them, in the parsing process."""
+    parser = Parser()
+    rng = np.random.default_rng(int(os.environ.get("FUZZ_SEED", "0")))
+
+    async def digest(file: File) -> str:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        for name, content in (("body", file.content), ("labels", file.options.get("labels", ""))):
+            data = content.encode() if isinstance(content, str) else content
+            (folder / name).write_bytes(data)
+        options = dict(file.options)
+        if "labels" in options:
+            options["labels"] = str(folder / "labels")
+        limits = ReadLimits(**LIMITS)
+        data, out = str(folder / "body"), str(folder)
+        spec = ParseSpec(media_type=file.media_type, data=data, out=out, limits=limits, **options)
+        parsed = await parser.parse(spec)
+        shutil.rmtree(folder)
+        return parsed.matrix_digest
+
+    async def main() -> None:
+        for number in range(int(os.environ.get("FUZZ_MATRICES", "2000"))):
+            X = random_matrix(rng)
+            labels = random_labels(rng, len(X))
+            found = {await digest(file) for file in files(X, labels)}
+            assert len(found) == 1, number
+
+    anyio.run(main)
+    parser.close()
 
 
 BASE = "a,b,k\n1,2,x\n3,4,y\n"

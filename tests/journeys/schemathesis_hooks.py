@@ -1,0 +1,53 @@
+"""What schemathesis is told of this service; it loads this module by its name.
+
+Bodies of data are sent in their formats, nothing waits, and resources that exist are met often.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import schemathesis
+
+from service.datasets.parsing.spec import NDJSON, NPY, NPZ, PARQUET
+from tests.service.datasets.arrays import npy, parquet
+from tests.service.datasets.test_npz import npz
+
+X = np.arange(24.0).reshape(6, 4) % 5
+BINARY = {
+    NPY: npy(X),
+    NPZ: npz(X=X, y=np.array(["a", "b"] * 3)),
+    PARQUET: parquet({f"c{i}": column for i, column in enumerate(X.T)}),
+}
+TEXTUAL = ("text/", NDJSON)
+
+
+@schemathesis.serializer(*BINARY, NDJSON, "application/octet-stream")
+def _as_it_is(context: Any, value: Any) -> Any:
+    """Bytes and texts are bodies; anything else is written as JSON, which no reader takes."""
+    if isinstance(value, (bytes, str)):
+        return value
+    return json.dumps(value, default=str)
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """One body in four is a file of its format; a long poll does not wait."""
+    if (
+        case.media_type in BINARY
+        and isinstance(case.body, (str, bytes))
+        and len(case.body) % 4 == 0
+    ):
+        case.body = BINARY[case.media_type]
+    if isinstance(case.query, dict) and str(case.query.get("wait_s")).isdecimal():
+        case.query["wait_s"] = "0"
+
+
+@schemathesis.hook
+def filter_case(context: Any, case: Any) -> bool:
+    """Any body of a text format is a text: there is none that its schema forbids."""
+    mode = getattr(getattr(case, "meta", None), "generation", None)
+    textual = str(case.media_type).startswith(TEXTUAL)
+    return not (textual and mode is not None and mode.mode == schemathesis.GenerationMode.NEGATIVE)
