@@ -87,7 +87,8 @@ def bombs() -> dict[str, tuple[str, str, bytes, int, str]]:
             400,
             "malformed-json",
         ),
-        "columns in csv": (UPLOAD, CSV, f"{million}\n{row}\n".encode(), 413, "too-many-columns"),
+        "line in csv": (UPLOAD, CSV, f"{million}\n{row}\n".encode(), 422, "csv-cell-too-large"),
+        "columns in csv": (UPLOAD, CSV, row.encode(), 413, "too-many-columns"),
         "columns in tsv": (
             UPLOAD,
             TSV,

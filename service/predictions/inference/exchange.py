@@ -146,13 +146,12 @@ class InferenceExchange:
     ) -> NDArray[np.float64]:
         binary = self._head_bytes is not None
         datatype = tensor.get("datatype")
-        if datatype not in NUMBERS:
+        if not isinstance(datatype, str) or datatype not in NUMBERS:
             raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
         shape = check_shape(tensor.get("shape"), model)
         if shape[0] > self._limits.predict_rows:
             raise too_many_rows(self._limits.predict_rows)
-        parameters = tensor.get("parameters") or {}
-        size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+        size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
         if size is not None or (binary and "data" not in tensor):
             if "data" in tensor:
                 raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
@@ -188,31 +187,41 @@ def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> 
     return value
 
 
+def _parameters(value: dict[str, Any], path: tuple[str | int, ...]) -> dict[str, Any]:
+    """Those of a request or a tensor; there need be none."""
+    found = value.get("parameters")
+    if found is not None and not isinstance(found, dict):
+        raise invalid((*path, "parameters"), "give an object")
+    return found or {}
+
+
+def _flag(
+    parameters: dict[str, Any], name: str, path: tuple[str | int, ...], default: bool
+) -> bool:
+    found = parameters.get(name, default)
+    if type(found) is not bool:
+        raise invalid((*path, "parameters", name), "give true or false")
+    return found
+
+
 def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
     """What is asked for; everything there is, if nothing is said."""
-    parameters = document.get("parameters") or {}
-    if not isinstance(parameters, dict):
-        raise invalid(("parameters",), "give an object")
-    binary = parameters.get("binary_data_output", False)
-    if type(binary) is not bool:
-        raise invalid(("parameters", "binary_data_output"), "give true or false")
+    binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
+    if wanted is not None and not isinstance(wanted, list):
+        raise invalid(("outputs",), "give a list of tensors")
     if not wanted:
         return tuple((name, binary) for name in offered(model))
-    if not isinstance(wanted, list):
-        raise invalid(("outputs",), "give a list of tensors")
     found = []
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
         if tensor.get("name") not in offered(model):
             message = f"give one of {', '.join(offered(model))}"
             raise invalid(("outputs", i, "name"), message)
-        own = tensor.get("parameters") or {}
-        if not isinstance(own, dict):
-            raise invalid(("outputs", i, "parameters"), "give an object")
+        own = _parameters(tensor, ("outputs", i))
         if own.get("classification"):
             raise InvalidContent("invalid-field", "the classification extension is not offered")
-        found.append((tensor["name"], bool(own.get("binary_data", binary))))
+        found.append((tensor["name"], _flag(own, "binary_data", ("outputs", i), binary)))
     return tuple(dict(found).items())
 
 

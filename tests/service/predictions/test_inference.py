@@ -249,6 +249,27 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
         "invalid-field",
     ),
     "bytes and data": ({"tail": X.tobytes(), "data": X.tolist()}, 400, "malformed-request"),
+    "a type that is no text": ({"datatype": {}, "data": []}, 422, "invalid-field"),
+    **{
+        f"{name} = {value}": (
+            {
+                "head": {
+                    "inputs": [{"shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}],
+                    name: value,
+                }
+            },
+            422,
+            "invalid-field",
+        )
+        for name, value in (
+            ("parameters", False),
+            ("parameters", {"binary_data_output": 1}),
+            ("outputs", 0),
+            ("outputs", [{"name": {}}]),
+            ("outputs", [{"name": "label", "parameters": []}]),
+            ("outputs", [{"name": "label", "parameters": {"binary_data": "yes"}}]),
+        )
+    },
     "an unknown output": (
         {
             "head": {
