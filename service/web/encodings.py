@@ -30,14 +30,19 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     limit = min(limit_bytes, max(_FREE_BYTES, MAX_RATIO * len(body)))
     for window in _WINDOWS[encoding]:
         inflater = zlib.decompressobj(window)
+        pieces: list[bytes] = []
+        rest, size = body, 0
         try:
-            inflated = inflater.decompress(body, limit)
+            # In pieces, which are put together once it is known that they are not too many.
+            while rest or (len(pieces[-1]) == PIECE_BYTES and not inflater.eof):
+                pieces.append(inflater.decompress(rest, PIECE_BYTES))
+                rest, size = inflater.unconsumed_tail, size + len(pieces[-1])
+                if size > limit:
+                    raise _too_large(limit_bytes)
         except zlib.error:
             continue
-        if inflater.unconsumed_tail:
-            raise _too_large(limit_bytes)
         if inflater.eof and not inflater.unused_data:
-            return inflated
+            return b"".join(pieces)
     raise _not_whole(encoding)
 
 

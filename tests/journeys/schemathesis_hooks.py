@@ -34,12 +34,8 @@ def _as_it_is(context: Any, value: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """One body in four is a file of its format; a long poll does not wait."""
-    if (
-        case.media_type in BINARY
-        and isinstance(case.body, (str, bytes))
-        and len(case.body) % 4 == 0
-    ):
+    """Where the body may be anything it is a file of its format; a long poll does not wait."""
+    if case.media_type in BINARY and isinstance(case.body, (str, bytes)) and not _is_wrong(case):
         case.body = BINARY[case.media_type]
     if isinstance(case.query, dict) and str(case.query.get("wait_s")).isdecimal():
         case.query["wait_s"] = "0"
@@ -48,6 +44,11 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 @schemathesis.hook
 def filter_case(context: Any, case: Any) -> bool:
     """Any body of a text format is a text: there is none that its schema forbids."""
-    mode = getattr(getattr(case, "meta", None), "generation", None)
-    textual = str(case.media_type).startswith(TEXTUAL)
-    return not (textual and mode is not None and mode.mode == schemathesis.GenerationMode.NEGATIVE)
+    return not (str(case.media_type).startswith(TEXTUAL) and _is_wrong(case))
+
+
+def _is_wrong(case: Any) -> bool:
+    """Whether something about the case was made to be refused."""
+    if case.meta is None or case.meta.generation.mode.is_negative:
+        return True
+    return any(part.mode.is_negative for part in case.meta.components.values())

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from service.datasets.parsing.cells import examine, matrix
-from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.faults import Faults, refuse, too_many
 from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import Layout, has_header, make_layout
 from service.datasets.parsing.spec import TSV, ParseSpec
 from service.datasets.parsing.text import Slice, records, slices, unterminated
 from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import InvalidContent
+
+_QUOTED = re.compile(r'"[^"]*"')
 
 
 def read(spec: ParseSpec) -> Table:
@@ -63,6 +66,10 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
         raise InvalidContent("empty-data", "the file is empty")
     csv.field_size_limit(len(first.text) + spec.limits.line_bytes)
     text = first.text.lstrip("\n")
+    # Counted before there is an object for each.
+    line = (_QUOTED.sub("", text) if first.quoted else text).partition("\n")[0]
+    if line.count(delimiter) > spec.limits.columns + 1:
+        raise too_many("columns", spec.limits.columns)
     try:
         cells = next(records(text, delimiter))
     except csv.Error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 import zipfile
 import zlib
@@ -29,7 +30,10 @@ _LARGE_SIGNATURE = b"PK\x06\x07"
 _LARGE_BYTES = 20
 _MAX_DIRECTORY_BYTES = 4096
 """Two members need some 120; reading a longer one would cost memory before anything is known."""
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, struct.error)
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, struct.error),
+    *(RuntimeError, NotImplementedError),  # encrypted, compressed in another way
+)
 
 
 def read(spec: ParseSpec) -> Table:
@@ -83,7 +87,11 @@ def _extract(spec: ParseSpec) -> dict[str, Path]:
                 found[member.filename] = Path(spec.out) / f"member-{len(found)}"
             _inflate(archive, found, archive_path.stat().st_size, spec.limits.inflated_bytes)
     except _BROKEN:
-        raise _unsafe("the archive is damaged, or compressed in a way that is not read") from None
+        raise _damaged() from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise _damaged() from None  # a member that begins before the file does
     return found
 
 
@@ -128,6 +136,10 @@ def _inflate(
                 if inflated > limit:
                     raise inflates_too_much("archive", limit_bytes)
                 file.write(chunk)
+
+
+def _damaged() -> InvalidContent:
+    return _unsafe("the archive is damaged, or compressed in a way that is not read")
 
 
 def _unsafe(message: str, value: str | None = None) -> InvalidContent:
