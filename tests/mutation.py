@@ -9,7 +9,6 @@ import numpy as np
 TEXTS = [
     *(
         b"",
-        b"\0",
         b'"',
         b"'",
         b",",
