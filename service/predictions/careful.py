@@ -158,7 +158,8 @@ def _read_row(number: int, row: Any, model: LoadedModel) -> list[Any] | Fault:
         )
     elif len(row) != model.n_features:
         message = f"row {number} has {len(row)} numbers, the model takes {model.n_features}"
-        return Fault(code="ragged-row", message=message, row=number)
+        hint = "send one number for each feature"
+        return Fault(code="ragged-row", message=message, row=number, hint=hint)
     if not _all_numbers(cells):
         position = next(i for i, cell in enumerate(cells) if not _all_numbers([cell]))
         return _cell_fault(number, model.column(position), cells[position])
@@ -172,7 +173,8 @@ def _in_feature_order(number: int, row: dict[str, Any], model: LoadedModel) -> l
             f"row {number} has names, but the model was trained on features without names; "
             f"give lists of {model.n_features} numbers"
         )
-        return Fault(code="feature-mismatch", message=message, row=number)
+        hint = "leave the names out"
+        return Fault(code="feature-mismatch", message=message, row=number, hint=hint)
     if len(row) == len(columns):
         try:
             return [row[name] for name in columns]
@@ -195,6 +197,7 @@ def _names_fault(what: str, names: list[str], expected: list[str]) -> Fault:
         code="feature-mismatch",
         message=f"{what} {' and '.join(parts)}",
         column=(missing + unknown + twice)[0][:MAX_VALUE_CHARACTERS],
+        hint="send each of the model's features once, in any order",
     )
 
 
@@ -211,13 +214,15 @@ def _cell_fault(row: int, column: str | int, cell: Any) -> Fault:
     code, what, hint = "not-a-number", "is not a number", None
     if type(cell) in (float, int):
         code, what = "non-finite-value", "is too large to be finite"
+        hint = "numbers reach up to 1.8e308"
     elif cell is None:
         code, what, hint = "missing-value", "is missing", "nothing is imputed"
-    elif type(cell) is str:
+    else:
         hint = "send numbers, without quotes"
-    value = _shown(cell)
+    shown = _shown(cell)
     name = column if type(column) is int else _shown(column)
-    message = f"row {row}, column {name}: {value} {what}"
+    message = f"row {row}, column {name}: {shown} {what}"
+    value = cell[:MAX_VALUE_CHARACTERS] if type(cell) is str else shown
     return Fault(code=code, message=message, row=row, column=column, value=value, hint=hint)
 
 

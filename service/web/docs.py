@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 from service.errors import NotFound
+from service.web import problems
 from service.web.auth import SCHEME, needs, scope_of
 from service.web.headers import CSP, policy_with_scripts
 from service.web.problem_codes import PROBLEMS
@@ -35,7 +36,8 @@ class DocumentedAPI(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
-            components = document.setdefault("components", {}).setdefault("schemas", {})
+            document.setdefault("components", {})["examples"] = problems.examples()
+            components = document["components"].setdefault("schemas", {})
             _move_to_components(ProblemRead.model_json_schema(), components)
             document["components"]["securitySchemes"] = {"key": SCHEME}
             functions = {

@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Mount
 
 from service import errors
 from service.errors import Fault, ServiceError
+from service.web import offered
 from service.web.problem_codes import PROBLEMS
 from service.web.validation import parameter_error
 
@@ -45,6 +45,7 @@ STATUS: dict[type[ServiceError], int] = {
 }
 
 
+EXAMPLES = "#/components/examples/"
 _SCHEMA = {"$ref": "#/components/schemas/ProblemRead"}  # `web.docs` adds it to the components
 
 ANY_PROBLEM: dict[int | str, dict[str, Any]] = {
@@ -102,22 +103,25 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
     return {
         status: {
             "description": "; ".join(f"`{code}`: {PROBLEMS[code].title}" for code in some),
-            "content": {MEDIA_TYPE: {"schema": _SCHEMA, "example": _example(some[0])}},
+            "content": {
+                MEDIA_TYPE: {
+                    "schema": _SCHEMA,
+                    "examples": {code: {"$ref": f"{EXAMPLES}{code}"} for code in some},
+                }
+            },
         }
         for status, some in sorted(by_status.items())
     }
 
 
-def _example(code: str) -> dict[str, Any]:
-    problem = PROBLEMS[code]
+def examples() -> dict[str, Any]:
+    """One of each problem, for the document's `components/examples`."""
     return {
-        "type": f"/problems/{code}",
-        "title": problem.title,
-        "status": problem.status,
-        "code": code,
-        "detail": problem.description,
-        "errors": [],
-        "errors_total": 0,
+        code: {
+            "summary": problem.title,
+            "value": _content(problem.status, code, problem.description, "/v1/datasets", "0647…"),
+        }
+        for code, problem in sorted(PROBLEMS.items())
     }
 
 
@@ -149,6 +153,9 @@ def render(request: Request, error: ServiceError) -> Response:
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
     if isinstance(error, errors.RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
+    if isinstance(error, errors.UnsupportedFormat):
+        headers |= offered.headers_for(request.app, request.scope["path"])
+        del headers["Allow"]
     return _reply(
         request,
         status_of(error),
@@ -177,29 +184,16 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
     if error.status_code == 404:
         return _reply(request, 404, "not-found", f"there is nothing at {request.scope['path']}")
     if error.status_code == 405:
-        allowed = _allowed_methods(app, request)
-        detail = f"{request.method} is not offered here; use {' or '.join(allowed)}"
-        headers["Allow"] = ", ".join(allowed)
+        headers |= offered.headers_for(app, request.scope["path"])
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
+        detail = f"{request.method} is not offered here; this path has {headers['Allow']}"
         return _reply(request, 405, "method-not-allowed", detail, headers=headers)
     if error.status_code == 413:
         return _reply(request, 413, "body-too-large", error.detail, headers=headers)
     if error.status_code >= 500:
         return internal_error(request)
     return _reply(request, 400, "malformed-request", error.detail, headers=headers)
-
-
-def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
-    # Starlette names only the methods of the first route of the path.
-    path = {"type": "http", "path": request.scope["path"], "root_path": ""}
-    allowed = {
-        method
-        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
-        for route in app.routes
-        if not isinstance(route, Mount)
-        and route.matches({**path, "method": method})[0] is Match.FULL
-    }
-    # Nothing found: a file below a mount, which can only be read.
-    return sorted(allowed | ({"GET", "HEAD"} if "GET" in allowed or not allowed else set()))
 
 
 def _reply(

@@ -124,11 +124,13 @@ def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> 
     """Add every fault of the rows' features."""
     for row, cells in enumerate(rows, first_row):
         if not isinstance(cells, list):
-            faults.add("invalid-field", "the row is not an array", row=row)
+            hint = "a single row is [[1, 2]], not [1, 2]"
+            faults.add("invalid-field", "the row is not an array", row=row, hint=hint)
             continue
         if len(cells) != layout.n_cells:
             message = f"{len(cells)} values where {layout.n_cells} are expected"
-            faults.add("ragged-row", message, row=row)
+            hint = "all rows have as many values as there are columns"
+            faults.add("ragged-row", message, row=row, hint=hint)
             continue
         for position, cell in enumerate(cells):
             if position != layout.target:
@@ -138,14 +140,16 @@ def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> 
 def _examine_cell(cell: Any, row: int, column: str | int, faults: Faults) -> None:
     if cell is None:
         hint = "nothing is imputed: remove the row, or give a number"
-        faults.add("missing-value", "null is no number", row=row, column=column, hint=hint)
+        faults.add("missing-value", "is no number", row=row, column=column, value="null", hint=hint)
     elif type(cell) not in (int, float):
         text = cell if isinstance(cell, str) else str(cell).lower()
         hint = "numbers stand without quotes; true and false are 1 and 0"
         faults.add("not-a-number", "is not a number", row=row, column=column, value=text, hint=hint)
     elif not isfinite(cell):
-        message = "the number is too large to be finite"
-        faults.add("non-finite-value", message, row=row, column=column)
+        value = "1e999" if cell > 0 else "-1e999"
+        message = "is too large to be finite"
+        hint = "numbers reach up to 1.8e308"
+        faults.add("non-finite-value", message, row=row, column=column, value=value, hint=hint)
 
 
 def _read_labels(path: Path, span: Span, n_samples: int) -> Target:

@@ -152,6 +152,7 @@ class Labels:
                     row=row,
                     column=self._column,
                     value=label,
+                    hint="labels are all numbers, or all texts; or say target=none",
                 )
         return np.array([0 if number is None else number for number in numbers], dtype=np.float64)
 
@@ -177,7 +178,10 @@ class Labels:
 
     def _not_finite(self, row: int, value: str) -> None:
         message = "is not a finite label"
-        self._faults.add("non-finite-value", message, row=row, column=self._column, value=value)
+        hint = "remove the row, or upload without labels (target=none)"
+        self._faults.add(
+            "non-finite-value", message, row=row, column=self._column, value=value, hint=hint
+        )
 
 
 def too_many_texts(column: str | int | None) -> InvalidContent:

@@ -116,7 +116,8 @@ def _examine(
     names = set(keys)
     for row, value in enumerate(batch, first_row):
         if not isinstance(value, dict):
-            faults.add("invalid-field", "the row is no object", row=row)
+            hint = 'a row is an object, such as {"a": 1, "b": 2}'
+            faults.add("invalid-field", "the row is no object", row=row, hint=hint)
             continue
         hint = "all rows have the columns of the first one"
         for position, key in enumerate(keys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import prod
 from typing import Any
 
@@ -96,7 +97,8 @@ def _bad_cell(
     value: Any, at: int, shape: tuple[int, int], code: str, message: str
 ) -> InvalidContent:
     row, column = divmod(at, shape[1])
-    shown = repr(value)[:MAX_VALUE_CHARACTERS]
+    shown = (value if isinstance(value, str) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
     text = f"row {row + 1}, column {column}: {shown} {message}"
-    fault = Fault(code=code, message=text, row=row + 1, column=column, value=shown)
+    hint = "numbers stand without quotes, in the range of their datatype; nothing is imputed"
+    fault = Fault(code=code, message=text, row=row + 1, column=column, value=shown, hint=hint)
     return InvalidContent(code, text, (fault,))

@@ -244,7 +244,7 @@ def test_bytes_that_are_no_text(content: bytes, line: int) -> None:
     [
         (b"\x1f\x8b\x08\0", "gzip"),
         (b"PK\x03\x04", "npz"),
-        (b"PAR1", "Parquet"),
+        (b"PAR1", "parquet"),
         (b"\x93NUMPY\x01\0", "npy"),
         (b'{"rows": [[1]]}', "json"),
         (b"+1 1:0.5 3:2\n-1 2:1\n", "libsvm"),

@@ -54,8 +54,8 @@ def test_every_fault_is_listed_with_its_place() -> None:
     assert places(error) == [
         ("not-a-number", 2, 0, "3"),
         ("not-a-number", 2, 1, "true"),
-        ("missing-value", 3, 0, None),
-        ("non-finite-value", 3, 1, None),
+        ("missing-value", 3, 0, "null"),
+        ("non-finite-value", 3, 1, "1e999"),
         ("ragged-row", 4, None, None),
         ("invalid-field", 5, None, None),
         ("not-a-number", 6, 0, "[1]"),

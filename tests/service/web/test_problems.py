@@ -62,7 +62,7 @@ def test_wrong_method_names_the_right_ones(caller: TestClient) -> None:
     """405 with Allow listing every method of the path, those of other routes included."""
     reply = caller.delete("/models/iris")
     assert (reply.status_code, reply.json()["code"]) == (405, "method-not-allowed")
-    assert reply.headers["Allow"] == "GET, HEAD, PUT"
+    assert reply.headers["Allow"] == "GET, HEAD, OPTIONS, PUT"
 
 
 @pytest.mark.parametrize(
