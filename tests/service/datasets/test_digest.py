@@ -105,9 +105,9 @@ def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObjec
 def random_labels(rng: np.random.Generator, count: int) -> list[Any]:
     kind = rng.integers(3)
     if kind == 0:
-        return rng.choice(["a", "b c", 'd"e', "é,ü", "1st"], count).tolist()
+        return list(rng.choice(["a", "b c", 'd"e', "é,ü", "1st"], count).tolist())
     values = rng.integers(-(2**53) + 1, 2**53, 5) if kind == 1 else rng.standard_normal(5)
-    return rng.choice(values, count).tolist()
+    return list(rng.choice(values, count).tolist())
 
 
 def random_matrix(rng: np.random.Generator) -> npt.NDArray[np.float64]:
