@@ -181,6 +181,50 @@ def predict(
 
 
 @cli.command(rich_help_panel=CALLS)
+def compare(
+    solver: Annotated[list[str], typer.Option(help="Name of a solver; give several.")],
+    c: Annotated[list[float] | None, typer.Option("--c", help="C of each; give several.")] = None,
+    dataset: Annotated[str, typer.Option(help="Id, or `latest`.")] = "latest",
+    scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Keep the best one as a version of this model.")
+    ] = None,
+    settings: Settings = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Train with several solvers and costs, and rank them on rows held back."""
+    from service.cli import calling
+
+    calling.compare(url, dataset, solver, c or [], scaling, model, settings or [], as_json)
+
+
+@cli.command(rich_help_panel=CALLS)
+def export(
+    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
+    file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
+    url: Url = None,
+) -> None:
+    """Save a version of a model for other programs."""
+    from service.cli import calling
+
+    calling.export(url, model, file)
+
+
+@cli.command("import", rich_help_panel=CALLS)
+def import_model(
+    model: Annotated[str, typer.Argument(help="The model that gets a new version.")],
+    file: InputFile,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Keep a model that was exported as JSON or NPZ."""
+    from service.cli import calling
+
+    calling.import_model(url, model, file, as_json)
+
+
+@cli.command(rich_help_panel=CALLS)
 def models(
     name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
     alias: Annotated[

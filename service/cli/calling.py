@@ -62,6 +62,50 @@ def predict(url: str | None, model: str, rows: Path, outputs: Sequence[str], as_
     writer.writerows(zip(*columns, strict=True))
 
 
+def compare(
+    url: str | None,
+    dataset: str,
+    solvers: Sequence[str],
+    costs: Sequence[float],
+    scaling: str | None,
+    model: str | None,
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    with problems_told(as_json), _client(url) as client:
+        options = spec_of(None, settings, {"scaling": scaling, "model_name": model})
+        grid = {"solver": list(solvers), "C": list(costs)} if costs else {"solver": list(solvers)}
+        job = client.compare(dataset, grid=grid, **options)
+        _wait(job, as_json)
+        found = job.results()
+    if as_json:
+        print_json(found)
+        return
+    print_table(_ENTRY_COLUMNS, map(_entry_cells, found["entries"]))
+    if found["model"]:
+        print(f"the best is {found['model']['name']}/{found['model']['version']}")
+
+
+def export(url: str | None, model: str, file: Path) -> None:
+    with problems_told(False), _client(url) as client:
+        name, _, which = model.partition("/")
+        if not which.isdecimal():
+            found = client.model(name)
+            known = {"latest": found.latest_version, **found.aliases}
+            version = known.get(which or ("default" if "default" in known else "latest"))
+            if version is None:
+                raise ValueError(f"{model}: {name} has no such alias")
+            which = str(version)
+        client.model_version(name, int(which)).export(file)
+        say(f"{name}/{which} saved as {file}")
+
+
+def import_model(url: str | None, model: str, file: Path, as_json: bool) -> None:
+    with problems_told(as_json), _client(url) as client:
+        version = client.import_model(model, file)
+    print_json(version.data) if as_json else print(f"{version.name}/{version.version}")
+
+
 def models(url: str | None, name: str | None, as_json: bool) -> None:
     with problems_told(as_json), _client(url) as client:
         if name is not None:
@@ -96,15 +140,19 @@ def _client(url: str | None) -> Client:
 
 def _follow(job: Job, watch: bool, as_json: bool) -> None:
     if watch:
-        try:
-            job.wait(progress_bar=False if as_json else None)
-        except KeyboardInterrupt:
-            say(f"the job goes on; see it again with: svm-service watch {job.id}")
-            raise
+        _wait(job, as_json)
     if as_json:
         print_json(job.data)
     else:
         _print_job(job)
+
+
+def _wait(job: Job, as_json: bool) -> None:
+    try:
+        job.wait(progress_bar=False if as_json else None)
+    except KeyboardInterrupt:
+        say(f"the job goes on; see it again with: svm-service watch {job.id}")
+        raise
 
 
 def _print_dataset(dataset: Dataset) -> None:
@@ -147,6 +195,24 @@ def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str]:
         for part, values in (metrics or {}).items()
         if "accuracy" in values
     }
+
+
+_ENTRY_COLUMNS = ("rank", "solver", "λ or C", "score", "gap", "epochs", "seconds", "")
+
+
+def _entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    solver, gap = entry["spec"]["solver"], (entry["certificate"] or {}).get("relative_gap")
+    weight = [f"{name} = {solver[name]:g}" for name in ("lambda", "C") if solver.get(name)]
+    return (
+        entry["rank"],
+        solver["name"],
+        ", ".join(weight),
+        None if entry["score"] is None else f"{100 * entry['score']:.2f} %",
+        None if gap is None else f"{100 * gap:.2g} %",
+        entry["epochs"],
+        None if entry["elapsed_s"] is None else f"{entry['elapsed_s']:.3g}",
+        (entry["error"] or {}).get("detail"),
+    )
 
 
 _VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "size", "created")

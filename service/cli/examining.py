@@ -209,7 +209,7 @@ def _port(port: int, running: bool) -> Finding:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        said = f"port {port}: {error.strerror or error}"
+        said = f"port {port}: {os.strerror(error.errno or 0)}"
         if running:
             return ok("port", f"{said}, probably by the service that runs")
         return wrong("port", f"{said}; `serve --port` takes another one")

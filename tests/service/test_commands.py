@@ -75,6 +75,18 @@ def test_whole_way(run: Run) -> None:
     assert [version["version"] for version in versions] == [2, 1]
 
 
+def test_comparing(run: Run) -> None:
+    """A table with the best first."""
+    run("upload", "iris.csv")
+    grid = ("--solver", "newton", "--solver", "pegasos", "--c", "0.1", "--c", "10")
+    done = run("compare", *grid, "--scaling", "standardize", "--model", "best")
+    assert done.returncode == 0, done.stderr
+    assert "the best is best/1" in done.stdout
+    assert done.stdout.count("newton") == 2
+    entries = json.loads(run("compare", "--solver", "newton", "--json").stdout)["entries"]
+    assert entries[0]["rank"] == 1
+
+
 def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:
     """Status 3, and a table of what was wrong where; the same as JSON for programs."""
     bad = (tmp_path / "iris.csv").read_text().replace("5.1", "wide").replace("4.9", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
 from service.client import calls, progress
@@ -13,6 +14,7 @@ from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, pre
 from service.client.asynchronous.session import AsyncSession
 from service.client.fields import DatasetFields, ModelFields, ModelVersionFields, reference
 from service.client.retries import Retries
+from service.client.rows import media_type_of
 from service.client.specs import TrainSpec, plain
 
 
@@ -202,9 +204,47 @@ class AsyncClient:
         }
         return await self._queued("/v1/evaluations", body)
 
+    async def compare(
+        self,
+        dataset: str | DatasetFields,
+        solvers: Sequence[Any] = (),
+        *,
+        grid: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> AsyncJob:
+        """Queue trainings on one dataset, measured on the same rows; `results` of the job ranks
+        them, and sets cost against time for those that minimize the same function.
+
+        Each of `solvers` is one as in `train`, or a mapping `{"solver": …, "scaling": …}`; a `grid`
+        gives every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further
+        options are those of the service: `scaling`, `features`, `stopping`, `validation`,
+        `rank_by`, `model_name`, which keeps the best one, and more.
+        """
+        specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
+        body = {
+            "dataset_id": reference(dataset),
+            "specs": [{**spec, "solver": plain(spec["solver"])} for spec in specs],
+            **{name: plain(v) if name in _STRUCTURED else v for name, v in options.items()},
+        }
+        if grid is not None:
+            body["grid"] = {**grid, "solver": [plain(solver) for solver in grid["solver"]]}
+        return await self._queued("/v1/comparisons", body)
+
+    async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
+        """Keep a model that was exported as JSON or NPZ as the next version of `name`."""
+        path = Path(path)
+        call = calls.create(
+            calls.below("v1", "models", name, "versions"), path, media_type_of(path)
+        )
+        return AsyncModelVersion(self._session, await self._session.json(call))
+
     async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
         made = await self._session.json(calls.create(path, body))
         return await self.job(made["id"])
 
 
 _STRUCTURED = ("features", "stopping", "validation")
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "solver" in entry

@@ -35,6 +35,13 @@ class AsyncModelVersion(ModelVersionFields):
         """Save the model's own file, a joblib dump of plain arrays."""
         return await self._session.download(calls.get(self._path("artifact")), path)
 
+    async def export(self, path: str | Path) -> Path:
+        """Save it for other programs, as `.onnx`, `.npz` or `.json`; or its own file, `.joblib`."""
+        ending = Path(path).suffix.lower().removeprefix(".")
+        if ending == "joblib":
+            return await self.download(path)
+        return await self._session.download(calls.get(self._path("export"), format=ending), path)
+
     async def card(self) -> str:
         """Its records in plain sentences, as Markdown."""
         call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})

@@ -36,6 +36,13 @@ class ModelVersion(ModelVersionFields):
         """Save the model's own file, a joblib dump of plain arrays."""
         return self._session.download(calls.get(self._path("artifact")), path)
 
+    def export(self, path: str | Path) -> Path:
+        """Save it for other programs, as `.onnx`, `.npz` or `.json`; or its own file, `.joblib`."""
+        ending = Path(path).suffix.lower().removeprefix(".")
+        if ending == "joblib":
+            return self.download(path)
+        return self._session.download(calls.get(self._path("export"), format=ending), path)
+
     def card(self) -> str:
         """Its records in plain sentences, as Markdown."""
         call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})

@@ -235,6 +235,18 @@ def test_evaluation_of_a_model(client: Client, iris: str) -> None:
     assert metrics["accuracy"] == np.mean(client.predict(f"{iris}/1", X) == SPECIES)
 
 
+def test_comparison_of_solvers(client: Client) -> None:
+    """Solvers by name, as classes, and a grid; the best one is kept."""
+    dataset = client.upload(X, SPECIES, columns=NAMES)
+    solvers = ["dual-coordinate-descent", {"solver": Newton(C=2.0), "scaling": "standardize"}]
+    grid = {"solver": ["newton"], "C": [0.1, 1.0]}
+    job = client.compare(dataset, solvers, grid=grid, model_name="best").wait()
+    found = job.results()
+    assert sorted(entry["rank"] for entry in found["entries"]) == [1, 2, 3, 4]
+    assert found["model"] == {"name": "best", "version": 1}
+    assert job.model_version().spec["solver"]["name"] in ("newton", "dual-coordinate-descent")
+
+
 def test_pictures_and_cards(client: Client, iris: str, tmp_path: Path) -> None:
     """A version shows itself."""
     version = client.model_version(iris, 1)
