@@ -1,6 +1,7 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [growth] [footprint] [serving] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [growth] [footprint] [serving] [under-load]
+    [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -9,7 +10,17 @@ import argparse
 import shutil
 from collections.abc import Callable, Sequence
 
-from benchmarks import course_results, footprint, gaps, growth, passes, serving, solvers
+from benchmarks import (
+    course_results,
+    footprint,
+    gaps,
+    growth,
+    one_answer,
+    passes,
+    serving,
+    solvers,
+    under_load,
+)
 
 MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,
@@ -18,6 +29,8 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "growth": growth.main,
     "footprint": footprint.main,
     "serving": serving.main,
+    "under-load": under_load.main,
+    "one-answer": one_answer.main,
     "course-results": course_results.main,
 }
 PROGRAMS = {"serving": "wrk"}

@@ -261,7 +261,7 @@ def _keep_models(folder: Path, peer: bool) -> dict[str, int]:
     random = np.random.default_rng(0)
     features = {"linear64": 64, "linear256": 256, "gaussian64": 64}
     for name, d in features.items():
-        fitted = _linear(d) if name.startswith("linear") else _gaussian(d)
+        fitted = fitted_linear(d) if name.startswith("linear") else fitted_gaussian(d)
         prepared = registry.files.prepare(fitted, None)
         with database.write() as connection:
             registry.register(
@@ -292,7 +292,7 @@ class _Nowhere:
     matrix_digest: str = "0"
 
 
-def _linear(d: int) -> FittedPipeline:
+def fitted_linear(d: int) -> FittedPipeline:
     random = np.random.default_rng(d)
     scaling = Scaling("standardize", random.normal(size=d), random.uniform(0.5, 2, d))
     return FittedPipeline(
@@ -304,7 +304,7 @@ def _linear(d: int) -> FittedPipeline:
     )
 
 
-def _gaussian(d: int) -> FittedPipeline:
+def fitted_gaussian(d: int) -> FittedPipeline:
     random = np.random.default_rng(d)
     return FittedPipeline(
         classes=np.array(["no", "yes"]),

@@ -68,11 +68,11 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     return values
 
 
-def codes_from_decision(decision: Vector) -> npt.NDArray[np.intp]:
+def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:
     """Class numbers (n_samples,) from decision values, (n_samples,) or (n_samples, n_classes)."""
     if decision.ndim == 1:
-        return (decision > 0).astype(np.intp)
-    codes: npt.NDArray[np.intp] = np.argmax(decision, axis=1)
+        return (decision > 0).view(np.int8)
+    codes: npt.NDArray[Any] = np.argmax(decision, axis=1)
     return codes
 
 

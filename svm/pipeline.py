@@ -21,7 +21,8 @@ from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity
 from svm.hyperparameters import Checked, Positive
 from svm.kernels import KERNELS, AnyKernel
 from svm.likeness import Likeness
-from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse, read_only
+from svm.linear_scores import LinearScores, of_unscaled
+from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse
 from svm.multiclass import MulticlassName, codes_from_decision, decision, splits_of
 from svm.rows import row_products
 from svm.scaling import Scaling, ScalingName
@@ -110,11 +111,13 @@ class FittedPipeline:
         self.problem_scores(np.zeros((1, self.n_features)))
         if self.kernel is not None:
             return self._likeness.nbytes
-        offset, weights, _ = self._linear
-        return offset.nbytes + weights.nbytes
+        return self._unscaled.nbytes if self._unscaled is not None else 0
 
     def scores_of_checked(self, X: Matrix) -> Vector:
-        """As `problem_scores`, for a float64 matrix in C order, finite and of the right width."""
+        """As `problem_scores`, for a float64 matrix in C order, finite and of the right width. A
+        score may overflow."""
+        if self._unscaled is not None and not is_sparse(X):
+            return self._unscaled(X)
         n, block = X.shape[0], self._block_rows
         if n <= block:
             return self._scores(X)
@@ -140,18 +143,18 @@ class FittedPipeline:
         return Likeness(self.kernel, self.support_vectors)
 
     @cached_property
-    def _linear(self) -> tuple[Vector, Vector, bool]:
-        """An offset and weights, so that scores are ⟨x - offset, weights⟩, of rows as they come or
-        of the features made of them."""
-        offset, scale = self.scaling.offset, self.scaling.scale
-        if isinstance(self.features.spec, Identity):
-            with np.errstate(all="ignore"):
-                weights = self.coefficients / (1.0 if scale is None else scale)
-            sizes = np.abs(weights[self.coefficients != 0.0])
-            # Weights at the ends of float64 would lose what scaled rows still hold.
-            if ((sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)).all():
-                return np.zeros(self.n_features) if offset is None else offset, weights, False
-        return np.zeros(self.features.n_outputs), self.coefficients, True
+    def _unscaled(self) -> LinearScores | None:
+        """Of a linear model on the features themselves, the common case, that needs no copy of the
+        rows."""
+        simple = self.kernel is None and isinstance(self.features.spec, Identity)
+        if not simple or self.takes_sparse:
+            return None
+        return of_unscaled(self.scaling, self.coefficients, self.intercepts)
+
+    @cached_property
+    def _of_features(self) -> LinearScores:
+        """Of a linear model on the features made of the rows."""
+        return LinearScores(np.zeros(self.features.n_outputs), self.coefficients, self.intercepts)
 
     def in_form(self, X: Matrix) -> Matrix:
         """X dense or sparse, as rows are scored."""
@@ -166,17 +169,16 @@ class FittedPipeline:
         return X if self.kernel is None else self._likeness(X)
 
     def _scores(self, X: Matrix) -> Vector:
-        if self.kernel is not None or self.takes_sparse:
-            scores = row_products(self.values_of_checked(X), self.coefficients)
+        if self._unscaled is not None:
+            dense: Any = self.in_form(X)
+            return self._unscaled(dense)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            values = self.values_of_checked(X)
+            if self.kernel is None and not is_sparse(values):
+                return self._of_features(values)
+            scores = row_products(values, self.coefficients)
             scores += self.intercepts
             return scores
-        from svm.loops.scores import linear_scores
-
-        offset, weights, of_features = self._linear
-        dense: Any = self.values_of_checked(X) if of_features else self.in_form(X)
-        scores = np.empty((len(dense), len(weights)))
-        linear_scores(read_only(dense), offset, weights, self.intercepts, scores)
-        return scores
 
     def decision_function(self, X: Any) -> Vector:
         """Two classes: (n_samples,), positive for `classes[1]`. More: (n_samples, n_classes).
@@ -202,7 +204,7 @@ class FittedPipeline:
         calibration = fit_calibration(name, scores, codes, self.multiclass, len(self.classes))
         return replace(self, calibration=calibration)
 
-    def codes_from_decision(self, decision: Vector) -> npt.NDArray[np.intp]:
+    def codes_from_decision(self, decision: Vector) -> npt.NDArray[Any]:
         """Class numbers (n_samples,) that belong to decision values."""
         return codes_from_decision(decision)
 

@@ -89,8 +89,8 @@ Validation = Annotated[
 def _held_out(
     calibration: CalibrationName | None, fields: ValidationInfo
 ) -> CalibrationName | None:
-    if calibration is not None and not isinstance(fields.data.get("validation"), HeldBack):
-        raise ValueError("calibration needs rows held back: give `validation` a fraction")
+    if calibration is not None and fields.data.get("validation") is None:
+        raise ValueError("calibration needs rows held back: give `validation` a fraction or folds")
     return calibration
 
 
@@ -121,8 +121,9 @@ class JobCreate(BaseModel):
     """How to measure the model on rows that it was not trained on: some `fraction` of the rows is
     held back, or they are dealt into `folds`."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
-    """Have the model give probabilities, learnt from the scores of the rows held back: by a
-    sigmoid, for which hundreds of rows are enough, or by steps, which take thousands."""
+    """Have the model give probabilities, learnt from the scores of the rows held back, with folds
+    from those of every row by the training that did not see it: by a sigmoid, for which hundreds
+    of rows are enough, or by steps, which take thousands."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher one are taken first."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None

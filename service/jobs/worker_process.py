@@ -41,6 +41,9 @@ IDLE_S = 10.0
 RETRY_S = 5.0
 """Pause after a failure of files or database, which may be away for a while."""
 
+NICENESS = 10
+"""Of the threads that train: a request that wants a processor gets it before them."""
+
 CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ def take_next_job(required: dict[str, str]) -> str | None:
     if unequal := difference(required):
         logger.error("task refused: %s", unequal)
         return unequal
+    step_back()
     worker = _worker()
     deadline = time.monotonic() + IDLE_S
     while time.monotonic() < deadline:
@@ -78,6 +82,13 @@ def take_next_job(required: dict[str, str]) -> str | None:
         _warm_up()
         _stopping.wait(LOOK_S)
     return None
+
+
+def step_back() -> None:
+    """Give this thread, and those that it starts, a lower priority."""
+    thread = threading.get_native_id()
+    niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread))  # never less than it has
+    os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 async def save_and_stop() -> None:

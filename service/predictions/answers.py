@@ -1,4 +1,4 @@
-"""What a model says of some rows: each output is worked out when it is asked for."""
+"""What a model says of some rows."""
 
 from __future__ import annotations
 
@@ -20,22 +20,15 @@ class Scored:
         self.model = model
         self.scores = scores
         """Of every binary problem, (n_samples, n_problems)."""
-
-    @cached_property
-    def decision(self) -> NDArray[np.float64]:
+        self.decision = model.fitted.decision_from_scores(scores)
         """(n_samples,) for two classes, else (n_samples, n_classes)."""
-        return self.model.fitted.decision_from_scores(self.scores)
+        self.codes: list[int] = model.fitted.codes_from_decision(self.decision).tolist()
+        """The class of each row, by its number."""
 
     @cached_property
     def probability(self) -> NDArray[np.float64]:
         """(n_samples, n_classes), of a calibrated model."""
         return self.model.fitted.probabilities_from_scores(self.scores)
-
-    @cached_property
-    def codes(self) -> list[int]:
-        """The class of each row, by its number."""
-        codes: list[int] = self.model.fitted.codes_from_decision(self.decision).tolist()
-        return codes
 
 
 class Answer(NamedTuple):

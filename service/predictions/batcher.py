@@ -8,6 +8,7 @@ so batching changes no bit.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,6 +35,11 @@ MAX_WAITING = 64
 RETRY_AFTER_S = 1
 
 
+ALONE_WORK = 50_000
+"""Multiplications a row, some 10 µs, below which company saves nothing: a linear model's weights
+stay near the processor, the vectors of a kernel model are read once for several rows."""
+
+
 class Batcher:
     """Collects rows by model, and keeps long work off the event loop, to which it belongs."""
 
@@ -44,6 +50,13 @@ class Batcher:
     def is_long(self, model: LoadedModel, X: Matrix) -> bool:
         """Whether these rows are scored by themselves, in a thread."""
         return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
+
+    def score_now(self, model: LoadedModel, X: Matrix) -> Answer | None:
+        """The answer, where the rows are not long and gain nothing by waiting for others. Raises
+        as `score`."""
+        if model.work_per_row > ALONE_WORK or self.is_long(model, X):
+            return None
+        return scored(model, X)
 
     def submit(self, model: LoadedModel, X: Matrix, deliver: Deliver) -> None:
         """Have `deliver` called with the answer for X, which is not long, or with what went wrong,
@@ -59,7 +72,7 @@ class Batcher:
         """The same, for who can wait. Raises Unavailable, and InvalidContent `non-finite-value`
         for rows so large that their scores overflow."""
         if self.is_long(model, X):
-            return await self.in_thread(partial(_score, model, X))
+            return await self.in_thread(partial(scored, model, X))
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.submit(model, X, partial(_resolve, future))
         return await future
@@ -95,14 +108,16 @@ def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None
         future.set_result(result)
 
 
-def _score(model: LoadedModel, X: Matrix) -> Answer:
+def scored(model: LoadedModel, X: Matrix) -> Answer:
+    """The answer for rows by themselves. Raises InvalidContent `non-finite-value`."""
     return Answer(X, _scored(model, X), 0, X.shape[0])
 
 
 def _scored(model: LoadedModel, X: Matrix) -> Scored:
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scores = model.fitted.scores_of_checked(X)
-    if not np.isfinite(scores).all():
+    scores = model.fitted.scores_of_checked(X)
+    values = scores.ravel()
+    # Cheaper than to look at each; the squares may overflow besides.
+    if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
         raise _overflow(scores)
     return Scored(model, scores)
 

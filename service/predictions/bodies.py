@@ -192,9 +192,8 @@ def finite(X: NDArray[np.float64], model: LoadedModel) -> NDArray[np.float64]:
     """X, if all of it is finite. Raises InvalidContent `non-finite-value` with every such value."""
     values = X.ravel()
     # A value that is not finite shows in the sum of squares, which may overflow besides.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(values @ values):
-            return X
+    if math.isfinite(values.dot(values)):
+        return X
     sound = np.isfinite(X)
     if sound.all():
         return X

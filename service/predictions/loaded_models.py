@@ -90,8 +90,7 @@ class LoadedModels:
         self._database = database
         self._registry = registry
         self._capacity_bytes = capacity_bytes
-        self._commits = -1
-        self._fresh = False
+        self._commits: object = None
         self._versions: dict[tuple[str, Reference], ModelVersion] = {}
         self._last: dict[tuple[str, Reference], ModelVersion] = {}
         self._away_until = -math.inf
@@ -101,8 +100,10 @@ class LoadedModels:
 
     def at_hand(self, name: str, reference: Reference) -> LoadedModel | None:
         """The model, if it is loaded and no lookup is needed to know that it is the one meant."""
-        if not self._fresh:
-            self._forget_if_changed()
+        commits = self._database.commits()
+        if commits != self._commits:
+            self._versions.clear()
+            self._commits = commits
         version = self._versions.get((name, reference))
         if version is None or version.quarantined_at is not None:
             return None
@@ -129,18 +130,6 @@ class LoadedModels:
             loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         # Shielded: others wait for it too, so it goes on when this caller leaves.
         return await asyncio.shield(loading)
-
-    def _forget_if_changed(self) -> None:
-        commits = self._database.commits()
-        if commits != self._commits:
-            self._versions.clear()
-            self._commits = commits
-        # Asked once for all requests of one turn of the loop.
-        self._fresh = True
-        asyncio.get_running_loop().call_soon(self._grow_stale)
-
-    def _grow_stale(self) -> None:
-        self._fresh = False
 
     async def _resolve(self, name: str, reference: Reference) -> ModelVersion:
         commits = self._commits

@@ -98,17 +98,22 @@ class Predictor:
         return await in_thread(partial(exchange.reply, asked, answer))
 
     def answer_soon(self, call: PredictionCall, body: bytes, deliver: Deliver) -> bool:
-        """Answer in this turn of the loop, where nothing needs time: the model is at hand, the
-        body small and sound. False, and nothing happens, where that is not so: `answer` then says
-        why, or takes its time."""
+        """Answer at once, or together with others at the end of this turn of the loop, where
+        nothing needs time: the model is at hand, the body small and sound. False, and nothing
+        happens, where that is not so: `answer` then says why, or takes its time."""
         model = self._models.at_hand(call.target.name, call.target.reference)
         if model is None or len(body) > INLINE_BYTES:
             return False
         exchange = call.exchange
         try:
             asked = exchange.read(body, model)
+            now = self._batcher.score_now(model, asked.X)
+            reply = None if now is None else exchange.reply(asked, now)
         except Exception:  # whatever it is, `answer` meets it again, where it is told
             return False
+        if reply is not None:
+            deliver(reply)
+            return True
         if self._batcher.is_long(model, asked.X):
             return False
 

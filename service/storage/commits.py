@@ -7,8 +7,10 @@ with every request. So asking costs microseconds, and never waits for the networ
 from __future__ import annotations
 
 import itertools
+import mmap
 import threading
 import time
+from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -18,14 +20,17 @@ POLL_S = 0.02
 STALE_S = 0.05
 """An older answer counts for nothing."""
 CLOSE_S = 3.0
+INDEX_HEAD = 48
+"""Bytes of the first copy of the head of the log's index: a counter of transactions among them."""
 IDLE_S = 1.0
 """Nobody asked for so long: the next one to ask gets a new number, and polling begins again."""
 
 
 class Commits(Protocol):
-    """Counts the commits of all processes, this one included."""
+    """Tells the commits of all processes, this one included, apart."""
 
-    def number(self) -> int: ...
+    def number(self) -> object:
+        """A value that any commit changes."""
 
     def committed(self) -> None:
         """This process itself has committed."""
@@ -34,22 +39,31 @@ class Commits(Protocol):
 
 
 class SQLiteCommits:
-    """SQLite tells at once, by looking at the shared memory of its log; asking takes 2 µs."""
+    """Looks at the head of the index of SQLite's log, which lies in memory shared by all processes
+    and is what makes a commit visible to them (https://sqlite.org/walformat.html, 2.1).
+
+    `PRAGMA data_version` compares the same bytes, behind two file locks: 8 µs, not 0.2.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
-        # A connection of its own, since each one counts the commits of the others.
+        # The index stays where it is as long as any connection has looked into the database.
         self._connection = engine.raw_connection()
         self._connection.detach()
-
-    def number(self) -> int:
         cursor = self._connection.cursor()
-        cursor.execute("PRAGMA data_version")
-        return int(cursor.fetchall()[0][0])
+        cursor.execute("SELECT count(*) FROM sqlite_master")
+        cursor.fetchall()
+        cursor.close()
+        with Path(f"{engine.url.database}-shm").open("rb") as file:
+            self._index = mmap.mmap(file.fileno(), INDEX_HEAD, access=mmap.ACCESS_READ)
+
+    def number(self) -> bytes:
+        return self._index[:INDEX_HEAD]
 
     def committed(self) -> None:
         pass  # SQLite has noticed
 
     def close(self) -> None:
+        self._index.close()
         self._connection.close()
 
 

@@ -86,10 +86,10 @@ class Database:
         if self._commits is not None:
             self._commits.committed()
 
-    def commits(self) -> int:
-        """A number that any commit changes, whichever process makes it; asking takes 2 µs.
+    def commits(self) -> object:
+        """A value that any commit changes, whichever process makes it; asking takes no time.
 
-        What was read after asking holds as long as the number stays the same. PostgreSQL tells of
+        What was read after asking holds as long as the value stays the same. PostgreSQL tells of
         other processes with a delay of at most `commits.STALE_S`.
         """
         if self._commits is None:

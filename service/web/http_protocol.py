@@ -155,6 +155,8 @@ class ServiceProtocol(HttpToolsProtocol):
             if found is not None:
                 head, learnt = found
                 fits = head.end < head.size <= head.end + self._conduct.answerer.body_limit_bytes
+                # Several requests in one piece are the parser's: it goes from one to the next.
+                fits = fits and len(data) <= head.size
                 if (
                     learnt is not None
                     and fits
@@ -166,9 +168,6 @@ class ServiceProtocol(HttpToolsProtocol):
                     self._progress_at = self.loop.time()
                     call, caller = learnt
                     quick = QuickRequest(head, call, caller, time.perf_counter(), [data], len(data))
-                    if len(data) > head.size:
-                        quick.parts, quick.received = [], 0
-                        quick.add(data)
                     self._quick = quick
                     self._proceed(quick)
                     return
@@ -342,15 +341,15 @@ class ServiceProtocol(HttpToolsProtocol):
         super()._start_asgi_task(held.cycle, self.app)
 
     def _write(self, reply: Reply, request_id: str, keep_alive: bool) -> None:
+        body, media_type, headers = reply
         more = "" if keep_alive else "connection: close\r\n"
-        for title, content in reply.headers:
+        for title, content in headers:
             more += f"{title}: {content}\r\n"
         head = (
-            f"{request_id}\r\ncontent-type: {reply.media_type}\r\n"
-            f"content-length: {len(reply.body)}\r\n{more}\r\n"
-        )
-        preamble = self._conduct.preamble(self.server_state)
-        self.transport.write(b"".join((preamble, head.encode("latin-1"), reply.body)))
+            f"{request_id}\r\ncontent-type: {media_type}\r\n"
+            f"content-length: {len(body)}\r\n{more}\r\n"
+        ).encode("latin-1")
+        self.transport.write(self._conduct.preamble(self.server_state) + head + body)
         if not keep_alive:
             self.transport.close()
 

@@ -52,7 +52,7 @@ class Answerer(Protocol):
     def answer_soon(
         self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
     ) -> bool:
-        """Call `deliver` in this turn of the loop; False where that is not possible."""
+        """Call `deliver` at once or in this turn of the loop; False where that is not possible."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""

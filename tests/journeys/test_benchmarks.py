@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from benchmarks import course_results, footprint
+from benchmarks import course_results, footprint, one_answer, serving, under_load
 from benchmarks.service_process import Service
 from tests.journeys.server import Server
 
@@ -33,3 +33,17 @@ def test_footprint_is_measured(service: Service) -> None:
     figures = footprint.measure(service, upload_mb=1.0)
     assert figures["all processes resident, MB"] > figures["API process resident, MB"] > 0
     assert figures["upload of 1 MB CSV, s"] > 0
+
+
+def test_a_row_has_one_answer_however_it_is_asked(service: Service) -> None:
+    """Few rows, every form, a batch job among them."""
+    found = one_answer.differences("linear", serving.fitted_linear(64), 300)
+    found |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
+    found |= one_answer.differences_over_http(service, 2100)
+    assert set(found.values()) == {0}
+
+
+def test_predictions_are_timed_beside_trainings(service: Service) -> None:
+    figures = under_load.measure(service, seconds=1.0, rate=50)
+    assert 0 < figures["idle predict p50"] <= figures["idle predict p99"]
+    assert figures["busy livez p99"] > 0

@@ -245,7 +245,8 @@ def read_lists(text: bytes, start: int, out: NDArray[np.float64]) -> tuple[int, 
     of another length.
     """
     characters = np.frombuffer(text, np.uint8)
-    characters.flags.writeable = False  # also of a bytearray: compiled code is made for each type
+    if type(text) is not bytes:  # compiled code is made for each type, also for writable arrays
+        characters.flags.writeable = False
     rows, end = _read_lists(characters, start, out)
     return rows, end
 

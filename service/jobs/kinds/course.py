@@ -15,6 +15,7 @@ import numpy as np
 from service.jobs.attempts import Attempt, Wish
 from service.storage.arrays import Arrays, pack
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.matrices import Vector
 from svm.results import TrainingResult
 from svm.training import Evaluation, Progress, Training
 
@@ -24,8 +25,8 @@ SHORTEST_S = 1e-3
 Begin = Callable[[int, float, Arrays | None], Training]
 """Begins training `number` (0 is the model's) with a time budget in seconds, or takes it up at a
 checkpoint; then raises CheckpointMismatch."""
-Measure = Callable[[int, TrainingResult], dict[str, Any]]
-"""What is to be told of fold `number`, 1 …, as JSON."""
+Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
+"""What is to be told of fold `number`, 1 …, as JSON; and the scores of its rows, to be kept."""
 
 
 class Course:
@@ -35,6 +36,8 @@ class Course:
     """Once `run` has returned."""
     folds: list[dict[str, Any]]
     """What was measured of the folds that are done."""
+    scores: list[Vector]
+    """Of the rows of these folds, if they are kept."""
 
     def __init__(
         self,
@@ -57,13 +60,15 @@ class Course:
         self._budget_s = budget_s
         self._learnt = attempt.has_checkpoint
         self._finished: Mapping[str, Any] = {}
-        self.folds = []
+        self.folds, self.scores = [], []
         self._spent_s = 0.0
         model = _below("model", saved)
         self._training: Training | None = begin(0, budget_s / count, model or None)
         if "folds" in saved:
             self._finish_model(self._training)
             self.folds = json.loads(str(saved["folds"]))
+            kept = _below("scores", saved)
+            self.scores = [kept[str(k)] for k in range(len(kept))]
             self._spent_s = float(saved["spent_s"])
             self._training = None
         self._fold_saved = _below("fold", saved) or None
@@ -113,7 +118,10 @@ class Course:
         if number == 0:
             self._finish_model(training)
         else:
-            self.folds.append(self._measure(number, training.result()))
+            told, scores = self._measure(number, training.result())
+            self.folds.append(told)
+            if scores is not None:
+                self.scores.append(scores)
         self._training = None
 
     def _begun(self, number: int, budget_s: float, saved: Arrays | None) -> Training:
@@ -135,6 +143,7 @@ class Course:
             {
                 **self._finished,
                 **_under("fold", current),
+                **_under("scores", {str(k): scores for k, scores in enumerate(self.scores)}),
                 "folds": np.asarray(json.dumps(self.folds)),
                 "spent_s": np.asarray(self._spent_s),
             }

@@ -69,7 +69,8 @@ class Evaluator:
 
 def outputs_of(version: ModelVersion) -> list[str]:
     """What an evaluation needs of every row."""
-    return ["decision", "probability"] if version.spec.get("calibration") else ["decision"]
+    calibrated = "calibration" in version.result.get("metrics", {}).get("validation", {})
+    return ["decision", "probability"] if calibrated else ["decision"]
 
 
 def class_numbers(dataset: Dataset, version: ModelVersion) -> npt.NDArray[np.int64]:

@@ -78,7 +78,11 @@ class LabelledRows:
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """(n, n_problems) scores of these rows, and (n,) their classes by number."""
         parts = [fitted.problem_scores(X) for X in self._pieces(fitted, rows)]
-        return np.concatenate(parts), self._codes[rows].astype(np.int64)
+        return np.concatenate(parts), self.codes(rows)
+
+    def codes(self, rows: Indices) -> npt.NDArray[np.int64]:
+        """(n,) classes of these rows, by number."""
+        return self._codes[rows].astype(np.int64)
 
     def confusion(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.int64]:
         """(n_classes, n_classes) how many of these rows, by true and predicted class."""

@@ -27,12 +27,16 @@ from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.space import full_disk_reported
 from svm.errors import CheckpointMismatch
-from svm.matrices import Indices
+from svm.matrices import Indices, Vector
 from svm.metrics import calibration_metrics, classification_metrics
 from svm.results import TrainingResult
 from svm.training import Training
 from svm.warm_start import WarmStart
 
+NOT_CALIBRATED = (
+    "The job was canceled before a fold was done, so the model has no probabilities: there are no "
+    "scores to learn them from."
+)
 CHECKPOINT_LOST = "The last checkpoint could not be used, so the training began afresh."
 
 
@@ -71,8 +75,11 @@ class Trainer:
         result = course.model
         metrics = _metrics(rows, parts[0], result, course.folds)
         fitted = result.fitted
-        if spec.calibration is not None and parts[0].held_back is not None:
-            scores, codes = rows.scores(fitted, parts[0].held_back)
+        held_out = None if spec.calibration is None else _held_out(rows, parts, course)
+        if spec.calibration is not None and held_out is None:
+            warnings = (*warnings, NOT_CALIBRATED)
+        elif spec.calibration is not None and held_out is not None:
+            scores, codes = held_out
             fitted = fitted.calibrated(spec.calibration, scores, codes)
             metrics["validation"]["calibration"] = calibration_metrics(
                 fitted.probabilities_from_scores(scores),
@@ -141,13 +148,17 @@ class Trainer:
                 return Training(*arguments, **options)
             return Training.resume(*arguments, checkpoint=checkpoint, **options)
 
-        def measure(number: int, result: TrainingResult) -> dict[str, Any]:
-            return {
-                **_metrics_of(rows, parts[number].held_back, result),
+        def measure(number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
+            held_back = parts[number].held_back
+            assert held_back is not None
+            told = {
+                **_metrics_of(rows, held_back, result),
                 "stop_reason": result.stop_reason,
                 "epochs": result.epochs,
                 "relative_gap": result.certificate.worst.relative_gap,
             }
+            keeps = spec.calibration is not None
+            return told, rows.scores(result.fitted, held_back)[0] if keeps else None
 
         budget_s = min(spec.stopping.time_budget_s or math.inf, self._longest_s)
         given = attempt, len(parts), begin, measure, budget_s
@@ -181,6 +192,21 @@ def _metrics(
             "folds": list(folds),
         }
     return metrics
+
+
+def _held_out(
+    rows: LabelledRows, parts: Sequence[Part], course: Course
+) -> tuple[Vector, Indices] | None:
+    """Scores of rows by a training that did not see them, and their classes by number; None where
+    a job with folds was canceled before any of them was done."""
+    held_back = parts[0].held_back
+    if held_back is not None:
+        return rows.scores(course.model.fitted, held_back)
+    if not course.scores:
+        return None
+    folds = [part.held_back for part in parts if part.held_back is not None]
+    done = np.concatenate(folds[: len(course.scores)])
+    return np.concatenate(course.scores), rows.codes(done)
 
 
 def _metrics_of(rows: LabelledRows, some: Indices | None, result: TrainingResult) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def test_stopped_anywhere_and_resumed_equals_undisturbed(
 ) -> None:
     """Given back in the model's training and in those of folds, again and again: the same model
     and the same metrics, and the fraction never falls."""
-    fields: dict[str, Any] = {"validation": FOLDS, "stopping": LONG}
+    fields: dict[str, Any] = {"validation": FOLDS, "stopping": LONG, "calibration": "sigmoid"}
     expected = carry_out(client, worker, create(client, **fields))
     job_id, attempts, folds, fractions = create(client, **fields), 0, set(), [0.0]
     while (job := read(client, job_id))["state"] == "queued":
@@ -159,7 +159,8 @@ def test_canceled_before_the_folds_the_model_so_far_is_kept(
     client: TestClient, worker: Worker
 ) -> None:
     """As without folds; nothing was measured."""
-    job_id = create(client, stopping={"max_epochs": 1_000_000}, validation=FOLDS)
+    stopping = {"max_epochs": 1_000_000}
+    job_id = create(client, stopping=stopping, validation=FOLDS, calibration="sigmoid")
     job = carry_out_until(
         client,
         worker,
@@ -168,6 +169,7 @@ def test_canceled_before_the_folds_the_model_so_far_is_kept(
     )
     assert (job["state"], job["converged"]) == ("canceled", False)
     assert set(job["metrics"]) == {"train"}
+    assert "no probabilities" in " ".join(job["warnings"])
     assert len(versions(client)) == 1
 
 

@@ -35,7 +35,7 @@ def _read(database: Database) -> int:
     return found
 
 
-def _settled(database: Database) -> int:
+def _settled(database: Database) -> object:
     """The number once it is fresh."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
