@@ -171,7 +171,7 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
     app.include_router(comparisons.router(Comparisons(job_store, dataset_store, limits)))
     app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry, dataset_store))
-    app.include_router(derived.router(registry, workshop))
+    app.include_router(derived.router(registry, workshop, blobs, limits))
     app.include_router(solvers.router())
     app.include_router(health.router(state, database, metrics.registry, limits))
     docs.mount(app)

@@ -149,12 +149,14 @@ async def _loaded(parts: Parts, version: ModelVersion) -> LoadedModel | None:
 def _dataset(parts: Parts, version: ModelVersion) -> Dataset | None:
     """What it was trained on, if it is still there."""
     try:
-        return parts.datasets.get(version.dataset_id)
+        return None if version.dataset_id is None else parts.datasets.get(version.dataset_id)
     except NotFound:
         return None
 
 
-def _is_there(parts: Parts, job_id: str) -> bool:
+def _is_there(parts: Parts, job_id: str | None) -> bool:
+    if job_id is None:
+        return False
     try:
         parts.jobs.get(job_id)
     except NotFound:

@@ -34,6 +34,8 @@ def check_start(
     spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
 ) -> None:
     """Raises InvalidContent `warm-start-unsupported` with the first difference that matters."""
+    if start.imported is not None:
+        raise _refusal("the version was imported, without what a training needs to go on")
     if start.warm_start_key is None:
         raise _refusal("the version is older than warm starts: train it again")
     if start.quarantined_at is not None:
@@ -102,6 +104,8 @@ def _pipeline_of(start: ModelVersion) -> Pipeline:
 
 
 def _has_rows_of(dataset: Dataset, start: ModelVersion, datasets: DatasetStore) -> bool:
+    if start.dataset_id is None or start.dataset_digest is None:  # imported
+        return False
     return datasets.begins_with(dataset, start.dataset_id, start.dataset_digest)
 
 

@@ -62,7 +62,8 @@ def _summary(version: ModelVersion) -> str:
     shown += ", …" if n > SHOWN_CLASSES else ""
     solver = spec.get("solver", {})
     kernel = (solver.get("kernel") or {}).get("name")
-    kind = f"support vector machine with a {kernel} kernel" if kernel else "linear classifier"
+    kind = "support vector machine" if version.imported is not None else "linear classifier"
+    kind = f"support vector machine with a {kernel} kernel" if kernel else kind
     parts = [
         f"A {kind} that tells {n} classes ({shown}) apart by {version.n_features:,} "
         f"feature{'' if version.n_features == 1 else 's'}"
@@ -76,6 +77,8 @@ def _summary(version: ModelVersion) -> str:
         parts.append(f"scaled by {spec['scaling']}")
     if solver.get("name"):
         parts.append(f"trained by {solver['name']}")
+    if version.imported is not None:
+        return f"{parts[0]}; imported from {version.imported['format']}."
     gives = "labels, decision values and probabilities"
     if not spec.get("calibration"):
         gives = "labels and decision values"
@@ -83,6 +86,11 @@ def _summary(version: ModelVersion) -> str:
 
 
 def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
+    if version.imported is not None:
+        return [
+            "It was imported: trained elsewhere, on data that were never seen here. What its file "
+            "says of them stands in `imported` and was not checked."
+        ]
     if dataset is None:
         return [
             f"It was trained on the dataset {version.dataset_id}, which was deleted. Its digest "
@@ -116,7 +124,7 @@ def _certificate(version: ModelVersion) -> list[str]:
     certificate = version.result.get("certificate", {})
     gap = certificate.get("relative_gap")
     if gap is None:
-        return ["There is no certificate: how far it is from the best possible is not known."]
+        return ["There is no certificate here: how far it is from the best possible is not known."]
     pairs = certificate.get("pairs", [])
     of = f" In the worst of its {len(pairs)} binary problems, the" if len(pairs) > 1 else " The"
     values = f"{of} cost is {certificate['primal']:.6g} and at least {certificate['dual']:.6g}."
@@ -185,7 +193,11 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     found = []
     if version.quarantined_at is not None:
         found.append("Its file is damaged: this version does not answer any more.")
-    if not metrics.get("validation", {}).get("confusion_matrix"):
+    if version.imported is not None:
+        found.append(
+            "Nothing was measured here: evaluate it on labelled rows before you rely on it."
+        )
+    elif not metrics.get("validation", {}).get("confusion_matrix"):
         found.append(
             "It was measured on rows that it was trained on: how it does on new ones is not known, "
             "and probably worse."
@@ -210,7 +222,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             "their error is somewhat larger on new rows. The label follows the decision value, and "
             "may differ from the largest probability."
         )
-    else:
+    elif version.imported is None:
         found.append("Decision values are no probabilities.")
     kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
     if kernel == "gaussian":

@@ -22,23 +22,41 @@ def as_markdown(card: Card, version: ModelVersion) -> str:
         *_section("Certificate", card.certificate),
         *_section("Quality", card.quality),
         *_classes(version),
-        "## Settings",
-        _fenced(json.dumps(version.spec, indent=2, ensure_ascii=False)),
+        *_settings(version),
         "## Lineage",
         _table(
             ("", ""),
             [
                 ("model digest", f"`{version.digest}`"),
-                ("data digest", f"`{version.dataset_digest}`"),
-                ("dataset", f"`{version.dataset_id}`"),
-                ("job", f"`{version.job_id}`"),
-                ("began at", text(str(version.spec.get("warm_start_from") or "nothing"))),
-                ("seed", str(version.seed)),
+                *_lineage(version),
                 ("made", rfc3339(version.created_at)),
             ],
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _settings(version: ModelVersion) -> list[str]:
+    if not version.spec:
+        return []
+    return ["## Settings", _fenced(json.dumps(version.spec, indent=2, ensure_ascii=False))]
+
+
+def _lineage(version: ModelVersion) -> list[tuple[str, str]]:
+    if version.imported is not None:
+        origin = version.imported["origin"]
+        told = [(name, origin.get(name)) for name in ("name", "version", "created_at", "digest")]
+        return [
+            ("imported from", version.imported["format"]),
+            *((f"{name}, says the file", text(str(value)[:100])) for name, value in told),
+        ]
+    return [
+        ("data digest", f"`{version.dataset_digest}`"),
+        ("dataset", f"`{version.dataset_id}`"),
+        ("job", f"`{version.job_id}`"),
+        ("began at", text(str(version.spec.get("warm_start_from") or "nothing"))),
+        ("seed", str(version.seed)),
+    ]
 
 
 def text(words: str) -> str:

@@ -61,13 +61,14 @@ class ModelRegistry:
         prepared: PreparedVersion,
         *,
         model_name: str,
-        job_id: str,
-        dataset: TrainingData,
+        job_id: str | None = None,
+        dataset: TrainingData | None = None,
         spec: dict[str, Any],
-        seed: int,
+        seed: int | None = None,
         result: dict[str, Any],
         n_support_vectors: int | None = None,
         set_alias: str | None = None,
+        imported: dict[str, Any] | None = None,
     ) -> int:
         """Insert the next version inside the caller's transaction and return its number."""
         version = next_version(connection, model_name)
@@ -86,15 +87,34 @@ class ModelRegistry:
             n_features=prepared.n_features,
             n_support_vectors=n_support_vectors,
             job_id=job_id,
-            dataset_id=dataset.id,
-            dataset_digest=dataset.matrix_digest,
+            dataset_id=None if dataset is None else dataset.id,
+            dataset_digest=None if dataset is None else dataset.matrix_digest,
             spec=spec,
             seed=seed,
             result=result,
+            imported=sa.null() if imported is None else imported,
         )
         connection.execute(row)
         if set_alias is not None:
             alias_rows.point(connection, model_name, set_alias, version)
+        return version
+
+    def add_imported(
+        self,
+        prepared: PreparedVersion,
+        name: str,
+        imported: dict[str, Any],
+        also: Callable[[sa.Connection, ModelVersion], None] | None = None,
+    ) -> ModelVersion:
+        """Keep a model that was trained elsewhere as the next version; `also` is done in the same
+        transaction."""
+        with self._write(name) as connection:
+            number = self.register(
+                connection, prepared, model_name=name, spec={}, result={}, imported=imported
+            )
+            version = find_version(connection, name, number)
+            if also is not None:
+                also(connection, version)
         return version
 
     def get(self, name: str) -> Model:

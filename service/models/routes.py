@@ -214,7 +214,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
 
 def _dataset(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
     try:
-        return datasets.get(version.dataset_id)
+        return None if version.dataset_id is None else datasets.get(version.dataset_id)
     except NotFound:
         return None
 

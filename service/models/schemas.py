@@ -78,12 +78,16 @@ class ModelVersionRead(BaseModel):
     updates: int | None
     """Parameter updates made."""
     spec: dict[str, Any]
-    """The job's request, with every default written out."""
-    seed: int
-    job_id: str
-    dataset_id: str
-    dataset_digest: str
+    """The job's request, with every default written out; empty for an imported model."""
+    seed: int | None
+    job_id: str | None
+    """Null for an imported model, as `seed` and the dataset."""
+    dataset_id: str | None
+    dataset_digest: str | None
     """`matrix_digest` of the training data."""
+    imported: dict[str, Any] | None
+    """Of a model that was not trained here: the `format` of its file, and its `origin` as the file
+    tells it, metrics and certificate included. Nothing of that was checked here."""
     quarantined_at: str | None
     """Since when the file is known to be damaged; null for a sound one."""
 
@@ -112,6 +116,7 @@ class ModelVersionRead(BaseModel):
             job_id=version.job_id,
             dataset_id=version.dataset_id,
             dataset_digest=version.dataset_digest,
+            imported=version.imported,
             quarantined_at=rfc3339(version.quarantined_at),
         )
 

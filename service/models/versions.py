@@ -43,16 +43,19 @@ class ModelVersion:
     columns: list[str] | None
     n_features: int
     n_support_vectors: int | None
-    job_id: str
-    dataset_id: str
-    dataset_digest: str
+    job_id: str | None
+    """This and the next three are None for an imported model."""
+    dataset_id: str | None
+    dataset_digest: str | None
+    seed: int | None
     spec: dict[str, Any]
-    seed: int
     result: dict[str, Any]
     quarantined_at: float | None
     warm_start_key: str | None = None
     """None for versions of the time before warm starts."""
     warm_start_sha256: str | None = None
+    imported: dict[str, Any] | None = None
+    """`format` and `origin`, which the file claims; None for a model that was trained here."""
 
 
 _LATEST_VERSION = (

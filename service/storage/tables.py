@@ -148,15 +148,16 @@ model_versions = Table(
     Column("columns", JSON),
     Column("n_features", BigInteger, nullable=False),
     Column("n_support_vectors", BigInteger),
-    Column("job_id", String, nullable=False),
-    Column("dataset_id", String, nullable=False),
-    Column("dataset_digest", String, nullable=False),
+    Column("job_id", String),  # this and the next three: null where the model was imported
+    Column("dataset_id", String),
+    Column("dataset_digest", String),
+    Column("seed", BigInteger),
     Column("spec", JSON, nullable=False),
-    Column("seed", BigInteger, nullable=False),
     Column("result", JSON, nullable=False),  # metrics, certificate, epochs, updates
     Column("quarantined_at", Float),  # the file did not match its digest
     Column("warm_start_key", String),  # what a training that begins here needs beside the model
     Column("warm_start_sha256", String),
+    Column("imported", JSON),  # from what format, and what the file says of its origin
 )
 
 idempotency_keys = Table(

@@ -241,6 +241,17 @@ PROBLEMS: dict[str, Problem] = {
         "There is no such picture of this version",
         "What it shows is gone, such as the training data, or never was; the detail says what.",
     ),
+    "export-unsupported": Problem(
+        422,
+        "The version cannot be exported in this format",
+        "It is too large for it, or the service lacks the libraries; the detail says which.",
+    ),
+    "invalid-model": Problem(
+        422,
+        "The file is no model that can be served",
+        "A part is missing, unknown, of another type or shape, not finite, or does not fit the "
+        "others; the detail says which.",
+    ),
     "making-failed": Problem(
         422, "The file could not be made", "Making it takes too much time or memory."
     ),

@@ -94,6 +94,8 @@ def test_api_process_stays_small() -> None:
         "duckdb",
         "matplotlib",
         "numba",
+        "onnx",
+        "onnxruntime",
         "pandas",
         "scipy.stats",
         "sklearn",

@@ -1,4 +1,5 @@
-"""The process that makes derived files: what is large or slow to make meets the service nowhere."""
+"""The process that makes files of models, and models of files that come back: neither matplotlib,
+nor onnx, nor what a stranger sends meets the service itself."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ from service.children.working import work
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
 from service.models.derived.files import DerivedFiles
-from service.models.derived.messages import MESSAGES, Done, Make
+from service.models.derived.messages import MESSAGES, Done, Make, Read, Received
 from service.models.derived.sources import Sources
+from service.models.exports.write import EXPORTS, export
+from service.models.imports.checking import model_of
+from service.models.imports.reading import read
 from service.models.plots.kinds import PLOTS, draw
 from service.models.registry import ModelRegistry
 from service.settings import Settings
@@ -27,6 +31,7 @@ Product = tuple[dict[str, Any], str | None]
 
 FILES: dict[str, Callable[[Sources, Path], Product]] = {
     **{name: partial(draw, kind) for name, kind in PLOTS.items()},
+    **{name: partial(export, form) for name, form in EXPORTS.items()},
 }
 """By name: writes the file, and tells of it."""
 
@@ -40,24 +45,31 @@ class Maker:
         self._registry = ModelRegistry(self._database, blobs)
         self._datasets = DatasetStore(self._database, blobs)
         self._files = DerivedFiles(self._database, blobs)
+        self._limits = settings.limits
 
-    def answer(self, asked: Make) -> Done | ServiceError:
-        """That the file is there, or why it is not."""
+    def answer(self, asked: Make | Read) -> Done | Received | ServiceError:
+        """What was done, or why it was not."""
         try:
             with full_disk_reported():
-                self._make(asked)
-            return Done()
+                return self._make(asked) if isinstance(asked, Make) else self._read(asked)
         except ServiceError as error:
             return error
         except MemoryError:
             return InvalidContent("making-failed", "making it takes more memory than there is")
 
-    def _make(self, asked: Make) -> None:
+    def _make(self, asked: Make) -> Done:
         version = self._registry.get_version(asked.model, asked.version)
         sources = Sources(version, self._database, self._registry, self._datasets)
         with self._files.blobs.temporary() as path:
             about, dataset_id = FILES[asked.name](sources, path)
             self._files.keep(version, asked.name, path, dataset_id=dataset_id, about=about)
+        return Done()
+
+    def _read(self, asked: Read) -> Received:
+        parts, about = read(Path(asked.path), asked.media_type, self._limits.inflated_bytes)
+        model = model_of(parts, about.columns, self._limits)
+        prepared = self._registry.files.prepare(model, about.columns)
+        return Received(prepared, about.origin)
 
 
 def main() -> None:

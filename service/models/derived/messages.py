@@ -1,10 +1,13 @@
-"""What the process that makes derived files is asked, and what it answers."""
+"""What the process that makes files of models, and models of files, is asked and answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from service.children.messages import Messages
+from service.models.files import PreparedVersion
+from service.storage.blobs import Blob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,4 +25,20 @@ class Done:
     """It is there now."""
 
 
-MESSAGES = Messages(Make, Done)
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file to read a model from."""
+
+    path: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Its model, kept; its row is still to be written."""
+
+    prepared: PreparedVersion
+    origin: dict[str, Any]
+
+
+MESSAGES = Messages(Make, Done, Read, Received, PreparedVersion, Blob)

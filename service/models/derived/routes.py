@@ -1,23 +1,63 @@
-"""Files made of a version, over HTTP: its plots."""
+"""Files made of a version, over HTTP: its plots, its exports, and the way back."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.errors import UnsupportedFormat
+from service.models import exports
 from service.models.derived.workshop import Workshop
+from service.models.exports import JSON, MEDIA_TYPES, NPZ, ExportFormat
 from service.models.plots import PlotKind, file_name
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
+from service.models.schemas import ModelVersionRead
+from service.models.versions import ModelVersion
+from service.settings import Limits
+from service.storage.blobs import Blobs
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
+from service.web.idempotency import Once
 from service.web.names import ModelName
 from service.web.problems import responses
+from service.web.uploads import IncomingBody
 
 SVG = "image/svg+xml"
+
+_IMPORTED = {JSON: "json", NPZ: "npz"}
+_EXAMPLE = {
+    "format": "svm-service-model",
+    "format_version": 1,
+    "columns": ["length", "width"],
+    "origin": {},
+    "model": {
+        "format": 1,
+        "classes": {"dtype": "<U1", "shape": [2], "values": ["a", "b"]},
+        "scaling": "none",
+        "features": {"name": "identity"},
+        "n_features": 2,
+        "multiclass": "one-vs-one",
+        "coefficients": {"dtype": "<f8", "shape": [1, 2], "values": [0.5, -1.25]},
+        "intercepts": {"dtype": "<f8", "shape": [1], "values": [0.125]},
+    },
+}
+_IMPORT_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"type": "object"}, "example": _EXAMPLE},
+            NPZ: {
+                "schema": {"type": "string", "format": "binary"},
+                "example": "the bytes of an export",
+            },
+        },
+    }
+}
 
 _DERIVED = (
     *("invalid-name", "invalid-parameter", "invalid-header", "not-found", "precondition-failed"),
@@ -25,10 +65,16 @@ _DERIVED = (
 )
 
 
-def router(registry: ModelRegistry, workshop: Workshop) -> APIRouter:
+def router(registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits) -> APIRouter:
     """What is made of versions when somebody asks for it."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
+    _add_plots(routes, registry, workshop)
+    _add_export(routes, registry, workshop)
+    _add_import(routes, registry, workshop, blobs, limits)
+    return routes
 
+
+def _add_plots(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -> None:
     @routes.get(
         "/{name}/versions/{version}/plots/{kind}.svg",
         operation_id="get_plot",
@@ -73,4 +119,106 @@ def router(registry: ModelRegistry, workshop: Workshop) -> APIRouter:
             },
         )
 
-    return routes
+
+def _add_export(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -> None:
+    @routes.get(
+        "/{name}/versions/{version}/export",
+        operation_id="export_model_version",
+        summary="Export a version",
+        description="The model for other programs, all of it in double precision: scaling, feature "
+        "map, kernel, decisions by votes, probabilities.\n\n"
+        "- `npz`: plain NumPy arrays; the member `readme` is a Python file that predicts with "
+        "NumPy alone.\n"
+        "- `json`: the same parts as JSON.\n"
+        "- `onnx`: a graph for any ONNX runtime; input `X`, outputs `label`, `decision` and, of a "
+        "calibrated model, `probability`. Needs the extra `svm-service[onnx]`.\n"
+        "\nThe header `Svm-Parity`, also in the file, tells how well the file does as the service "
+        "does: on how many training rows both were asked, the share of equal labels, and the "
+        "largest difference of decision values, relative to the value or to 1, the margin. "
+        "Without the training data there is none. JSON and NPZ can be imported again.",
+        response_class=Response,
+        responses={
+            **downloads(*MEDIA_TYPES.values()),
+            **responses(*_DERIVED, "export-unsupported"),
+        },
+        openapi_extra=RANGE_PARAMETERS,
+    )
+    async def export_version(
+        request: Request,
+        name: ModelName,
+        version: Version,
+        format: Annotated[ExportFormat, Query(description="Form of the file.", examples=["npz"])],
+    ) -> Response:
+        found = await run_sync(registry.get_version, name, version)
+        row, content = await workshop.open(found, exports.file_name(format))
+        return download(
+            request,
+            content,
+            size_bytes=row.size_bytes,
+            sha256=row.file_sha256,
+            media_type=MEDIA_TYPES[format],
+            filename=f"{name}-{version}.{format}",
+            headers=_parity(row.about["parity"]),
+        )
+
+
+def _add_import(
+    routes: APIRouter, registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits
+) -> None:
+    @routes.post(
+        "/{name}/versions",
+        status_code=201,
+        operation_id="import_model_version",
+        summary="Import a version",
+        description="Keeps a model that was exported as JSON or NPZ, here or elsewhere, as the "
+        "next version of this name. It is checked part by part, has the digest of the exported "
+        "one, and predicts the same bits. `imported` shows what the file says of its origin; "
+        "metrics and certificate of its own it has none, for nothing was measured here: an "
+        "evaluation does that.",
+        response_model=ModelVersionRead,
+        responses=responses(
+            *("invalid-name", "invalid-parameter", "malformed-json", "malformed-request"),
+            *("body-too-large", "decompression-limit", "unsupported-format"),
+            *("invalid-model", "making-failed", "storage-full"),
+        ),
+        openapi_extra=_IMPORT_BODY,
+    )
+    async def import_version(request: Request, once: Once, name: ModelName) -> Response:
+        body = IncomingBody(request)
+        if body.media_type not in _IMPORTED:
+            offered = " or ".join(_IMPORTED)
+            raise UnsupportedFormat("unsupported-format", f"send the model as {offered}")
+        blobs.check_room()
+        with blobs.temporary_folder() as folder:
+            path = folder / "model"
+            await body.save(path, limits.upload_bytes, limits.inflated_bytes)
+
+            async def keep() -> Response:
+                received = await workshop.read(path, body.media_type)
+                imported = {"format": _IMPORTED[body.media_type], "origin": received.origin}
+                also = once.record(_created)
+                version = await run_sync(
+                    registry.add_imported, received.prepared, name, imported, also
+                )
+                return _created(version)
+
+            return await once.perform(keep)
+
+
+def _created(version: ModelVersion) -> Response:
+    read = ModelVersionRead.of(version)
+    location = f"/v1/models/{version.model_name}/versions/{version.version}"
+    return Response(
+        read.model_dump_json(), 201, {"Location": location}, media_type="application/json"
+    )
+
+
+def _parity(parity: Mapping[str, Any] | None) -> dict[str, str]:
+    """As a dictionary of structured fields (RFC 9651)."""
+    if parity is None:
+        return {}
+    figures = (
+        f"rows={parity['rows']}, labels-equal={parity['labels_equal']:.9f}, "
+        f'max-score-difference="{parity["max_score_difference"]:.2e}"'
+    )
+    return {"Svm-Parity": figures}

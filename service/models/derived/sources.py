@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -73,6 +74,8 @@ class Sources:
     @cached_property
     def data(self) -> DataInFiles | None:
         """The labelled data that it was trained on; None if they were deleted. Raises Corrupt."""
+        if self.version.dataset_id is None:  # imported
+            return None
         try:
             found = self._datasets.open(self._datasets.get(self.version.dataset_id))
         except NotFound:
@@ -113,17 +116,31 @@ class Sources:
         if held_back:
             stratify = validation["stratify"]
             seed = self.version.seed
+            assert seed is not None
             there = split(codes, validation["fraction"], stratify=stratify, seed=seed)[1]
-        affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / self.cost_of_a_row))
-        count = min(most, affordable, len(there))
-        chosen = there[np.linspace(0, len(there) - 1, count).astype(np.int64)]
+        chosen = self._spread(there, most)
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))
         scores = np.concatenate([self.fitted.problem_scores(X) for X in parts])
         return Rows(
-            self.data.X[chosen].read(np.arange(count)),
+            self.data.X.read(chosen),
             codes[chosen].astype(np.int64),
             scores,
             held_back,
             len(there),
         )
+
+    def blocks(self, most: int, size: int) -> Iterator[Matrix]:
+        """At most so many of all rows, `size` of them at a time; none without data."""
+        if self.data is None:
+            return
+        chosen = self._spread(np.arange(self.data.X.n_rows), most)
+        for start in range(0, len(chosen), size):
+            yield self.data.X.read(chosen[start : start + size])
+
+    def _spread(self, there: Indices, most: int) -> Indices:
+        """At most so many of these rows, and no more than can be scored soon, evenly spread."""
+        affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / self.cost_of_a_row))
+        count = min(most, affordable, len(there))
+        chosen: Indices = there[np.linspace(0, len(there) - 1, count).astype(np.int64)]
+        return chosen

@@ -1,8 +1,9 @@
-"""The service's side of derived files: found, or made by another process and then found."""
+"""The service's side: files are found, or made by another process and then found."""
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
 import anyio
@@ -11,7 +12,7 @@ from anyio.to_thread import run_sync
 from service.children.pool import ChildDied, ChildPool
 from service.errors import InvalidContent, NotFound
 from service.models.derived.files import DerivedFile, DerivedFiles
-from service.models.derived.messages import MESSAGES, Make
+from service.models.derived.messages import MESSAGES, Make, Read, Received
 from service.models.versions import ModelVersion
 from service.settings import Settings
 
@@ -47,6 +48,14 @@ class Workshop:
             raise NotFound("not-found", f"{what}, or its data, was deleted meanwhile")
         return found
 
+    async def read(self, path: Path, media_type: str) -> Received:
+        """Check an exported model and keep its file; unless its row follows, it is swept away.
+
+        Raises InvalidRequest, and InvalidContent (`invalid-model`, `making-failed`).
+        """
+        received: Received = await self._ask(Read(str(path), media_type))
+        return received
+
     def close(self) -> None:
         """End all processes."""
         self._children.close()
@@ -57,9 +66,11 @@ class Workshop:
         return None if row is None or content is None else (row, content)
 
     async def _make(self, version: ModelVersion, name: str) -> None:
-        asked = Make(model=version.model_name, version=version.version, name=name)
+        await self._ask(Make(model=version.model_name, version=version.version, name=name))
+
+    async def _ask(self, asked: Make | Read) -> Any:
         try:
-            MESSAGES.decode(await self._children.ask(MESSAGES.encode(asked)))
+            return MESSAGES.decode(await self._children.ask(MESSAGES.encode(asked)))
         except ChildDied:
-            detail = f"making it took more than {TIME_LIMIT_S:.0f} s, or more memory than there is"
+            detail = f"it took more than {TIME_LIMIT_S:.0f} s, or more memory than there is"
             raise InvalidContent("making-failed", detail) from None

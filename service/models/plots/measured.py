@@ -153,7 +153,9 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
             "`calibration` and `validation`",
         )
     measured = version.result.get("metrics", {}).get("validation", {}).get("calibration", {})
+    seen = None
     if "reliability" not in measured:  # measured before such bins were kept
+        seen = version.dataset_id
         rows = _rows(sources, "reliability diagram")
         codes = fitted.codes_from_decision(fitted.decision_from_scores(rows.scores))
         probabilities = fitted.probabilities_from_scores(rows.scores)
@@ -178,7 +180,7 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
         f"probability; {total:,} held-out rows, which the calibration was learnt from. Expected "
         f"calibration error {error:.4f}."
     )
-    return Picture(figure, title, description), version.dataset_id
+    return Picture(figure, title, description), seen
 
 
 def smallest_margins(fitted: FittedPipeline, rows: Rows) -> Vector:

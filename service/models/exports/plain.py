@@ -1,0 +1,161 @@
+"""Predicts with NumPy alone from a model that svm-service exported as NPZ or JSON.
+
+    model = load("iris-1.npz")
+    predict(model, X)                         # labels of the rows of X, (n_samples, n_features)
+    decision(model, scores(model, X))         # decision values
+    probabilities(model, scores(model, X))    # of a calibrated model
+
+This file imports nothing else: copy it. An NPZ export holds it as its member `readme`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BLOCK_ROWS = 512
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The parts of a model by name: arrays, numbers, texts."""
+    with Path(path).open("rb") as start:
+        is_json = start.read(1) == b"{"  # else an archive
+    if is_json:
+        model = dict(json.loads(Path(path).read_text(encoding="utf-8"))["model"])
+        for name, part in model.items():
+            if isinstance(part, dict) and "dtype" in part:
+                model[name] = np.array(part["values"], part["dtype"]).reshape(part["shape"])
+        return model
+    with np.load(path, allow_pickle=False) as archive:
+        parts = {name: archive[name] for name in archive.files}
+    model = {name: part if part.ndim else part.item() for name, part in parts.items()}
+    for name in {"features", "kernel"} & set(model):
+        model[name] = json.loads(model[name])
+    return model
+
+
+def predict(model: dict[str, Any], X: Any) -> Any:
+    """(n_samples,) labels."""
+    values = decision(model, scores(model, X))
+    codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+    return model["classes"][codes]
+
+
+def decision(model: dict[str, Any], scores: Any) -> Any:
+    """Two classes: (n_samples,), positive for the second. More: (n_samples, n_classes)."""
+    n_classes = len(model["classes"])
+    if n_classes == 2:
+        return scores[:, 0]
+    if model["multiclass"] == "one-vs-rest":
+        return scores
+    votes, sums = np.zeros((2, len(scores), n_classes))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        positive = scores[:, k] > 0
+        votes[:, j] += positive
+        votes[:, i] += ~positive
+        sums[:, j] += scores[:, k]
+        sums[:, i] -= scores[:, k]
+    # Equal votes are decided by the summed scores, which never beat a vote.
+    return votes + sums / np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0) / 3.0
+
+
+def scores(model: dict[str, Any], X: Any) -> Any:
+    """(n_samples, n_problems) of the binary classifiers: of pairs i < j, or one a class."""
+    X = np.asarray(X, dtype=np.float64)
+    parts = [_scores(model, X[k : k + BLOCK_ROWS]) for k in range(0, len(X), BLOCK_ROWS)]
+    return np.concatenate([np.empty((0, len(model["intercepts"]))), *parts])
+
+
+def probabilities(model: dict[str, Any], scores: Any) -> Any:
+    """(n_samples, n_classes), each row summing to 1."""
+    knots, n_classes = model["calibration_knots"], len(model["classes"])
+    if model["calibration"] == "sigmoid":
+        with np.errstate(over="ignore"):
+            positive = 1.0 / (1.0 + np.exp(scores * knots[:, 0] + knots[:, 1]))
+    else:
+        values, starts = model["calibration_values"], model["calibration_starts"]
+        positive = np.empty_like(scores)
+        for k in range(scores.shape[1]):
+            part = slice(starts[k], starts[k + 1])
+            positive[:, k] = np.interp(scores[:, k], knots[part], values[part])
+    if n_classes == 2:
+        return np.concatenate([1.0 - positive, positive], axis=1)
+    if model["multiclass"] == "one-vs-one":
+        positive = _coupled(positive, n_classes)
+    positive = np.maximum(positive, 0.0)
+    sums = positive.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
+
+
+def _scores(model: dict[str, Any], X: Any) -> Any:
+    X = (X - model.get("scaling_offset", 0.0)) / model.get("scaling_scale", 1.0)
+    X = _features(model, X)
+    if "kernel" in model:
+        X = _kernel(model["kernel"], X, *_products(model, X))
+    return X @ model["coefficients"].T + model["intercepts"]
+
+
+def _features(model: dict[str, Any], X: Any) -> Any:
+    features, d = model["features"], X.shape[1]
+    W: Any = model.get("features_directions")
+    b: Any = model.get("features_weights")
+    if features["name"] == "square":
+        return X * X
+    if features["name"] == "random-fourier":
+        return np.cos(X @ W.T + b) * math.sqrt(2.0 / len(b))
+    if features["name"] == "nystroem":
+        return _kernel(features["kernel"], X, X @ W.T, (W * W).sum(axis=1)) @ b.T
+    if features["name"] in ("polynomial", "interactions"):
+        step = 1 if features["name"] == "interactions" else 0
+        columns = [X[:, j] for j in range(d)]
+        last = list(enumerate(columns))
+        for _ in range(features.get("degree", 2) - 1):
+            last = [(j, made * X[:, j]) for i, made in last for j in range(i + step, d)]
+            columns += [made for _, made in last]
+        return np.stack(columns, axis=1)
+    return X
+
+
+def _kernel(kernel: dict[str, Any], X: Any, products: Any, norms: Any) -> Any:
+    if kernel["name"] == "gaussian":
+        distances = (X * X).sum(axis=1)[:, None] - 2.0 * products + norms
+        with np.errstate(under="ignore"):
+            return np.exp(-kernel["gamma"] * np.maximum(distances, 0.0))
+    if kernel["name"] == "polynomial":
+        return (kernel["gamma"] * products + kernel["coef0"]) ** kernel["degree"]
+    return products
+
+
+def _products(model: dict[str, Any], X: Any) -> Any:
+    """Inner products with the support vectors, and their squared norms."""
+    if "vectors" in model:
+        return X @ model["vectors"].T, (model["vectors"] ** 2).sum(axis=1)
+    data, indices, ends = (model[f"vectors_{part}"] for part in ("data", "indices", "indptr"))
+    products, norms = np.zeros((len(X), len(ends) - 1)), np.zeros(len(ends) - 1)
+    for k in range(len(ends) - 1):  # compressed rows: of each the columns that are not 0
+        row = slice(ends[k], ends[k + 1])
+        products[:, k] = X[:, indices[row]] @ data[row]
+        norms[k] = data[row] @ data[row]
+    return products, norms
+
+
+def _coupled(positive: Any, n_classes: int) -> Any:
+    """Class probabilities from those of pairs (Wu, Lin and Weng, 2004, second method)."""
+    n = len(positive)
+    r = np.zeros((n, n_classes, n_classes))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        likely = np.clip(positive[:, k], 1e-7, 1.0 - 1e-7)
+        r[:, j, i], r[:, i, j] = likely, 1.0 - likely
+    system = np.ones((n, n_classes + 1, n_classes + 1))
+    every = np.arange(n_classes)
+    system[:, :n_classes, :n_classes] = -r * r.transpose(0, 2, 1)
+    system[:, every, every] = np.square(r).sum(axis=1)
+    system[:, n_classes, n_classes] = 0.0
+    right = np.zeros((n, n_classes + 1, 1))
+    right[:, n_classes] = 1.0
+    return np.linalg.solve(system, right)[:, :n_classes, 0]

@@ -1,0 +1,98 @@
+"""Makes the files of exports, each with its parity figure inside. For the process that does so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from service import __version__
+from service.errors import InvalidContent
+from service.models.derived.sources import Sources
+from service.models.exports import ExportFormat, document, file_name, plain
+from service.models.exports.document import About
+from service.models.exports.parity import parity_of
+from service.models.schemas import ModelVersionRead
+from service.models.versions import ModelVersion
+from svm.matrices import Vector
+
+EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
+"""By the name of their files."""
+
+_ORIGIN = (
+    *("name", "version", "created_at", "digest", "dataset_digest", "job_id", "seed", "spec"),
+    *("metrics", "certificate", "converged", "stop_reason", "epochs", "updates"),
+    "n_support_vectors",
+)
+
+
+def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, Any], None]:
+    """Write the file; (its parity figure, None: no data can be seen in it).
+
+    Raises InvalidContent (`export-unsupported`), Corrupt.
+    """
+    about = About(sources.version.columns, origin_of(sources.version))
+    if form == "onnx":
+        parity = _write_onnx(sources, about, path)
+    else:
+        parity = _write_document(form, sources, about, path)
+    return {"parity": parity}, None
+
+
+def origin_of(version: ModelVersion) -> dict[str, Any]:
+    """Where a model comes from; of an imported one, where it came from at first."""
+    if version.imported is not None:
+        origin: dict[str, Any] = version.imported["origin"]
+        return origin
+    read = ModelVersionRead.of(version).model_dump(mode="json")
+    return {"service": f"svm-service {__version__}"} | {name: read[name] for name in _ORIGIN}
+
+
+def _write_document(
+    form: ExportFormat, sources: Sources, about: About, path: Path
+) -> dict[str, Any] | None:
+    parts = sources.fitted.to_arrays()
+    document.write(form, parts, about, path)
+    model = plain.load(path)  # as others will
+
+    def predict(X: Vector) -> tuple[Any, Vector]:
+        values = plain.decision(model, plain.scores(model, X))
+        codes = sources.fitted.codes_from_decision(values)
+        return model["classes"][codes], values
+
+    parity = parity_of(sources, predict, f"NumPy {np.__version__}")
+    document.write(form, parts, About(about.columns, about.origin, parity), path)
+    return parity
+
+
+def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | None:
+    try:
+        import onnxruntime
+
+        from service.models.exports.graph import graph_of
+    except ImportError:
+        raise InvalidContent(
+            "export-unsupported",
+            "this service cannot write ONNX, for its libraries are not installed; install "
+            "svm-service[onnx], or use npz or json",
+        ) from None
+    model = graph_of(sources.fitted, sources.version.model_name)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+    def predict(X: Vector) -> tuple[Any, Vector]:
+        labels, decision = session.run(["label", "decision"], {"X": np.ascontiguousarray(X)})
+        return labels, decision
+
+    parity = parity_of(sources, predict, f"onnxruntime {onnxruntime.__version__}")
+    described = About(about.columns, about.origin, parity).as_dict()
+    entry = model.metadata_props.add()
+    entry.key, entry.value = document.NAME, json.dumps(described, ensure_ascii=False)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    return parity

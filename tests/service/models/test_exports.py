@@ -1,0 +1,175 @@
+"""Exports predict as the service does: read by NumPy alone, and by onnxruntime."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from service.models.exports import MEDIA_TYPES, ExportFormat, document, plain
+from service.models.exports.document import About
+from service.models.exports.graph import graph_of
+from svm.features import FeatureMap, Identity
+from svm.matrices import Vector
+from svm.pipeline import FittedPipeline
+from svm.scaling import Scaling
+from tests.service.models.gallery import MODELS, Gallery
+from tests.service.models.portable import KINDS, asked, fit
+
+FORMATS = get_args(ExportFormat)
+CLOSE = 1e-9
+
+
+@cache
+def fitted_of(kind: str) -> FittedPipeline:
+    return fit(KINDS[kind])
+
+
+def by_numpy(fitted: FittedPipeline, form: ExportFormat, path: Path) -> dict[str, Any]:
+    """The model after a way through a file."""
+    document.write(form, fitted.to_arrays(), About(None, {}), path)
+    return plain.load(path)
+
+
+def session_of(fitted: FittedPipeline) -> onnxruntime.InferenceSession:
+    model = graph_of(fitted, "model")
+    onnx.checker.check_model(model, full_check=True)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
+    """All labels equal, all decision values and probabilities close, in both ways."""
+    scores = fitted.problem_scores(X)
+    decision = fitted.decision_from_scores(scores)
+    labels = fitted.labels_from_decision(decision)
+    model = by_numpy(fitted, "npz", tmp_path / "model")
+    found: list[tuple[Any, Any, Any]] = []
+    values = plain.scores(model, X)
+    probability = plain.probabilities(model, values) if fitted.calibration else None
+    found.append((plain.predict(model, X), plain.decision(model, values), probability))
+    outputs = session_of(fitted).run(None, {"X": X})
+    found.append((outputs[0], outputs[1], outputs[2] if fitted.calibration else None))
+    for other_labels, other_decision, other_probability in found:
+        assert (np.asarray(other_labels) == labels).all()
+        apart = np.abs(other_decision - decision) / np.maximum(1.0, np.abs(decision))
+        assert apart.max() <= CLOSE
+        if other_probability is not None:
+            expected = fitted.probabilities_from_scores(scores)
+            assert np.abs(other_probability - expected).max() <= CLOSE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_has_parity(kind: str, tmp_path: Path) -> None:
+    """On rows that it has not seen, zeros and rows far off among them."""
+    fitted = fitted_of(kind)
+    check_parity(fitted, asked(2000, len(fitted.classes)), tmp_path)
+
+
+@pytest.mark.soundness
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_has_parity_on_100_000_rows(kind: str, tmp_path: Path) -> None:
+    """The same, longer."""
+    fitted = fitted_of(kind)
+    check_parity(fitted, asked(100_000, len(fitted.classes)), tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_and_npz_hold_the_same_bits(kind: str, tmp_path: Path) -> None:
+    """Numbers written as text come back to the bit."""
+    fitted = fitted_of(kind)
+    one, other = (by_numpy(fitted, form, tmp_path / form) for form in ("json", "npz"))
+    assert {*other} - {*one} == {"about", "readme"}
+    for name, part in one.items():
+        if isinstance(part, np.ndarray):
+            assert part.dtype == other[name].dtype
+            assert part.tobytes() == other[name].tobytes()
+        else:
+            assert part == other[name]
+
+
+def test_equal_votes_are_decided_alike(tmp_path: Path) -> None:
+    """Votes in a circle by equal scores, and scores of exactly 0: the lower class number."""
+    circle = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]])
+    fitted = FittedPipeline(
+        classes=np.array([10, 20, 30]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), 2),
+        coefficients=circle,
+        intercepts=np.zeros(3),
+    )
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.5, 3.0], [0.0, 7.0]])
+    check_parity(fitted, X, tmp_path)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("model", MODELS)
+def test_export_states_its_parity(gallery: Gallery, model: str, form: ExportFormat) -> None:
+    """In the reply and in the file; the second download is the same file."""
+    url = f"/v1/models/{model}/versions/1/export"
+    reply = gallery.client.get(url, params={"format": form})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == MEDIA_TYPES[form]
+    figures = reply.headers["svm-parity"]
+    assert "labels-equal=1.000000000" in figures
+    if form == "json":
+        about = json.loads(reply.content)
+    elif form == "npz":
+        with np.load(io.BytesIO(reply.content), allow_pickle=False) as archive:
+            about = json.loads(archive["about"].item())
+    else:
+        (entry,) = onnx.load_from_string(reply.content).metadata_props
+        about = json.loads(entry.value)
+    assert about["parity"]["labels_equal"] == 1.0
+    assert about["parity"]["max_score_difference"] <= CLOSE
+    version = gallery.client.get(f"/v1/models/{model}/versions/1").json()
+    for name in ("digest", "metrics", "certificate", "dataset_digest", "seed"):
+        assert about["origin"][name] == version[name]
+    assert about["columns"] == version["columns"]
+    again = gallery.client.get(url, params={"format": form})
+    assert again.content == reply.content
+    assert again.headers["etag"] == reply.headers["etag"]
+
+
+def test_readme_inside_predicts(gallery: Gallery, tmp_path: Path) -> None:
+    """Whoever has nothing but the NPZ file and NumPy has the labels and probabilities."""
+    url = "/v1/models/ten/versions/1/export"
+    path = tmp_path / "ten.npz"
+    path.write_bytes(gallery.client.get(url, params={"format": "npz"}).content)
+    with np.load(path, allow_pickle=False) as archive:
+        program: dict[str, Any] = {}
+        exec(archive["readme"].item(), program)
+    model = program["load"](path)
+    X = np.random.default_rng(0).normal(size=(40, 8))
+    body = {"instances": X.tolist(), "outputs": ["label", "probability"]}
+    answer = gallery.client.post("/v1/models/ten/versions/1/predict", json=body).json()
+    assert program["predict"](model, X).tolist() == answer["label"]
+    probability = program["probabilities"](model, program["scores"](model, X))
+    np.testing.assert_allclose(probability, answer["probability"], rtol=0, atol=CLOSE)
+
+
+def test_too_large_for_a_format_is_said(gallery: Gallery) -> None:
+    """A problem names the limit, and the format that has none."""
+    shelf_model = FittedPipeline(
+        classes=np.array([0, 1]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), 9_000_000),
+        coefficients=np.zeros((1, 9_000_000)),
+        intercepts=np.zeros(1),
+    )
+    with pytest.raises(Exception, match="use npz"):
+        document.write("json", shelf_model.to_arrays(), About(None, {}), Path("/dev/null"))
+
+
+def test_unknown_format_is_a_problem(gallery: Gallery) -> None:
+    for query in ({"format": "pmml"}, {}):
+        reply = gallery.client.get("/v1/models/ten/versions/1/export", params=query)
+        assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")

@@ -1,0 +1,309 @@
+"""Exports that come back: equal to the bit, or refused part by part."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.errors import InvalidContent, ServiceError
+from service.models.artifacts import digest
+from service.models.exports import JSON, NPZ, document
+from service.models.exports.document import About
+from service.models.imports.checking import model_of
+from service.models.imports.reading import read
+from service.settings import Limits
+from tests.service.models.gallery import MODELS, Gallery
+from tests.service.models.portable import KINDS, fit
+
+MEDIA = {"json": JSON, "npz": NPZ}
+INFLATED = 1 << 30
+
+
+def exported(client: TestClient, model: str, form: str, version: int = 1) -> bytes:
+    url = f"/v1/models/{model}/versions/{version}/export"
+    reply = client.get(url, params={"format": form})
+    assert reply.status_code == 200, reply.text
+    return reply.content
+
+
+def send(client: TestClient, name: str, content: bytes, form: str, **headers: str) -> Any:
+    headers = {"Content-Type": MEDIA[form], **headers}
+    return client.post(f"/v1/models/{name}/versions", content=content, headers=headers)
+
+
+@pytest.mark.parametrize("form", MEDIA)
+@pytest.mark.parametrize("model", MODELS)
+def test_imported_model_is_the_exported_one(gallery: Gallery, model: str, form: str) -> None:
+    """The same digest, and the same answers to the bit; where it comes from stands in it."""
+    client = gallery.client
+    reply = send(client, f"{model}-back", exported(client, model, form), form)
+    assert reply.status_code == 201, reply.text
+    made, first = reply.json(), client.get(f"/v1/models/{model}/versions/1").json()
+    assert reply.headers["location"] == f"/v1/models/{made['name']}/versions/{made['version']}"
+    for name in ("digest", "classes", "columns", "n_features"):
+        assert made[name] == first[name]
+    assert (made["job_id"], made["dataset_id"], made["seed"]) == (None, None, None)
+    assert made["imported"]["format"] == form
+    origin = made["imported"]["origin"]
+    assert (origin["name"], origin["version"]) == (model, 1)
+    assert origin["certificate"] == first["certificate"]
+    X = np.random.default_rng(0).normal(size=(20, first["n_features"])).tolist()
+    outputs = ["label", "decision", *(["probability"] if "calibration" in MODELS[model] else [])]
+    body = {"instances": X, "outputs": outputs}
+    answers = [
+        client.post(f"/v1/models/{name}/predict", json=body).json()
+        for name in (model, f"{model}-back")
+    ]
+    for output in outputs:
+        assert answers[0][output] == answers[1][output]
+
+
+@pytest.mark.parametrize("form", MEDIA)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_comes_back(kind: str, form: str, tmp_path: Path) -> None:
+    """With the digest that it had."""
+    fitted = fit(KINDS[kind])
+    parts = fitted.to_arrays()
+    path = tmp_path / "model"
+    document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
+    found, about = read(path, MEDIA[form], INFLATED)
+    assert digest(model_of(found, about.columns, Limits()).to_arrays()) == digest(parts)
+
+
+def test_imported_version_can_be_looked_at(gallery: Gallery) -> None:
+    """Card, page and export work; what was not measured here is said to be unknown."""
+    client = gallery.client
+    send(client, "looked-at", exported(client, "kernel", "npz"), "npz")
+    url = "/v1/models/looked-at/versions/1"
+    card = client.get(f"{url}/card").json()
+    assert "imported" in card["summary"]
+    assert "no certificate here" in card["certificate"][0]
+    markdown = client.get(f"{url}/card", headers={"Accept": "text/markdown"}).text
+    assert "name, says the file" in markdown
+    assert client.get("/models/looked-at", headers={"Accept": "text/html"}).status_code == 200
+    for kind in ("roc", "confusion", "learning-curve"):
+        reply = client.get(f"{url}/plots/{kind}.svg")
+        assert (reply.status_code, reply.json()["code"]) == (404, "plot-unavailable")
+    assert client.get(f"{url}/plots/boundary.svg").status_code == 200
+    again = client.get(f"{url}/export", params={"format": "json"})
+    assert "svm-parity" not in again.headers
+    assert again.json()["origin"]["name"] == "kernel"
+    job = {
+        "dataset_id": gallery.datasets["kernel"],
+        "model_name": "warm",
+        "solver": {"name": "pegasos", "lambda": 0.1},
+        "warm_start_from": "looked-at/1",
+    }
+    refused = client.post("/v1/jobs", json=job)
+    assert (refused.status_code, refused.json()["code"]) == (422, "warm-start-unsupported")
+
+
+def test_import_happens_once(gallery: Gallery) -> None:
+    """The same key again gives the reply that there was, and no second version."""
+    client, content = gallery.client, exported(gallery.client, "plane", "json")
+    key = {"Idempotency-Key": "import-1"}
+    first, again = (send(client, "once", content, "json", **key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.json() == first.json()
+    assert len(client.get("/v1/models/once/versions").json()["versions"]) == 1
+
+
+def test_refused_import_leaves_no_version(gallery: Gallery) -> None:
+    """Problems say what is wrong; media types and JSON are checked as everywhere."""
+    client = gallery.client
+    content = json.loads(exported(client, "plane", "json"))
+    content["model"]["intercepts"]["values"][0] = "0.5"
+    reply = send(client, "refused", json.dumps(content).encode(), "json")
+    assert (reply.status_code, reply.json()["code"]) == (422, "invalid-model")
+    assert reply.json()["errors"][0]["pointer"] == "/model/intercepts"
+    reply = send(client, "refused", b'{"model": NaN}', "json")
+    assert (reply.status_code, reply.json()["code"]) == (400, "malformed-json")
+    reply = client.post(
+        "/v1/models/refused/versions", content=b"x", headers={"Content-Type": "a/b"}
+    )
+    assert (reply.status_code, reply.json()["code"]) == (415, "unsupported-format")
+    assert client.get("/v1/models/refused").status_code == 404
+
+
+Document = dict[str, Any]
+
+
+def _part(name: str, **change: Any) -> Callable[[Document], None]:
+    def tamper(document: Document) -> None:
+        document["model"][name] = {**document["model"][name], **change}
+
+    return tamper
+
+
+def _model(**change: Any) -> Callable[[Document], None]:
+    def tamper(document: Document) -> None:
+        document["model"].update(change)
+
+    return tamper
+
+
+def _top(**change: Any) -> Callable[[Document], None]:
+    return lambda document: document.update(change)
+
+
+def _without(name: str) -> Callable[[Document], None]:
+    def tamper(document: Document) -> None:
+        del document["model"][name]
+
+    return tamper
+
+
+ONE = {"dtype": "<f8", "shape": [1], "values": [1.0]}
+
+TAMPERED: dict[str, Callable[[Document], None]] = {
+    "another format": _top(format="pmml"),
+    "another version": _top(format_version=2),
+    "a member more": _top(extra=1),
+    "columns twice": _top(columns=["a"] * 6),
+    "too few columns": _top(columns=["a"]),
+    "columns of numbers": _top(columns=[1, 2]),
+    "origin a text": _top(origin="x"),
+    "no model": _top(model=[]),
+    "an unknown part": _model(weights=ONE),
+    "a part missing": _without("intercepts"),
+    "classes missing": _without("classes"),
+    "scale missing": _without("scaling_scale"),
+    "n_features true": _model(n_features=True),
+    "n_features negative": _model(n_features=-1),
+    "n_features huge": _model(n_features=10**12),
+    "n_features other": _model(n_features=7),
+    "an unknown scheme": _model(multiclass="one-vs-all"),
+    "a scheme of other shape": _model(multiclass=3),
+    "an unknown scaling": _model(scaling="log"),
+    "a scaling without offset": _model(scaling="max-abs"),
+    "an array for a text": _model(scaling=ONE),
+    "a text for an array": _model(intercepts="x"),
+    "a list for an array": _model(intercepts=[1.0]),
+    "an unknown map": _model(features={"name": "wavelet"}),
+    "a map with a parameter more": _model(features={"name": "identity", "degree": 2}),
+    "a map that lacks its arrays": _model(features={"name": "random-fourier"}),
+    "a map of too many features": _model(features={"name": "polynomial", "degree": 99}),
+    "a kernel without vectors": _model(kernel={"name": "linear"}),
+    "vectors without a kernel": _model(vectors={"dtype": "<f8", "shape": [0, 6], "values": []}),
+    "calibration without knots": _model(calibration="sigmoid"),
+    "knots without calibration": _model(calibration_knots=ONE),
+    "objects": _part("intercepts", dtype="|O"),
+    "single precision": _part("intercepts", dtype="<f4"),
+    "another shape": _part("intercepts", shape=[1, 1]),
+    "a shape of 0": _part("intercepts", shape=[0], values=[]),
+    "a negative shape": _part("intercepts", shape=[-1]),
+    "fewer values": _part("coefficients", values=[1.0]),
+    "values of text": _part("intercepts", values=["1"]),
+    "values of truth": _part("intercepts", values=[True]),
+    "a member of an array": _part("intercepts", order="F"),
+    "a scale of 0": _part("scaling_scale", values=[0.0] * 6),
+    "classes twice": _part("classes", values=["no", "no"]),
+    "classes descending": _part("classes", values=["yes", "no"]),
+    "one class": _part("classes", shape=[1], values=["no"]),
+    "classes of two dimensions": _part("classes", shape=[2, 1]),
+    "classes too long for their type": _part("classes", dtype="<U2"),
+    "whole intercepts": _part("intercepts", dtype="<i8", values=[1]),
+}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A JSON export of a model of two classes and six scaled features."""
+    path = tmp_path_factory.mktemp("sound") / "model"
+    document.write("json", fit(KINDS["standardized"]).to_arrays(), About(None, {}), path)
+    return path.read_bytes()
+
+
+def refusal(path: Path, media_type: str) -> ServiceError:
+    try:
+        parts, about = read(path, media_type, INFLATED)
+        model_of(parts, about.columns, Limits())
+    except ServiceError as error:
+        return error
+    raise AssertionError("it was taken for a sound model")
+
+
+@pytest.mark.parametrize("tampering", TAMPERED)
+def test_unsound_documents_are_refused(sound: bytes, tmp_path: Path, tampering: str) -> None:
+    """None of these parts could have come out of a training."""
+    content = json.loads(sound)
+    TAMPERED[tampering](content)
+    path = tmp_path / "model"
+    path.write_text(json.dumps(content))
+    error = refusal(path, JSON)
+    assert isinstance(error, InvalidContent)
+    assert error.code == "invalid-model"
+    assert len(error.detail) < 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "change"),
+    [
+        ("isotonic", "calibration_knots", lambda knots: knots[::-1]),
+        ("isotonic", "calibration_values", lambda values: values + 1.0),
+        ("isotonic", "calibration_starts", lambda starts: starts + 1),
+        ("sigmoid", "calibration_knots", lambda knots: knots * np.inf),
+        ("Gaussian kernel", "kernel", lambda _: '{"gamma": "median", "name": "gaussian"}'),
+        ("Gaussian kernel", "kernel", lambda _: '{"gamma": -1, "name": "gaussian"}'),
+        ("Gaussian kernel, sparse", "vectors_indices", lambda indices: indices + 100),
+        ("Gaussian kernel, sparse", "vectors_indptr", lambda ends: ends[::-1].copy()),
+        ("Nyström", "features_weights", lambda weights: weights[:, :1]),
+        ("random Fourier", "features_directions", lambda W: W[:10]),
+        ("linear", "intercepts", lambda b: b * np.nan),
+        ("linear", "intercepts", lambda b: b.astype(object)),
+    ],
+)
+def test_unsound_archives_are_refused(
+    kind: str, part: str, change: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """A planted array of objects is not unpickled, nor is anything else served that cannot be."""
+    parts = fit(KINDS[kind]).to_arrays()
+    path = tmp_path / "model"
+    document.write("npz", parts, About(None, {}), path)
+    with np.load(path, allow_pickle=False) as archive:
+        members = dict(archive)
+    with np.errstate(invalid="ignore"):
+        members[part] = np.asarray(change(parts[part]))
+    np.savez(path.with_suffix(".npz"), **members)
+    error = refusal(path.with_suffix(".npz"), NPZ)
+    assert isinstance(error, InvalidContent)
+    assert error.code == "invalid-model"
+
+
+def test_archives_that_are_none_are_refused(tmp_path: Path) -> None:
+    """Garbage, a header that lies, a member outside, one twice, and one that inflates too far."""
+    path = tmp_path / "model"
+    document.write("npz", fit(KINDS["linear"]).to_arrays(), About(None, {}), path)
+    good = path.read_bytes()
+    lying = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        lying, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
+    cases: list[tuple[bytes, list[tuple[str, bytes]]]] = [
+        (b"", []),
+        (b"PK\x03\x04garbage", []),
+        (good[: len(good) // 2], []),
+        (good, [("../x.npy", b"")]),
+        (good, [("vectors.npy", lying.getvalue())]),
+        (good, [("vectors.npy", b"\x93NUMPY\x03\x00")]),
+        (good, [(f"part_{k}.npy".replace("0", "a"), b"") for k in range(1, 40)]),
+        (good, [("vectors.npy", bytes(INFLATED // 8))]),
+    ]
+    for content, added in cases:
+        path.write_bytes(content)
+        if added:
+            with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+                for name, member in added:
+                    archive.writestr(name, member)
+        error = refusal(path, NPZ)
+        assert isinstance(error, InvalidContent)
+        assert error.code == "invalid-model"
