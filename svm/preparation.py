@@ -124,11 +124,19 @@ def prepare(
 
 
 def problems(
-    prepared: Prepared, pipeline: Pipeline, seed: int, interrupted: Callable[[], None]
+    prepared: Prepared,
+    pipeline: Pipeline,
+    seed: int,
+    interrupted: Callable[[], None],
+    threads: int = 1,
 ) -> list[Problem]:
-    """One problem a split, in order; they share X, and rows of the kernel matrix."""
+    """One problem a split, in order; they share X, and rows of the kernel matrix.
+
+    A single problem has all `threads` for itself; several are trained in one each.
+    """
+    own = threads if len(prepared.splits) == 1 else 1
     return [
-        _problem(prepared, pipeline, split, k, seed, interrupted)
+        replace(_problem(prepared, pipeline, split, k, seed, interrupted), threads=own)
         for k, split in enumerate(prepared.splits)
     ]
 

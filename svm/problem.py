@@ -88,6 +88,8 @@ class Problem:
     """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
     shared_kernel_rows: KernelRows | None = None
     """Of all problems of a training."""
+    threads: int = 1
+    """That may work on this problem at once; no bit depends on them."""
     cost_change: CostChange | None = None
     """For the solver that tests it after every update."""
     interrupted: Callable[[], None] = _never

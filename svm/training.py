@@ -104,7 +104,8 @@ class Training:
         (see `svm.warm_start`). With `prepared` of another training on the same rows, X and labels
         are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s
         of work, from any thread, and stops the iteration by raising `Interrupted` (with
-        `StoredRows` this preparation too). `threads` is how many pairs run at once.
+        `StoredRows` this preparation too). `threads` is how many pairs run at once, or how many
+        compute the kernel rows of a single one.
 
         Raises InvalidData, and InvalidHyperparameter for the seed.
         """
@@ -129,7 +130,7 @@ class Training:
             check_warm_start(pipeline, warm_start.pipeline)
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
-        binary = problems(self.prepared, pipeline, seed, self._poll)
+        binary = problems(self.prepared, pipeline, seed, self._poll, threads)
         solver, reasons = _solver_for(pipeline, binary, warm=warm_start is not None)
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from svm.loops import compiled
-from svm.matrices import Vector
+from svm.matrices import Indices, Vector
 
 LEAST_CURVATURE = 1e-12
 
@@ -87,3 +87,17 @@ def solve_singles(
         for k in range(n):
             scores[k] += change * gram[i, k]
     return steps
+
+
+@compiled
+def add_values(values: Vector, rows: Indices, factor: float, out: Vector) -> None:
+    """out[i] += factor · values[rows[i]]; `rows` ascending, so as many as values are all of them.
+
+    A row of the kernel matrix is that of all pairs of classes; one has some of its columns.
+    """
+    if len(rows) == len(values):
+        for i in range(len(out)):
+            out[i] += factor * values[i]
+    else:
+        for i in range(len(out)):
+            out[i] += factor * values[rows[i]]

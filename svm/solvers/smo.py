@@ -89,8 +89,7 @@ class SMO(Hyperparameters):
 
     def advance(self, problem: Problem, state: SMOState) -> SMOState:
         """One working set."""
-        from svm.loops.products import add_rows
-        from svm.loops.smo import solve_pairs, solve_singles
+        from svm.loops.smo import add_values, solve_pairs, solve_singles
 
         free = problem.intercept == "free"
         upper, y = _upper(problem), problem.y
@@ -99,13 +98,16 @@ class SMO(Hyperparameters):
         if violation <= SMALLEST_VIOLATION:
             return replace(state, stopped="converged", epoch=state.epoch + 1)
         working = _working_set(state.working, up, down)
-        block = problem.kernel_rows.get(problem.rows[working], problem.rows, problem.interrupted)
+        kernel_rows = problem.kernel_rows.get(
+            problem.rows[working], problem.interrupted, problem.threads
+        )
+        gram = np.array([row[problem.rows[working]] for row in kernel_rows])
         if problem.intercept == "augmented":
-            block += 1.0
+            gram += 1.0
         a, scores = state.a[working], state.scores[working]
         solve = solve_pairs if free else solve_singles
         steps = solve(
-            np.ascontiguousarray(block[:, working]),
+            gram,
             y[working],
             upper[working],
             a,
@@ -115,7 +117,10 @@ class SMO(Hyperparameters):
         )
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
-        add_rows(block, np.arange(len(working)), changes, everywhere)
+        if problem.intercept == "augmented":
+            everywhere += changes.sum()
+        for k in np.flatnonzero(changes):
+            add_values(kernel_rows[k], problem.rows, changes[k], everywhere)
         dual = state.a.copy()
         dual[working] = a
         sets = state.sets + 1
@@ -196,8 +201,10 @@ def _working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
     chosen = []
     for violations, number in ((up, wanted // 2), (down, wanted - wanted // 2)):
         candidates = np.flatnonzero(free)
-        order = np.argsort(-violations[candidates], kind="stable")[:number]
-        chosen.append(candidates[order])
+        if number < len(candidates):
+            worst = np.argpartition(-violations[candidates], number)[:number]
+            candidates = candidates[np.sort(worst)]
+        chosen.append(candidates[np.argsort(-violations[candidates], kind="stable")])
         free[chosen[-1]] = False
     return np.concatenate([kept, *chosen])
 
