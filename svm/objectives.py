@@ -55,7 +55,8 @@ def evaluate(
     """(P, scores of all rows) of what a solver learnt; `scores` where it knows them already."""
     match classifier:
         case LinearClassifier(coefficients=w, intercept=intercept):
-            scores = problem.scores(w, intercept)
+            if scores is None:
+                scores = problem.scores(w, intercept)
             penalized = squared_norm(problem, w, intercept)
         case KernelClassifier(support=support, coefficients=coefficients):
             # An augmented intercept is part of the sums, and of the norm.

@@ -33,7 +33,7 @@ MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 FIRST_SMOOTHING = 4.0
 """μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""
-LESS_SMOOTHING = 0.3
+LESS_SMOOTHING = 0.5
 """Factor from one level of μ to the next."""
 SMALLEST_SMOOTHING = 1e-12
 """μ below which nothing is left to gain."""
@@ -52,12 +52,15 @@ class NewtonState(SolverState):
 
     w: Vector
     intercept: float
+    scores: Vector
+    """(n_samples,) of these weights."""
     smoothing: float
     """μ of the next step."""
     last_smoothing: float
     """μ of the step that led here."""
     best_w: Vector
     best_intercept: float
+    best_scores: Vector
     best_primal: float
     best_dual: float
 
@@ -101,14 +104,16 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited ones, where little smoothing is needed."""
-        w = np.zeros(problem.n_features)
+        w, scores = np.zeros(problem.n_features), np.zeros(problem.n_samples)
         state = NewtonState(
             w=w,
             intercept=0.0,
+            scores=scores,
             smoothing=FIRST_SMOOTHING,
             last_smoothing=FIRST_SMOOTHING,
             best_w=w,
             best_intercept=0.0,
+            best_scores=scores,
             best_primal=float(problem.weights.mean()),
             best_dual=0.0,
         )
@@ -121,10 +126,12 @@ class Newton(Hyperparameters):
             state,
             w=w,
             intercept=intercept,
+            scores=scores,
             smoothing=max(sharpest, WARM_SMOOTHING),
             last_smoothing=sharpest,
             best_w=w,
             best_intercept=intercept,
+            best_scores=scores,
             best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
             best_dual=lower,
         )
@@ -133,11 +140,21 @@ class Newton(Hyperparameters):
         """One Newton step; then less smoothing, if this level is solved well enough."""
         mu = state.smoothing
         point = np.append(state.w, state.intercept)
-        scores = problem.scores(state.w, state.intercept)
-        gradient = _gradient(problem, point, _pulls(problem, scores, mu))
-        solve = _hessian(problem, scores, mu)
+        scores, short = state.scores, 1.0 - problem.y * state.scores
+        # Less smoothing leaves most of the rows that were near the margin there, only closer. As
+        # the rows between the old level's ends they show where to go; the few between the new
+        # level's ends would let the step go far too far.
+        level = max(mu, state.last_smoothing)
+        active = np.flatnonzero((short > 0.0) & (short < level))
+        pulls = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
+        gradient = _gradient(problem, point, pulls)
+        solve = _hessian(problem, active, mu)
         step = solve(-gradient)
         changes = problem.scores(step[:-1], step[-1])
+        # The slopes at the end of the whole step are those whose w(α) is that end, but for the
+        # rows that they are cut off for: a better bound than the slopes of the place it leads to.
+        pulls[active] -= (problem.y * changes)[active] / mu
+        lower = dual(problem, np.clip(pulls, 0.0, 1.0) * problem.weights)
         length = _line_search(problem, point, step, scores, changes, mu)
         point = point + length * step
         w, intercept = point[:-1].copy(), float(point[-1])
@@ -145,7 +162,6 @@ class Newton(Hyperparameters):
 
         primal = primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
         pulls = _pulls(problem, scores, mu)
-        lower = dual(problem, pulls * problem.weights)
         improved = primal < state.best_primal
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
 
@@ -162,16 +178,22 @@ class Newton(Hyperparameters):
             stopped="converged" if converged else NOT_STOPPED,
             w=w,
             intercept=intercept,
+            scores=scores,
             smoothing=mu,
             last_smoothing=state.smoothing,
             best_w=w if improved else state.best_w,
             best_intercept=intercept if improved else state.best_intercept,
+            best_scores=scores if improved else state.best_scores,
             best_primal=best_primal,
             best_dual=best_dual,
         )
 
     def classifier(self, problem: Problem, state: NewtonState) -> LinearClassifier:
         return LinearClassifier(state.best_w, state.best_intercept)
+
+    def scores(self, problem: Problem, state: NewtonState) -> Vector:
+        """Of the best weights so far, (n_samples,)."""
+        return state.best_scores
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
@@ -217,10 +239,9 @@ def _gradient(problem: Problem, point: Vector, pulls: Vector) -> Vector:
     return gradient
 
 
-def _hessian(problem: Problem, scores: Vector, mu: float) -> Solve:
-    """A function that solves H x = r for the Hessian of the smoothed objective at the scores."""
-    short = 1.0 - problem.y * scores
-    active = np.flatnonzero((short > 0.0) & (short < mu))
+def _hessian(problem: Problem, active: Indices, mu: float) -> Solve:
+    """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
+    `active` are those near the margin."""
     curvature = problem.weights[active] / (mu * problem.n_samples)
     penalty = _penalty(problem)
     if problem.intercept == "none":
@@ -235,9 +256,10 @@ def _hessian(problem: Problem, scores: Vector, mu: float) -> Solve:
 
 def _cholesky(problem: Problem, active: Indices, curvature: Vector, penalty: Vector) -> Solve:
     from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg.blas import dsyrk
 
     d = problem.n_features
-    hessian = np.zeros((d + 1, d + 1))
+    hessian = np.zeros((d + 1, d + 1), order="F")  # its lower triangle
     root = np.sqrt(curvature)
     for start in range(0, len(active), GATHER_ROWS):
         problem.interrupted()
@@ -245,7 +267,7 @@ def _cholesky(problem: Problem, active: Indices, curvature: Vector, penalty: Vec
         block = np.empty((len(active[part]), d + 1))
         np.multiply(problem.dense_rows(active[part]), root[part, None], out=block[:, :-1])
         block[:, -1] = root[part] if problem.intercept != "none" else 0.0
-        hessian += block.T @ block
+        hessian = dsyrk(1.0, block.T, 1.0, hessian, lower=1, overwrite_c=1)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += penalty
     # With a diagonal of ones, features of very different sizes do no harm.
