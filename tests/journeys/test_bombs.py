@@ -63,7 +63,7 @@ def bombs() -> dict[str, tuple[str, str, bytes, int, str]]:
         BYTE_ARRAY,
         [page(DATA_PAGE, texts(*(b"c%d" % i for i in range(10**5))), count=10**5, encoding=PLAIN)],
     )
-    zeros = gzip.compress(bytes(300 * MIB), 1)
+    zeros = gzip.compress(bytes(64 * MIB), 9)
     return {
         "gzip": (UPLOAD, f"{CSV}+gzip", zeros, 413, "decompression-limit"),
         "gzip to predict": (PREDICT, f"{JSON}+gzip", zeros, 413, "decompression-limit"),
@@ -77,8 +77,8 @@ def bombs() -> dict[str, tuple[str, str, bytes, int, str]]:
             "npy-corrupt",
         ),
         "npy beyond 64 bits": (UPLOAD, NPY, npy_header("(9**30, 1)"), 422, "npy-corrupt"),
-        "cell": (UPLOAD, CSV, b"a,k\n1," + b"x" * 100 * MIB, 422, "csv-cell-too-large"),
-        "quoted cell": (UPLOAD, CSV, b'a,k\n1,"' + b"x" * 100 * MIB, 422, "csv-unterminated-quote"),
+        "cell": (UPLOAD, CSV, b"a,k\n1," + b"x" * 20 * MIB, 422, "csv-cell-too-large"),
+        "quoted cell": (UPLOAD, CSV, b'a,k\n1,"' + b"x" * 20 * MIB, 422, "csv-unterminated-quote"),
         "ndjson cell": (UPLOAD, NDJSON, b'{"a":"' + b"x" * 9 * MIB, 422, "csv-cell-too-large"),
         "json cell": (
             UPLOAD,

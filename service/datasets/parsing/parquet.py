@@ -110,6 +110,8 @@ class _File:
             _check_flat(name, kind)
         # None of them has parts: the schema is the root, and they.
         _, *names = self._all("SELECT name FROM parquet_schema($1) ORDER BY column_id")
+        if len(names) != len(described):
+            raise unsupported("the columns of the file have parts", "write it with plain columns")
         return [
             _Column(name, identifier(sql), kind)
             for (name,), (sql, kind, *_) in zip(names, described, strict=True)
