@@ -14,12 +14,15 @@ import pytest
 from service.datasets.parsing.spec import CSV
 from tests.journeys.server import Server, running
 
+ENVIRONMENT = {"SVM_AUTH": "on", "SVM_WORKERS": "1", "SVM_LIMITS__QUEUED_JOBS": "100000"}
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).parent / "schemathesis"
 
 
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
     """How many calls all checks passed for; fails with what schemathesis found."""
+    key = f"Bearer {(folder / 'var' / 'first-key').read_text().strip()}"
+    server.http.headers["Authorization"] = key
     rows = np.arange(120.0).reshape(30, 4) % 7
     csv = "".join(",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(rows))
     dataset = server.upload(csv.encode(), CSV)
@@ -28,7 +31,16 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
         [
             *(COMMAND, "--config-file", HERE / "schemathesis.toml", "run"),
             *(f"{server.url}/openapi.json", "--no-color", "--seed", "1", "--no-shrink"),
-            *("--continue-on-failure", "--request-timeout", "30", "--workers", "2", *options),
+            *(
+                "--header",
+                f"Authorization: {key}",
+                "--continue-on-failure",
+                "--request-timeout",
+                "30",
+                "--workers",
+                "2",
+                *options,
+            ),
         ],
         cwd=folder,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.journeys.schemathesis_hooks"},
@@ -44,7 +56,7 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
 
 def test_replies_are_as_the_document_says(tmp_path: Path) -> None:
     """No 5xx, no status or media type that is not documented, no reply unlike its schema."""
-    with running(tmp_path / "var", SVM_WORKERS="1", SVM_LIMITS__QUEUED_JOBS="100000") as server:
+    with running(tmp_path / "var", **ENVIRONMENT) as server:
         options = ("--phases", "fuzzing,stateful", "--max-examples", "2")
         assert generated_calls(server, tmp_path, *options, timeout_s=100) > 100
 
@@ -54,7 +66,7 @@ def test_replies_are_as_the_document_says(tmp_path: Path) -> None:
 def test_twenty_thousand_calls(tmp_path: Path) -> None:
     """Every boundary of every parameter, and sequences of calls that hang together."""
     examples = os.environ.get("FUZZ_EXAMPLES", "300")
-    with running(tmp_path / "var", SVM_WORKERS="1", SVM_LIMITS__QUEUED_JOBS="100000") as server:
+    with running(tmp_path / "var", **ENVIRONMENT) as server:
         calls = generated_calls(
             server,
             tmp_path,
