@@ -37,14 +37,14 @@ def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
 def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
     body = ComparisonCreate.model_validate_json(json.dumps(job.spec))
     entries = entries_of(body)
-    found = [Found() for _ in entries]
+    found = None
     file = jobs.open_checkpoint(job)
     if file is None and job.checkpoint_key is not None:  # a newer one has taken its place
         file = jobs.open_checkpoint(jobs.get(job.id))
     if file is not None:
         with file:
             found = read_found(file)
-    told = report(entries, found, body.rank_by)
+    told = report(entries, found or [Found() for _ in entries], body.rank_by)
     if job.state == State.RUNNING:
         for entry in told["entries"]:
             if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":

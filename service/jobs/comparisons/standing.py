@@ -12,6 +12,7 @@ import numpy as np
 from service.jobs.comparisons.found import Error, Found
 from service.jobs.schemas import JobCreate
 from service.storage.arrays import Arrays, pack, unpack
+from svm.errors import CheckpointMismatch
 from svm.pipeline import FittedPipeline
 from svm.training import Training
 from svm.warm_start import WarmStart
@@ -75,9 +76,16 @@ class Standing:
     def unpacked(cls, content: bytes, entries: Sequence[JobCreate]) -> tuple[Standing, Arrays]:
         """The standing, and the checkpoint of the present training, empty where it had not begun.
 
-        Raises KeyError, InvalidData.
+        Raises CheckpointMismatch where it was packed by another release.
         """
         arrays = unpack(content)
+        try:
+            return cls._read(arrays, entries), _below("training", arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointMismatch("the checkpoint is of another release") from error
+
+    @classmethod
+    def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> Standing:
         plain = json.loads(str(arrays["standing"]))
         standing = cls(**plain | {"found": [Found(**each) for each in plain["found"]]})
         for name in ("latest", "best"):
@@ -92,14 +100,18 @@ class Standing:
                 pipeline = entries[said["entry"]].pipeline()
                 learnt = WarmStart.from_arrays(pipeline, fitted, _below(f"{name}.start", arrays))
                 setattr(standing, name, Model(said["entry"], learnt, said["result"]))
-        return standing, _below("training", arrays)
+        return standing
 
 
-def read_found(file: IO[bytes]) -> list[Found]:
-    """What stands of the entries in `Standing.packed`, without reading the models in it."""
+def read_found(file: IO[bytes]) -> list[Found] | None:
+    """What stands of the entries in `Standing.packed`, without reading the models in it; None where
+    another release packed it."""
     with np.load(file, allow_pickle=False) as arrays:
-        plain = json.loads(str(arrays["standing"]))
-    return [Found(**each) for each in plain["found"]]
+        try:
+            plain = json.loads(str(arrays["standing"]))
+            return [Found(**each) for each in plain["found"]]
+        except (KeyError, TypeError):
+            return None
 
 
 def _under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import new_id
 from service.storage.space import full_disk_reported
-from svm.errors import InvalidData
+from svm.errors import CheckpointMismatch
 
 
 class Comparer:
@@ -70,7 +70,7 @@ class Comparer:
         try:
             content = self._blobs.read(job.checkpoint_key, job.checkpoint_sha256)
             return *Standing.unpacked(content, entries), ()
-        except (BlobDamaged, KeyError, InvalidData):
+        except (BlobDamaged, CheckpointMismatch):
             return fresh, {}, (CHECKPOINT_LOST,)
 
     def _finish(
@@ -86,6 +86,7 @@ class Comparer:
         standing = course.standing
         told = report(entries, standing.found, body.rank_by)
         best = told["entries"][0] if told["entries"][0]["rank"] else None
+        attempt.show(_final_progress(attempt.progress, best, canceled), [])
         state = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
         ending = Ending(
             state=state,
@@ -134,6 +135,17 @@ def _headline(best: dict[str, Any]) -> dict[str, Any]:
         "epochs": best["epochs"],
         "updates": best["updates"],
     }
+
+
+def _final_progress(
+    progress: dict[str, Any], best: dict[str, Any] | None, canceled: bool
+) -> dict[str, Any]:
+    """Of the best entry, whose model the job's is."""
+    shown = {"fraction": progress.get("fraction", 0.0) if canceled else 1.0, "eta_s": 0.0}
+    if best is None:
+        return shown
+    certificate = {name: best["certificate"][name] for name in ("primal", "dual", "relative_gap")}
+    return shown | {"epoch": best["epochs"], "updates": best["updates"], **certificate}
 
 
 def _all_failed(found: Sequence[Found]) -> Error:

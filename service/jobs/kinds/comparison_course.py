@@ -37,6 +37,8 @@ from svm.preparation import Prepared
 from svm.results import TrainingResult
 from svm.training import Progress, Training
 
+LONG_TRAININGS = 8
+"""One of many trainings may take this part of the time that is left."""
 OUT_OF_MEMORY: Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",
@@ -155,13 +157,17 @@ class ComparisonCourse:
         began = time.process_time() - standing.cpu_s
         for progress in training:
             standing.cpu_s = time.process_time() - began
-            costs = training.mean_costs
-            if turn.part == 0 and costs is not None:
-                joined(standing.curve, training.elapsed_s, *costs)
+            self._draw(turn, training)
             self._show(turn, progress, training)
             if self._attempt.checkpoint_is_due:
                 self._save()
+        self._draw(turn, training)  # pairs in other threads may have gone on since the last item
         return training.result()
+
+    def _draw(self, turn: Turn, training: Training) -> None:
+        costs = training.mean_costs
+        if turn.part == 0 and costs is not None:
+            joined(self.standing.curve, training.elapsed_s, *costs)
 
     def _begun(self, turn: Turn) -> Training:
         """The training of this turn, at its checkpoint if there is one."""
@@ -196,10 +202,11 @@ class ComparisonCourse:
         return self.standing.latest if turn.begins_at is not None else None
 
     def _budget_s(self, turn: Turn) -> float:
-        """An equal share of what is left of the longest run, and of the entry's own budget."""
+        """Its share of the entry's own budget, and at most an eighth of what is left of the longest
+        run: an equal share for each of many would stop the few that take long."""
         own = self._entries[turn.entry].stopping.time_budget_s or math.inf
         left = self._longest_s - self.standing.spent_s
-        share = left / (len(self._turns) - self.standing.position)
+        share = left / min(len(self._turns) - self.standing.position, LONG_TRAININGS)
         return max(min(own / len(self.parts), share), SHORTEST_S)
 
     def _measure(self, turn: Turn, result: TrainingResult) -> None:

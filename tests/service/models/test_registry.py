@@ -242,12 +242,15 @@ def test_pages_are_newest_first(shelf: Shelf) -> None:
     assert models[0].aliases == {"default": 1}
 
 
-def test_start_of_a_waiting_job_stays(shelf: Shelf) -> None:
-    """A version that a job is to begin at cannot be deleted, nor its model; others can."""
+@pytest.mark.parametrize(
+    "spec", [{"warm_start_from": "iris/1"}, {"model": {"name": "iris", "version": 1}}]
+)
+def test_what_a_waiting_job_needs_stays(shelf: Shelf, spec: dict[str, Any]) -> None:
+    """A version that a job is to begin at, or to put rows through, cannot be deleted, nor its
+    model; others can."""
     shelf.add("iris")
     shelf.add("iris")
     jobs = JobStore(shelf.database, shelf.blobs, queue_limit=10)
-    spec = {"warm_start_from": "iris/1"}
     job = queue(jobs, add_dataset(shelf.database), spec=spec, begins_at=("iris", 1))
     with pytest.raises(Conflict, match=job.id):
         shelf.registry.delete_version("iris", 1)
