@@ -139,3 +139,18 @@ def test_few_rows_of_many_are_support_vectors() -> None:
     result = training.result()
     assert result.n_support_vectors < 200
     assert result.fitted.predict(X).tolist() == y.tolist()
+
+
+def test_threads_change_no_bit() -> None:
+    """Of a single pair, whose kernel rows several threads compute."""
+    X, y = two_clouds(700)
+    models = []
+    for threads in (1, 3):
+        pipeline = Pipeline(solver=SMO(kernel=GAUSSIAN))
+        training = Training(pipeline, X, y, seed=0, threads=threads)
+        assert training.problems[0].threads == threads
+        for _ in training:
+            pass
+        models.append(training.result().fitted)
+    np.testing.assert_array_equal(models[0].coefficients, models[1].coefficients)
+    assert models[0].intercepts == models[1].intercepts
