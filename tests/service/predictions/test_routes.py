@@ -170,7 +170,7 @@ def test_bad_row_is_a_problem_with_its_place(client: TestClient, shelf: Shelf) -
         {
             "row": 2,
             "column": "b",
-            "value": "'two'",
+            "value": "two",
             "code": "not-a-number",
             "message": "row 2, column 'b': 'two' is not a number",
             "hint": "send numbers, without quotes",
