@@ -7,10 +7,12 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import numpy as np
+import psutil
 import pytest
 
 from tests.journeys.server import running
@@ -83,10 +85,17 @@ def test_slow_clients_are_shown_out_and_starve_nobody(tmp_path: Path) -> None:
         _p99_ms(server.http, 1)
         idle_ms = _p99_ms(server.http, 8)
         slow = SlowClients((url.host, url.port), each)
-        slow.start()
-        busy_ms = _p99_ms(server.http, 18)
+        process, took_s = psutil.Process(server.process.pid), []
+        arrivals: list[Callable[[], None]] = [lambda: None, slow.start]
+        for connect in arrivals:
+            before = process.cpu_times()
+            connect()
+            busy_ms = _p99_ms(server.http, 18)
+            after = process.cpu_times()
+            took_s.append(after.user + after.system - before.user - before.system)
         slow.join()
     print(f"p99 idle {idle_ms:.2f} ms, beside slow clients {busy_ms:.2f} ms; ", end="")
+    print(f"processor time in 18 s: {took_s[0]:.2f} s, beside them {took_s[1]:.2f} s; ", end="")
     print(f"all {len(slow.closed_after_s)} gone after {max(slow.closed_after_s):.1f} s")
     assert len(slow.closed_after_s) == 2 * each
     assert max(slow.closed_after_s) < 20
