@@ -14,7 +14,7 @@ from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
 from svm.stored_rows import StoredRows
 
-MODERATE = 30.0
+MODERATE = 100.0
 """C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""
 MODERATE_TALL = 10.0
 """The same with more than `TALL` rows to a feature, where a step of Newton's costs little more
