@@ -75,8 +75,8 @@ def test_whole_way(run: Run) -> None:
     assert [version["version"] for version in versions] == [2, 1]
 
 
-def test_comparing(run: Run) -> None:
-    """A table with the best first."""
+def test_comparing_and_carrying_away(run: Run, tmp_path: Path) -> None:
+    """A table with the best first; a version as a file, and back."""
     run("upload", "iris.csv")
     grid = ("--solver", "newton", "--solver", "pegasos", "--c", "0.1", "--c", "10")
     done = run("compare", *grid, "--scaling", "standardize", "--model", "best")
@@ -85,6 +85,10 @@ def test_comparing(run: Run) -> None:
     assert done.stdout.count("newton") == 2
     entries = json.loads(run("compare", "--solver", "newton", "--json").stdout)["entries"]
     assert entries[0]["rank"] == 1
+    assert run("export", "best", "best.npz").returncode == 0
+    assert run("export", "best/latest", "best.joblib").returncode == 0
+    assert "best/2" in run("import", "best", "best.npz").stdout
+    assert run("export", "best/nobody", "best.npz").returncode == 2
 
 
 def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:

@@ -247,6 +247,15 @@ def test_comparison_of_solvers(client: Client) -> None:
     assert job.model_version().spec["solver"]["name"] in ("newton", "dual-coordinate-descent")
 
 
+def test_models_go_out_and_come_in(client: Client, iris: str, tmp_path: Path) -> None:
+    """An exported version is the same model when it is imported."""
+    version = client.model_version(iris, 1)
+    for name in ("iris.npz", "iris.json"):
+        imported = client.import_model("imported", version.export(tmp_path / name))
+        assert imported.digest == version.digest
+    assert np.array_equal(client.predict("imported", X), client.predict(f"{iris}/1", X))
+
+
 def test_pictures_and_cards(client: Client, iris: str, tmp_path: Path) -> None:
     """A version shows itself."""
     version = client.model_version(iris, 1)
