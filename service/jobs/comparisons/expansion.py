@@ -11,7 +11,7 @@ from typing import Any
 from service.jobs.comparisons.schemas import ComparisonCreate, EntryCreate, Grid
 from service.jobs.schemas import JobCreate
 from svm.features import AnyFeatures
-from svm.solvers import AnySolver
+from svm.solvers import AnyChoice
 
 NAMELESS = "unnamed"
 """Stands for the name of a model that is not kept."""
@@ -75,8 +75,8 @@ def _combinations(body: ComparisonCreate) -> Iterator[EntryCreate]:
 
 
 def _with_gamma(
-    grid: Grid, solver: AnySolver, features: AnyFeatures
-) -> Iterator[tuple[AnySolver, AnyFeatures]]:
+    grid: Grid, solver: AnyChoice, features: AnyFeatures
+) -> Iterator[tuple[AnyChoice, AnyFeatures]]:
     """γ where it has a meaning; solver and features as they are where it has none."""
     if grid.gamma is None:
         yield solver, features
@@ -99,7 +99,7 @@ def _given(part: Any, gamma: float | str) -> Any:
     return None if not hasattr(kernel, "gamma") else replace(part, kernel=_given(kernel, gamma))
 
 
-def _regularized(grid: Grid, solver: AnySolver) -> Iterator[AnySolver]:
+def _regularized(grid: Grid, solver: AnyChoice) -> Iterator[AnyChoice]:
     if grid.C is not None:
         yield from (replace(solver, C=C, lambda_=None) for C in grid.C)
     elif grid.lambda_ is not None:

@@ -24,11 +24,11 @@ from svm.features import AnyFeatures, Identity
 from svm.hyperparameters import Positive
 from svm.multiclass import MulticlassName
 from svm.scaling import ScalingName
-from svm.solvers import AnySolver
+from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
-Solver = Annotated[AnySolver, Field(discriminator="name")]
+Solver = Annotated[AnyChoice, Field(discriminator="name")]
 Features = Annotated[AnyFeatures, Field(discriminator="name")]
 
 

@@ -24,8 +24,8 @@ class Model:
 
     entry: int
     learnt: WarmStart
-    result: dict[str, Any]
-    """What a version says of its training: metrics, certificate, …; empty where it is not kept."""
+    said: dict[str, Any]
+    """What a version says of its training: `spec` and `result`; empty where it is not kept."""
 
 
 @dataclass(kw_only=True)
@@ -64,8 +64,8 @@ class Standing:
         arrays: dict[str, Any] = {"standing": np.asarray(json.dumps(plain))}
         for name, model in (("latest", self.latest), ("best", self.best)):
             if model is not None:
-                said = {"entry": model.entry, "result": model.result}
-                arrays[name] = np.asarray(json.dumps(said))
+                part = {"entry": model.entry, "said": model.said}
+                arrays[name] = np.asarray(json.dumps(part))
                 arrays |= _under(f"{name}.model", model.learnt.fitted.to_arrays())
                 arrays |= _under(f"{name}.start", model.learnt.to_arrays())
         if training is not None:
@@ -90,16 +90,16 @@ class Standing:
         standing = cls(**plain | {"found": [Found(**each) for each in plain["found"]]})
         for name in ("latest", "best"):
             if name in arrays:
-                said = json.loads(str(arrays[name]))
+                part = json.loads(str(arrays[name]))
                 fitted = FittedPipeline.from_arrays(
                     {
                         key: array.item() if array.ndim == 0 else array
                         for key, array in _below(f"{name}.model", arrays).items()
                     }
                 )
-                pipeline = entries[said["entry"]].pipeline()
+                pipeline = entries[part["entry"]].pipeline()
                 learnt = WarmStart.from_arrays(pipeline, fitted, _below(f"{name}.start", arrays))
-                setattr(standing, name, Model(said["entry"], learnt, said["result"]))
+                setattr(standing, name, Model(part["entry"], learnt, part["said"]))
         return standing
 
 

@@ -100,7 +100,7 @@ class Comparer:
             return attempt.finish(ending)
         model = standing.best
         fitted = model.learnt.fitted
-        entry = entries[model.entry].model_copy(update={"set_alias": body.set_alias})
+        entry = entries[model.entry]
         prepared = self._registry.files.prepare(
             fitted,
             None if dataset.columns is None else list(dataset.columns),
@@ -116,9 +116,9 @@ class Comparer:
                 model_name=entry.model_name,
                 job_id=attempt.job.id,
                 dataset=dataset,
-                spec=entry.model_dump(mode="json", by_alias=True),
+                spec=model.said["spec"],
                 seed=seed,
-                result=model.result,
+                result=model.said["result"],
                 n_support_vectors=best and best["n_support_vectors"],
                 set_alias=None if canceled else body.set_alias,
             ),

@@ -268,7 +268,9 @@ class ComparisonCourse:
                 "epochs": result.epochs,
                 "updates": result.updates,
             }
-            standing.best = Model(entry, result.warm_start, said)
+            spec = self._entries[entry].model_copy(update={"set_alias": self._body.set_alias})
+            taken = spec.taken(result.warm_start.pipeline.solver)
+            standing.best = Model(entry, result.warm_start, {"spec": taken, "result": said})
 
     def _show(self, turn: Turn, progress: Progress, training: Training) -> None:
         standing = self.standing

@@ -230,7 +230,10 @@ def test_an_entry_that_fails_leaves_the_others(client: TestClient, worker: Worke
 
 SEARCH: dict[str, Any] = {
     "grid": {"solver": [{"name": "smo"}, {"name": "newton"}], "C": [1.0, 0.1, 10.0]},
-    "specs": [{"solver": {"name": "pegasos", "lambda": 0.01}, "stopping": {"max_epochs": 40}}],
+    "specs": [
+        {"solver": {"name": "pegasos", "lambda": 0.01}, "stopping": {"max_epochs": 40}},
+        {"solver": {"name": "auto", "C": 0.5}},
+    ],
     "validation": {"folds": 2},
     "model_name": "best",
 }
