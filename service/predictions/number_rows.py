@@ -31,6 +31,8 @@ _END = re.compile(rb"[ \t\r\n]*\]")
 MARK = secrets.token_hex(16)
 """Stands where a list was cut out of a document; no document is known to hold it."""
 
+LONG_BYTES = 8192
+
 ListReader: TypeAlias = Callable[[bytes, int, NDArray[np.float64]], tuple[int, int]]
 
 
@@ -103,9 +105,17 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
 
 def _read(text: bytes, start: int, n_features: int) -> tuple[NDArray[np.float64], int] | None:
     """The lists from text[start] on, and where they end."""
-    most_rows = text.count(b"[", start)
+    most_rows = _brackets(text, start)
     if most_rows * (2 * n_features + 1) > len(text) or text[-1] not in b"]}":
         return None
     X = np.empty((most_rows, n_features))
     rows, end = compiled()(text, start, X)
     return None if rows == 0 else (X[:rows], end)
+
+
+def _brackets(text: bytes, start: int) -> int:
+    """How many lists begin in text[start:]."""
+    if len(text) < LONG_BYTES:
+        return text.count(b"[", start)
+    # `count` looks for one after the other: five times slower where there are many.
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8, offset=start) == ord("[")))
