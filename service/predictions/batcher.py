@@ -35,11 +35,6 @@ MAX_WAITING = 64
 RETRY_AFTER_S = 1
 
 
-ALONE_WORK = 50_000
-"""Multiplications a row, some 10 µs, below which company saves nothing: a linear model's weights
-stay near the processor, the vectors of a kernel model are read once for several rows."""
-
-
 class Batcher:
     """Collects rows by model, and keeps long work off the event loop, to which it belongs."""
 
@@ -52,11 +47,9 @@ class Batcher:
         return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
 
     def score_now(self, model: LoadedModel, X: Matrix) -> Answer | None:
-        """The answer, where the rows are not long and gain nothing by waiting for others. Raises
-        as `score`."""
-        if model.work_per_row > ALONE_WORK or self.is_long(model, X):
-            return None
-        return scored(model, X)
+        """The answer for a request without company; None where its rows are long. Raises as
+        `score`."""
+        return None if self.is_long(model, X) else scored(model, X)
 
     def submit(self, model: LoadedModel, X: Matrix, deliver: Deliver) -> None:
         """Have `deliver` called with the answer for X, which is not long, or with what went wrong,

@@ -97,17 +97,20 @@ class Predictor:
         answer = await self._batcher.score(model, asked.X)
         return await in_thread(partial(exchange.reply, asked, answer))
 
-    def answer_soon(self, call: PredictionCall, body: bytes, deliver: Deliver) -> bool:
-        """Answer at once, or together with others at the end of this turn of the loop, where
-        nothing needs time: the model is at hand, the body small and sound. False, and nothing
-        happens, where that is not so: `answer` then says why, or takes its time."""
+    def answer_soon(
+        self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
+    ) -> bool:
+        """Answer at once if the request is `alone`, or else together with others at the end of
+        this turn of the loop, where nothing needs time: the model is at hand, the body small and
+        sound. False, and nothing happens, where that is not so: `answer` then says why, or takes
+        its time."""
         model = self._models.at_hand(call.target.name, call.target.reference)
         if model is None or len(body) > INLINE_BYTES:
             return False
         exchange = call.exchange
         try:
             asked = exchange.read(body, model)
-            now = self._batcher.score_now(model, asked.X)
+            now = self._batcher.score_now(model, asked.X) if alone else None
             reply = None if now is None else exchange.reply(asked, now)
         except Exception:  # whatever it is, `answer` meets it again, where it is told
             return False

@@ -189,7 +189,9 @@ class ServiceProtocol(HttpToolsProtocol):
             return
         quick.due = True
         body = quick.body()
-        if self._conduct.answerer.answer_soon(quick.call, body, self._deliver_quick):
+        if self._conduct.answerer.answer_soon(
+            quick.call, body, self._deliver_quick, alone=self._alone
+        ):
             return
         if len(body) >= LARGE_BYTES:
             quick.task = self.loop.create_task(self._answer_in_time(quick, body))
@@ -313,9 +315,15 @@ class ServiceProtocol(HttpToolsProtocol):
 
     # Answers
 
+    @property
+    def _alone(self) -> bool:
+        """Whether no other connection could bring a request in this turn of the loop."""
+        return len(self.server_state.connections) == 1
+
     def _answer(self, held: _Held) -> None:
         answerer = self._conduct.answerer
-        if not answerer.answer_soon(held.call, held.body(), partial(self._deliver, held)):
+        deliver = partial(self._deliver, held)
+        if not answerer.answer_soon(held.call, held.body(), deliver, alone=self._alone):
             self._release(held)
 
     def _deliver(self, held: _Held, reply: Reply | Exception) -> None:

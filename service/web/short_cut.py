@@ -50,9 +50,15 @@ class Answerer(Protocol):
         """A `Call`; None for a path that is not answered here. Raises ServiceError."""
 
     def answer_soon(
-        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
+        self,
+        call: Any,
+        body: bytes,
+        deliver: Callable[[Reply | Exception], None],
+        *,
+        alone: bool,
     ) -> bool:
-        """Call `deliver` at once or in this turn of the loop; False where that is not possible."""
+        """Call `deliver` in this turn of the loop, at once if the request is `alone` in it; False
+        where that is not possible."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""
