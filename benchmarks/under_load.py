@@ -76,10 +76,10 @@ async def _ask(url: str, seconds: float, rate: float) -> tuple[list[float], list
     random = np.random.default_rng(1)
     body = json.dumps({"instances": random.normal(size=(1, N_FEATURES)).tolist()}).encode()
     predict = (
-        b"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: x\r\n"
+        b"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
-    livez = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    livez = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     started = time.perf_counter() + 0.05
     predictions: list[float] = []
     probes: list[float] = []

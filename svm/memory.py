@@ -18,7 +18,7 @@ from svm.stored_rows import PIECE_VALUES
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 8
+ROW_VALUES = 12
 """Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
 PROBLEM_ROW_VALUES = 5
 """And for each row of each binary problem: its number, label, weight, order and state."""

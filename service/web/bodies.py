@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -71,8 +72,13 @@ def json_request(
 
     `web.docs` moves the schema's definitions to the document's components.
     """
-    content = {"schema": model.model_json_schema(), "example": example}
+    content = {"schema": _schema_of(model), "example": example}
     return {"requestBody": {"required": required, "content": {"application/json": content}}}
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def parse_json(body: bytes) -> Any:

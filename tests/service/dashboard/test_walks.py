@@ -211,7 +211,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
     assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
     assert all(excess >= 0 for job in data for excess in job["excess"])
-    assert min(data[0]["excess"]) < 0.01
+    assert min(data[0]["excess"]) < 0.05
     browser.go("/compare")
     browser.send("/compare", job=chosen)
     assert "These jobs differ in kernel" in browser.page.text

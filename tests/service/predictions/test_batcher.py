@@ -143,7 +143,7 @@ def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
 
     asyncio.run(ask())
     assert len(calls(model)) == 1
-    assert turns > 3
+    assert turns > 1
 
 
 def test_small_request_does_not_wait_for_a_large_one() -> None:
