@@ -96,6 +96,8 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
     engine = Child("service.jobs.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     trainings = Trainings(job_store, dataset_store, registry, limits)
+    comparing = Comparisons(job_store, dataset_store, limits)
+    evaluating = Evaluations(job_store, dataset_store, registry, limits)
     workshop = Workshop(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
@@ -167,8 +169,8 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
     app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
     app.include_router(predictions.router(predictor))
     app.include_router(batch.router(job_store, dataset_store, registry))
-    app.include_router(evaluations.router(Evaluations(job_store, dataset_store, registry, limits)))
-    app.include_router(comparisons.router(Comparisons(job_store, dataset_store, limits)))
+    app.include_router(evaluations.router(evaluating))
+    app.include_router(comparisons.router(comparing))
     app.include_router(inference.router(predictor, registry, state))
     app.include_router(models.router(registry, dataset_store))
     app.include_router(derived.router(registry, workshop, blobs, limits))
@@ -184,6 +186,9 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
             limits=limits,
             jobs=job_store,
             trainings=trainings,
+            evaluations=evaluating,
+            comparisons=comparing,
+            workshop=workshop,
             models=registry,
             loaded_models=loaded_models,
             predictor=predictor,

@@ -6,21 +6,27 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.curves import Curve, curves_of
-from service.dashboard.page import back, form_of, page
+from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.parts import Parts
+from service.dashboard.schema_form import number_in
 from service.errors import InvalidRequest
+from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.schemas import JobRead
 from service.jobs.store import JobFilter
 from service.storage.pages import PageRequest
 from service.web.auth import needs
+from service.web.callers import caller_of
 from service.web.names import DatasetId
+from svm.scaling import ScalingName
+from svm.solvers import SOLVERS
 
 MAX_JOBS = 8
 OFFERED = PageRequest(size=50)
@@ -71,6 +77,9 @@ def add(routes: APIRouter, parts: Parts) -> None:
             offered=offered,
             names=parts.datasets.names([job.dataset_id for job in offered]),
             dataset_id=dataset_id,
+            datasets=[one for one in parts.datasets.page(OFFERED).items if one.classes],
+            solvers=list(SOLVERS),
+            scalings=get_args(ScalingName),
         )
 
     @routes.post("/compare")
@@ -78,6 +87,33 @@ def add(routes: APIRouter, parts: Parts) -> None:
     async def choose(request: Request) -> Response:
         form = await form_of(request)
         return back(f"/compare?jobs={','.join(form.get('job', []))}")
+
+    @routes.post("/comparisons")
+    @needs("train")
+    async def start(request: Request) -> Response:
+        body = checked(ComparisonCreate, _body(await form_of(request)))
+        caller, request_id = caller_of(request), request.state.request_id
+        job = await run_sync(parts.comparisons.queue, body, caller, request_id)
+        return go(request, f"/jobs/{job.id}")
+
+
+def _body(form: dict[str, list[str]]) -> dict[str, Any]:
+    """A grid of the solvers that are ticked, on what else the job would take by itself."""
+
+    def one(name: str) -> str:
+        return form.get(name, [""])[-1].strip()
+
+    grid: dict[str, Any] = {"solver": [{"name": name} for name in form.get("solver", [])]}
+    if one("C"):
+        grid["C"] = [number_in(part.strip()) for part in one("C").split(",")]
+    body = {
+        "dataset_id": one("dataset_id"),
+        "grid": grid,
+        "scaling": one("scaling"),
+        "validation": {"fraction": number_in(one("fraction"))},
+        "warm_starts": False,  # every curve begins at zero
+    }
+    return body | ({"model_name": one("model_name")} if one("model_name") else {})
 
 
 def _ids(jobs: str | None) -> list[str]:

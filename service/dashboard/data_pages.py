@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from anyio.to_thread import run_sync
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from service.dashboard.page import HERE, go, page
 from service.dashboard.parts import Parts
 from service.datasets.parsing.spec import CSV, ParseSpec
-from service.datasets.schemas import DatasetRead, UploadOptions
+from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.store import Dataset
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import NotFound
@@ -102,10 +102,16 @@ async def _keep(parts: Parts, folder: Path, upload: Upload) -> Dataset:
     parsed = await parts.parser.parse(upload.spec)
 
     def add() -> Dataset:
-        name, media_type = upload.options.name, upload.spec.media_type
+        name, media_type = upload.options.name or _name_of(upload), upload.spec.media_type
         return parts.datasets.add(parsed, folder, name=name, media_type=media_type)[0]
 
     return await run_sync(add)
+
+
+def _name_of(upload: Upload) -> str | None:
+    """The name of the file, as far as it can be the name of a dataset."""
+    name = "".join(filter(str.isprintable, upload.filename.replace("\\", "/")))
+    return PurePosixPath(name).name[:MAX_NAME] or None
 
 
 def _add_dataset(routes: APIRouter, parts: Parts) -> None:

@@ -12,6 +12,10 @@ from starlette.responses import Response
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
 from service.dashboard.parts import Parts
+from service.jobs.comparisons.queueing import KIND as COMPARISON
+from service.jobs.comparisons.reading import comparison
+from service.jobs.evaluations.queueing import KIND as EVALUATION
+from service.jobs.evaluations.routes import evaluation
 from service.jobs.lifecycle import FINAL, State
 from service.jobs.schemas import JobRead, JobSummary
 from service.jobs.store import JobFilter
@@ -58,6 +62,8 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
             final=found.state in FINAL,
             name=parts.datasets.names([found.dataset_id]).get(found.dataset_id),
             curves=curves_of(parts.jobs.trace(id)),
+            comparison=comparison(parts.jobs, found) if found.kind == COMPARISON else None,
+            evaluation=evaluation(parts.jobs, found) if found.kind == EVALUATION else None,
         )
 
 

@@ -6,19 +6,23 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.page import back, form_of, go, page
+from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.parts import Parts
 from service.dashboard.weights import weights_of
 from service.datasets.store import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
+from service.jobs.evaluations.queueing import KIND as EVALUATION
+from service.jobs.evaluations.schemas import EvaluationCreate
+from service.jobs.store import JobFilter
 from service.models.aliases import LATEST, Alias
+from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import ModelVersion
 from service.predictions.explanations import check_explainable
@@ -26,15 +30,17 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
 from service.storage.pages import PageRequest
 from service.web.auth import needs
+from service.web.callers import caller_of
 from service.web.names import NAME, AliasName, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import status_of
 
-Version = Annotated[int, Path(ge=1, le=MAX_VERSION)]
 ROUTE = "/models/{name}/versions/{version}/predict"
 MAX_INPUTS = 24
 """With more features a row is written as a line, not into a field for each."""
 VERSIONS = PageRequest(size=20)
+OFFERED = PageRequest(size=200)
+EVALUATIONS = PageRequest(size=5)
 CSV_BODY = [(b"content-type", b"text/csv"), (b"accept", b"application/json")]
 
 
@@ -42,6 +48,7 @@ def add(routes: APIRouter, parts: Parts) -> None:
     """Add them to the dashboard's routes."""
     _add_read(routes, parts)
     _add_predict(routes, parts)
+    _add_evaluate(routes, parts)
     _add_change(routes, parts)
 
 
@@ -74,6 +81,18 @@ def _add_predict(routes: APIRouter, parts: Parts) -> None:
         except ServiceError as error:
             return await _show(request, parts, found, entries, error=error)
         return await _show(request, parts, found, entries, answer)
+
+
+def _add_evaluate(routes: APIRouter, parts: Parts) -> None:
+    @routes.post("/models/{name}/versions/{version}/evaluate")
+    @needs("train")
+    async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
+        form = await form_of(request)
+        asked = {"model": f"{name}/{version}", "dataset_id": form.get("dataset_id", [""])[-1]}
+        body = checked(EvaluationCreate, asked)
+        caller, request_id = caller_of(request), request.state.request_id
+        job = await run_sync(parts.evaluations.queue, body, caller, request_id)
+        return go(request, f"/jobs/{job.id}")
 
 
 def _add_change(routes: APIRouter, parts: Parts) -> None:
@@ -113,6 +132,9 @@ async def _show(
         name = version.model_name
         dataset = _dataset(parts, version)
         example = _example(version, dataset)
+        labelled = [one for one in parts.datasets.page(OFFERED).items if one.classes]
+        which = JobFilter(kind=EVALUATION, model_name=name)
+        evaluations = parts.jobs.page(which, EVALUATIONS).items
         return page(
             request,
             "model.html",
@@ -122,6 +144,9 @@ async def _show(
             versions=parts.models.versions(name, VERSIONS),
             dataset=dataset,
             job_is_there=_is_there(parts, version.job_id),
+            datasets=[one for one in labelled if one.n_features == version.n_features],
+            evaluations=evaluations,
+            dataset_names=parts.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,

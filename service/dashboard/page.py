@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import jinja2
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -20,14 +22,16 @@ from starlette.types import Scope
 from service import __version__
 from service.dashboard import words
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
-from service.web.bodies import read_limited
+from service.web.bodies import parse_json, read_limited
+from service.web.gate import COOKIE
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.validation import parameter_error
+from service.web.validation import body_error, parameter_error
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 FORM = "application/x-www-form-urlencoded"
+Model = TypeVar("Model", bound=BaseModel)
 FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -80,7 +84,9 @@ _TEMPLATES = _environment()
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
     """A page; its address names the place in the navigation."""
     place = request.scope["path"].split("/")[1]
-    text = _TEMPLATES.get_template(template).render(place=place, **context)
+    text = _TEMPLATES.get_template(template).render(
+        place=place, signed_in=COOKIE in request.cookies, **context
+    )
     # Pages show what may have changed a moment ago.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
@@ -107,6 +113,16 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     except ValueError:
         detail = "the form cannot be read: it is not UTF-8, or has too many fields"
         raise InvalidRequest("malformed-request", detail) from None
+
+
+def checked(model: type[Model], values: dict[str, Any]) -> Model:
+    """What was filled in as a request, by the same rules as its JSON. Raises ServiceError."""
+    body = json.dumps(values).encode()
+    parsed = parse_json(body)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise body_error(error.errors(include_url=False), parsed) from None
 
 
 class PageRoute(APIRoute):

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from service.dashboard.distributions import Distributions
 from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
+from service.jobs.comparisons.queueing import Comparisons
+from service.jobs.evaluations.queueing import Evaluations
 from service.jobs.store import JobStore
 from service.jobs.trainings import Trainings
+from service.models.derived.workshop import Workshop
 from service.models.registry import ModelRegistry
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
@@ -26,7 +29,10 @@ class Parts:
     limits: Limits
     jobs: JobStore
     trainings: Trainings
+    evaluations: Evaluations
+    comparisons: Comparisons
     models: ModelRegistry
+    workshop: Workshop
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions

@@ -9,6 +9,7 @@ from service.dashboard import (
     data_pages,
     job_pages,
     model_pages,
+    plot_pages,
     training_pages,
 )
 from service.dashboard.page import Assets, PageRoute
@@ -18,7 +19,7 @@ from service.dashboard.parts import Parts
 def mount(app: FastAPI, parts: Parts) -> None:
     """Offer the pages, and the styles and scripts that they use."""
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
-    for pages in (data_pages, training_pages, job_pages, model_pages, compare_pages):
+    for pages in (data_pages, training_pages, job_pages, model_pages, plot_pages, compare_pages):
         pages.add(routes, parts)
     app.include_router(routes)
     app.mount("/assets", Assets())

@@ -279,7 +279,7 @@ def _value(field: Field, entries: Entries) -> Any:
             written = entries.get(field.name, "").strip()
             if not written:
                 return ABSENT
-            return _number(written) if field.numeric and written not in field.words else written
+            return number_in(written) if field.numeric and written not in field.words else written
         case Choice():
             return entries.get(field.name) or ABSENT
         case Switch():
@@ -306,11 +306,11 @@ def _pairs(field: Pairs, entries: Entries) -> Any:
     for line in entries.get(field.name, "").splitlines():
         name, _, value = line.partition("=")
         if line.strip():
-            found[name.strip()] = _number(value.strip()) if field.numeric else value.strip()
+            found[name.strip()] = number_in(value.strip()) if field.numeric else value.strip()
     return found or ABSENT
 
 
-def _number(written: str) -> Any:
+def number_in(written: str) -> Any:
     """An integer or a float; the text itself where it is neither, or not finite."""
     try:
         number = json.loads(written, parse_constant=lambda _: written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import PurePosixPath
@@ -10,24 +9,21 @@ from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.page import form_of, go, page
+from service.dashboard.page import checked, form_of, go, page
 from service.dashboard.parts import Parts
 from service.dashboard.schema_form import Entries, Field, body_of, entries_of, fields_of
 from service.datasets.store import LATEST_DATASET, Dataset
 from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe
-from service.jobs.schemas import JobCreate
+from service.jobs.schemas import JobCreate, JobPlanRead
 from service.storage.pages import PageRequest
 from service.web.auth import needs
-from service.web.bodies import parse_json
 from service.web.callers import caller_of
 from service.web.names import NAME, JobId
 from service.web.problems import status_of
-from service.web.validation import body_error
 from svm.solvers import CHOICES
 from svm.splitting import held_out_rows
 
@@ -71,11 +67,23 @@ def add(routes: APIRouter, parts: Parts) -> None:
         entries = _single(await form_of(request))
         caller, request_id = caller_of(request), request.state.request_id
         try:
-            body = _checked(body_of(_fields(), entries))
+            body = checked(JobCreate, body_of(_fields(), entries))
             job = await run_sync(parts.trainings.queue, body, caller, request_id)
         except ServiceError as error:
             return await run_sync(_form, request, parts, entries, error)
         return go(request, f"/jobs/{job.id}")
+
+    @routes.post("/train/check")
+    @needs("train")
+    async def check(request: Request) -> Response:
+        entries = _single(await form_of(request))
+        try:
+            plan = await run_sync(
+                parts.trainings.plan, checked(JobCreate, body_of(_fields(), entries))
+            )
+        except ServiceError as error:
+            return await run_sync(_form, request, parts, entries, error)
+        return await run_sync(_form, request, parts, entries, None, plan)
 
 
 def suggestion(dataset: Dataset) -> dict[str, Any]:
@@ -108,18 +116,12 @@ def _single(form: dict[str, list[str]]) -> dict[str, str]:
     return {name: values[-1] for name, values in form.items()}
 
 
-def _checked(values: dict[str, Any]) -> JobCreate:
-    """The request, by the same rules as a body of `/v1/jobs`. Raises ServiceError."""
-    body = json.dumps(values).encode()
-    parsed = parse_json(body)
-    try:
-        return JobCreate.model_validate_json(body)
-    except ValidationError as error:
-        raise body_error(error.errors(include_url=False), parsed) from None
-
-
 def _form(
-    request: Request, parts: Parts, entries: Entries, error: ServiceError | None = None
+    request: Request,
+    parts: Parts,
+    entries: Entries,
+    error: ServiceError | None = None,
+    plan: JobPlanRead | None = None,
 ) -> Response:
     chosen = entries.get("dataset_id", LATEST_DATASET)
     offered = list(parts.datasets.page(OFFERED).items)
@@ -141,6 +143,7 @@ def _form(
         others=[field for field in fields if field.name not in FIRST],
         entries=entries,
         error=error,
+        plan=plan,
         faults=faults,
         solvers={name: describe(name) for name in CHOICES},
     )

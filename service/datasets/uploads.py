@@ -50,6 +50,8 @@ class Upload:
 
     options: UploadOptions
     spec: ParseSpec
+    filename: str = ""
+    """As the form tells it."""
 
 
 async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits: Limits) -> Upload:
@@ -77,6 +79,7 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
     return Upload(
         options,
         _spec(options, _format(file, FORMATS), file.path, folder, limits, labels),
+        file.filename,
     )
 
 

@@ -14,6 +14,7 @@ from service.jobs.schemas import (
     JobCancel,
     JobCreate,
     JobPage,
+    JobPlanRead,
     JobRead,
     JobSummary,
 )
@@ -54,6 +55,9 @@ WaitS = Annotated[
         examples=[10],
     ),
 ]
+ValidateOnly = Annotated[
+    bool, Query(description="Answer with what the training would cost; nothing is queued.")
+]
 JobCreateBody = Annotated[JobCreate, Depends(json_body(JobCreate))]
 JobCancelBody = Annotated[JobCancel, Depends(json_body(JobCancel))]
 
@@ -83,16 +87,26 @@ def _add_create(routes: APIRouter, jobs: JobStore, trainings: Trainings, tail: T
         description="Queues a training and answers at once; a free worker takes it. What can be "
         "known to be wrong is refused here. Follow the job with `GET /v1/jobs/{id}/events`.",
         response_model=JobRead,
-        responses=responses(
-            *(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full", "storage-full"),
-            *idempotency.PROBLEMS,
-        ),
+        responses={
+            200: {"model": JobPlanRead, "description": "With `validate_only`: the plan."},
+            **responses(
+                *(*_BODY, "invalid-name", "not-found", *_UNTRAINABLE, "queue-full"),
+                *("storage-full", *idempotency.PROBLEMS),
+            ),
+        },
         openapi_extra=json_request(JobCreate, EXAMPLE),
     )
     @needs("train")
     async def create_job(
-        request: Request, once: Once, body: JobCreateBody, wait_s: WaitS = 0
+        request: Request,
+        once: Once,
+        body: JobCreateBody,
+        wait_s: WaitS = 0,
+        validate_only: ValidateOnly = False,
     ) -> Response:
+        if validate_only:
+            return shown(await run_sync(trainings.plan, body), 200)
+
         async def create() -> Response:
             also = once.record(_accepted)
             caller, request_id = caller_of(request), request.state.request_id

@@ -165,6 +165,26 @@ class JobCreate(BaseModel):
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 
+class JobPlanRead(BaseModel):
+    """What a training would cost; nothing is queued."""
+
+    model_config = _READ
+
+    dataset_id: str
+    n_samples: int
+    n_features: int
+    trainings: int
+    """Of the model, and one for each fold."""
+    binary_problems: int
+    """In each training."""
+    cost_per_epoch: str
+    """Of each binary problem, with n rows and d features."""
+    memory_bytes: int
+    """What a worker needs at most."""
+    rows_in_files: bool
+    """Whether the rows stay in files and are read a few at a time."""
+
+
 class JobCancel(BaseModel):
     """How to end a job before its time."""
 

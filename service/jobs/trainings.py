@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import structlog
 
-from service.datasets.store import DatasetStore
+from service.datasets.store import Dataset, DatasetStore
 from service.jobs.admission import check_trainable
 from service.jobs.job import Job
-from service.jobs.schemas import MAX_SEED, JobCreate
+from service.jobs.plans import peak_bytes, rows_stay_in_files
+from service.jobs.schemas import MAX_SEED, Folds, JobCreate, JobPlanRead
 from service.jobs.store import Also, JobStore
 from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry
 from service.settings import Limits
+from svm.multiclass import splits_of
 
 log = structlog.stdlib.get_logger("service.jobs")
 
@@ -33,13 +35,7 @@ class Trainings:
     ) -> Job:
         """Raises NotFound for dataset and model, InvalidContent with the code that the training
         would fail with, and what `JobStore.create` raises."""
-        dataset = self.datasets.find(body.dataset_id)
-        check_trainable(body, dataset, self.limits)
-        start = find_start(body, self.models)
-        begins_at = None
-        if start is not None:
-            check_start(body, dataset, start, self.datasets)
-            begins_at = (start.model_name, start.version)
+        dataset, begins_at = self._checked(body)
         seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         job = self.jobs.create(
             kind="train",
@@ -56,3 +52,29 @@ class Trainings:
         )
         log.info("job queued", job_id=job.id)
         return job
+
+    def plan(self, body: JobCreate) -> JobPlanRead:
+        """What `queue` would queue, and what it would cost. Raises as it does."""
+        dataset, _ = self._checked(body)
+        in_files = rows_stay_in_files(body, dataset, self.limits.worker_memory_bytes)
+        n_classes = len(dataset.classes or ())
+        return JobPlanRead(
+            dataset_id=dataset.id,
+            n_samples=dataset.n_samples,
+            n_features=dataset.n_features,
+            trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
+            binary_problems=len(splits_of(body.multiclass, n_classes)),
+            cost_per_epoch=body.solver.cost_per_epoch,
+            memory_bytes=peak_bytes(body, dataset, in_files=in_files),
+            rows_in_files=in_files,
+        )
+
+    def _checked(self, body: JobCreate) -> tuple[Dataset, tuple[str, int] | None]:
+        """The dataset, and the version that the training begins at."""
+        dataset = self.datasets.find(body.dataset_id)
+        check_trainable(body, dataset, self.limits)
+        start = find_start(body, self.models)
+        if start is None:
+            return dataset, None
+        check_start(body, dataset, start, self.datasets)
+        return dataset, (start.model_name, start.version)

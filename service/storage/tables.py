@@ -97,6 +97,7 @@ jobs = Table(
     Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "finished_at"),
+    Index(None, "created_at", "id"),  # the newest first
 )
 
 job_events = Table(

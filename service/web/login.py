@@ -58,9 +58,10 @@ def _page(problem: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>svm-service: key</title>
+<link rel="stylesheet" href="/assets/style.css">
 </head>
 <body>
-<main>
+<main class="wide">
 <h1>svm-service</h1>
 <p>This service asks for an API key. An operator makes one with
 <code>svm-service keys create NAME --scope read --scope train</code>; the first one stands in the

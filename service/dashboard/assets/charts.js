@@ -8,7 +8,7 @@
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
-  const height = (box) => (box.clientWidth < 500 ? 260 : 320);
+  const height = () => (innerWidth < 600 ? 260 : 320);
 
   function axis(label, values, size) {
     return { label, values, size, stroke: color("--soft"), labelSize: 22, font: `12px ${font()}`, labelFont: `13px ${font()}`,
@@ -21,7 +21,7 @@
     const draw = () => {
       if (!box.isConnected || !data) return;
       plot?.destroy();
-      plot = new uPlot({ width: box.clientWidth, height: height(box), ...options() }, data, box);
+      plot = new uPlot({ width: box.clientWidth, height: height(), ...options() }, data, box);
     };
     let width = box.clientWidth;
     new ResizeObserver(() => {
@@ -31,8 +31,11 @@
     return { set(next) { data = next; if (plot) plot.setData(data); else draw(); } };
   }
 
+  // From zero, unless all that can be seen happened in the last moments.
+  const span = (_, least, most) => (least > 0.4 * most ? [least - 0.05 * (most - least), most + 0.02 * (most - least || 1)] : [0, most || 1]);
+
   const curve = () => ({
-    scales: { x: { time: false, range: (_, least, most) => [0, most || 1] } },
+    scales: { x: { time: false, range: span } },
     axes: [axis("seconds", (_, ticks) => ticks.map(short), 44), axis("cost", (_, ticks) => ticks.map(short), 64)],
     series: [
       { label: "time", value: (_, value) => seconds(value) },
@@ -41,19 +44,39 @@
     ],
   });
 
-  // The curve of one job: [seconds, cost, bound].
+  const gaps = () => ({
+    scales: { x: { time: false, range: span }, y: { distr: 3 } },
+    axes: [
+      axis("seconds", (_, ticks) => ticks.map(short), 44),
+      { ...axis("relative gap", (_, ticks) => ticks.map((tick) => (tick == null ? "" : percent(tick))), 76), filter: powers },
+    ],
+    series: [
+      { label: "time", value: (_, value) => seconds(value) },
+      { label: "gap", stroke: color("--accent"), width: 2, value: (_, value) => percent(value), points: { size: 5 } },
+    ],
+  });
+  const powers = (_, ticks) => ticks.map((tick) => (String(Number(tick.toPrecision(3)).toExponential()).startsWith("1e") ? tick : null));
+
+  // Both pictures of one job's curve from [seconds, cost, bound].
+  function pictures(box) {
+    const cost = chart(box, curve), gap = chart(document.getElementById("gap-chart"), gaps);
+    return { set(data) {
+      cost.set(data);
+      gap.set([data[0], data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
+    } };
+  }
+
+  // The curve of one job.
   function start() {
-    const box = document.getElementById("chart");
-    if (!box || box.dataset.drawn) return;
-    box.dataset.drawn = "yes";
-    const plot = chart(box, curve);
-    const stored = read("curve-data");
-    if (!("live" in box.dataset)) {
-      if (stored) plot.set([stored.points.elapsed_s, stored.points.primal, stored.points.dual]);
-      else box.remove();
-    }
     const job = document.getElementById("job");
+    if (!job || job.dataset.seen) return;
+    job.dataset.seen = "yes"; // until it is replaced by a newer one
+    const box = document.getElementById("chart");
+    const plot = box ? pictures(box) : null;
+    const stored = read("curve-data");
     if (job.dataset.events) follow(job, plot);
+    else if (stored) plot.set([stored.points.elapsed_s, stored.points.primal, stored.points.dual]);
+    else document.querySelector(".charts")?.remove();
   }
 
   function follow(job, plot) {
@@ -64,7 +87,7 @@
     const later = () => {
       if (drawing) return;
       drawing = true;
-      requestAnimationFrame(() => { drawing = false; plot.set(data); });
+      requestAnimationFrame(() => { drawing = false; plot?.set(data); });
     };
     const refresh = () => htmx.ajax("GET", location.pathname, { target: "#job", select: "#job", swap: "outerHTML" });
     events.addEventListener("progress", (event) => {
@@ -103,22 +126,22 @@
     addEventListener("pagehide", () => events.close(), { once: true });
   }
 
-  // Several jobs: excess over the best bound against time, both logarithmic.
-  function compare() {
-    const box = document.getElementById("comparison");
-    const jobs = read("comparison-data");
-    if (!box || !jobs || !jobs.length) return;
+  // Several trainings: excess over the best bound against time, both logarithmic.
+  function compare(box) {
+    const jobs = read(box.dataset.comparison);
+    if (!jobs?.length || box.dataset.seen) return;
+    box.dataset.seen = "yes";
+    for (const job of jobs) job.excess ??= job.cost.map((cost) => Math.max(0, cost / job.bound - 1));
     const positive = (values, least) => values.map((value) => (value == null ? null : Math.max(value, least)));
     const tables = jobs.map((job) => [positive(job.time, 1e-4), positive(job.excess, 1e-6)]);
     const round = (tick) => [1, 2, 5].includes(Number((tick / 10 ** Math.floor(Math.log10(tick) + 1e-9)).toPrecision(3)));
-    const whole = (tick) => round(tick) && String(tick.toExponential()).startsWith("1e");
     const keep = (which) => (_, ticks) => ticks.map((tick) => (which(tick) ? tick : null));
     const told = (format) => (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick)));
     const plot = chart(box, () => ({
       scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
       axes: [
         { ...axis("seconds", told(short), 44), filter: keep(round) },
-        { ...axis("above the bound", told(percent), 84), filter: keep(whole) },
+        { ...axis("above the bound", told(percent), 84), filter: powers },
       ],
       series: [{ label: "time", value: (_, value) => seconds(value) }].concat(jobs.map((job, i) => ({
         label: job.title, stroke: color(`--k${i % 10}`), width: 2, spanGaps: true, points: { size: 5, show: true },
@@ -128,6 +151,7 @@
     plot.set(uPlot.join(tables));
   }
 
-  document.addEventListener("htmx:load", start);
-  document.addEventListener("DOMContentLoaded", () => { start(); compare(); });
+  const draw = () => { start(); document.querySelectorAll("[data-comparison]").forEach(compare); };
+  document.addEventListener("htmx:load", draw);
+  document.addEventListener("DOMContentLoaded", draw);
 })();

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.dashboard.page import ASSETS
+from service.settings import Settings
+from service.storage.database import Database
+from service.storage.tables import jobs
 from tests.service.dashboard.browser import Browser
 
 
@@ -96,3 +100,32 @@ def test_forms_too_large_or_garbled_are_problems(client: TestClient) -> None:
     assert client.post("/train", json={}).status_code == 415
     assert client.post("/train", content=b"", headers=form).status_code == 422
     assert client.post("/datasets", content=b"", headers=form).status_code == 415
+
+
+def test_lists_stay_quick_with_thousands_of_jobs(
+    client: TestClient, browser: Browser, settings: Settings
+) -> None:
+    """A page shows fifty of them, finds these by an index, and leads to the next."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train")
+    database = Database(settings.database_url)
+    with database.write() as connection:
+        row = dict(connection.execute(sa.select(jobs)).mappings().one())
+        copies = [
+            {**row, "id": f"job_{i:032x}", "created_at": row["created_at"] - i, "state": "failed"}
+            for i in range(1, 3001)
+        ]
+        connection.execute(jobs.insert(), copies)
+        if connection.dialect.name == "sqlite":
+            newest = "SELECT * FROM jobs ORDER BY created_at DESC, id DESC LIMIT 51"
+            plan = str(connection.execute(sa.text(f"EXPLAIN QUERY PLAN {newest}")).all())
+            assert "ix_jobs_created_at_id" in plan
+            assert "TEMP B-TREE" not in plan
+    database.close()
+    page = browser.go("/jobs")
+    assert page.html.count('href="/jobs/job_') == 50
+    assert "3,001" in page.text
+    page = browser.go(page.links["Older"])
+    assert page.html.count('href="/jobs/job_') == 50
+    assert f"job_{50:032x}" in page.html

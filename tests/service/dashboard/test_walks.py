@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from service.app import create_app
 from service.jobs.worker_process import Worker
+from service.settings import Settings
 from tests.service.dashboard.browser import Browser
 from tests.service.jobs.data import csv_of
 
@@ -38,8 +40,10 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
     assert re.fullmatch(r"/datasets/ds_[0-9a-f]{32}", browser.page.path)
     assert "80" in browser.page.text
     assert "3 classes" in browser.page.text
+    assert "<h1>My Clouds.csv</h1>" in browser.page.html
     browser.follow("Train on it")
     assert browser.page.form("/train").fields["validation"] == ["held-back"]
+    assert browser.page.form("/train").fields["model_name"] == ["my-clouds"]
     browser.send("/train", model_name="clouds")
     assert re.fullmatch(r"/jobs/job_[0-9a-f]{32}", browser.page.path)
     assert "queued" in browser.page.text
@@ -218,7 +222,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
 
 
 def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) -> None:
-    """What the page gives for curl and for Python is a call of this very model."""
+    """What the page gives for curl calls this very model; the journeys run it, and Python."""
     browser.send("/samples/iris")
     _trained(browser, worker, **QUICK)
     browser.go("/models/iris")
@@ -230,9 +234,6 @@ def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) 
     reply = client.post(url[1].removeprefix(str(client.base_url)), json=json.loads(body[1]))
     assert reply.status_code == 200, reply.text
     assert len(reply.json()["label"]) == 1
-    python = html.unescape(browser.page.html.split('id="python"><code>')[1].split("</code>")[0])
-    compile(python, "python", "exec")
-    assert url[1] in python
 
 
 def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
@@ -242,3 +243,69 @@ def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
         browser.follow(name)
         assert browser.page.status == 200
         assert "There is no" in browser.page.text or "There is none" in browser.page.text
+
+
+def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
+    """Held against labelled data by a job whose page shows what came out; plots are embedded."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="newton")
+    page = browser.go("/models/iris/versions/1")
+    browser.send("/models/iris/versions/1/evaluate")
+    assert "Evaluation of iris" in browser.page.text
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "Area under ROC" in browser.page.text
+    assert browser.page.html.count("<polyline") == 3
+    browser.go(page.path)
+    browser.follow("See the plots")
+    plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
+    assert len(re.findall(plot, browser.page.html)) == 4
+    assert "Probabilities against how often they are right: " in browser.page.text
+
+
+def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> None:
+    """Every solver with every C on the same rows, ranked; curves for those with one objective."""
+    browser.send("/samples/moons")
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton", "subgradient"], C="0.1, 1", model_name="best")
+    assert browser.page.status == 200, browser.page.text
+    assert browser.page.html.count("waiting") == 4
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert browser.page.html.count("finished</td>") == 4
+    parts = re.findall(r'id="objective-[0-9]+">(.*?)</script>', browser.page.html, re.S)
+    curves = [json.loads(part) for part in parts]
+    assert all(len(entry["time"]) == len(entry["cost"]) for part in curves for entry in part)
+    browser.follow("See the model")
+    assert browser.page.path == "/models/best/versions/1"
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton"], C="one")
+    assert browser.page.status == 422
+
+
+def test_service_with_keys_asks_browsers_for_one(settings: Settings) -> None:
+    """Whoever has none is led to the login; with one the pages are there. It can be forgotten."""
+    with TestClient(create_app(settings.model_copy(update={"auth": "on"}))) as client:
+        reply = client.get("/jobs", follow_redirects=False)
+        assert (reply.status_code, reply.headers["location"]) == (303, "/login")
+        key = (settings.data_dir / "first-key").read_text().strip()
+        assert client.post("/login", data={"key": key}).url.path == "/"
+        browser = Browser(client)
+        browser.send("/samples/moons")
+        assert browser.page.status == 200
+        browser.send("/logout")
+        assert browser.go("/jobs").path == "/login"
+
+
+def test_cost_is_told_before_the_start(browser: Browser, client: TestClient) -> None:
+    """How much memory and how many problems; nothing is queued, and what is filled in stays."""
+    browser.send("/samples/iris")
+    browser.go("/train")
+    form = browser.page.form("/train")
+    form.action = "/train/check"
+    browser.send("/train/check", model_name="dear")
+    assert re.search(
+        r"150 rows with 4 features, 3 binary problems.* at most [0-9]+ MB", browser.page.text
+    )
+    assert browser.page.form("/train").fields["model_name"] == ["dear"]
+    assert client.get("/v1/jobs").json()["jobs"] == []

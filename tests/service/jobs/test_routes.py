@@ -324,3 +324,18 @@ def test_full_queue_says_when_to_come_again(settings: Settings) -> None:
         reply = client.post("/v1/jobs", json=job_body())
         assert (reply.status_code, reply.json()["code"]) == (503, "queue-full")
         assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_plan_tells_the_cost_and_queues_nothing(client: TestClient) -> None:
+    """`validate_only`: the same refusals as for a job, else what a worker needs."""
+    dataset_id = upload(client, csv_of(n_classes=3))
+    body = job_body(dataset_id, validation={"folds": 4})
+    plan = client.post("/v1/jobs", json=body, params={"validate_only": True})
+    assert plan.status_code == 200, plan.text
+    assert plan.json()["trainings"] == 5
+    assert plan.json()["binary_problems"] == 3
+    assert 2**26 < plan.json()["memory_bytes"] < 2**31
+    assert client.get("/v1/jobs").json()["jobs"] == []
+    body["validation"] = {"folds": 50}
+    refused = client.post("/v1/jobs", json=body, params={"validate_only": True})
+    assert (refused.status_code, refused.json()["code"]) == (422, "class-too-small")

@@ -1,0 +1,235 @@
+"""The pages in a real browser: by clicking from a file to predictions, alone and without errors.
+
+Chromium comes with the system (`apt-get install chromium`); where there is none, this is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
+
+from tests.journeys.server import Server
+from tests.service.jobs.data import csv_of
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
+PATIENCE_MS = 30_000
+
+expect.set_options(timeout=PATIENCE_MS)
+REFUSED = "Failed to load resource: the server responded with a status of 422"
+"""What the browser itself says of a form that the service refused."""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    sandbox = [] if os.geteuid() else ["--no-sandbox"]  # which root cannot use
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page of the service, and all that went wrong on it."""
+
+    def __init__(self, context: BrowserContext, server: Server) -> None:
+        self.url = server.url
+        self.elsewhere: list[str] = []
+        self.complaints: list[str] = []
+        self.findings: list[str] = []
+        self.sizes: list[int] = []
+        """Bytes of each request with its reply, headers too."""
+        context.set_default_timeout(PATIENCE_MS)
+        context.route(lambda url: not url.startswith(server.url), self._refuse)
+        self.page: Page = context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("requestfinished", self._finished)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        return self.page
+
+    def click(self, name: str, role: Any = "button") -> None:
+        self.page.get_by_role(role, name=name, exact=True).click()
+
+    def examine(self) -> None:
+        """Is the page as it is now fit for everybody?"""
+        self.page.evaluate(AXE)
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        self.findings += [
+            f"{self.page.url}: {each['impact']} {each['id']}: {each['nodes'][0]['html'][:200]}"
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    def assert_sound(self) -> None:
+        assert self.elsewhere == []
+        assert [text for text in self.complaints if not text.startswith(REFUSED)] == []
+        assert self.findings == []
+
+    def _refuse(self, route: Any) -> None:
+        self.elsewhere.append(route.request.url)
+        route.abort()
+
+    def _finished(self, request: Any) -> None:
+        self.sizes.append(sum(request.sizes().values()))
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+
+@pytest.fixture
+def watched(chromium: Browser, server: Server) -> Iterator[Watched]:
+    context = chromium.new_context()
+    yield Watched(context, server)
+    context.close()
+
+
+def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_path: Path) -> None:
+    """A person's first minutes; nothing leaves the host, nothing complains, all can be read."""
+    page = watched.open("/")
+    bad, good = tmp_path / "bad.csv", tmp_path / "Browser Clouds.csv"
+    bad.write_text("a,b,label\n1,2,x\n3,oops,y\n")
+    good.write_text(csv_of(n_samples=3000, n_features=8, seed=7))
+    watched.examine()
+    page.set_input_files("#file", bad)
+    watched.click("Upload")
+    expect(page.locator("#upload-problem .faults .bad")).to_have_text("oops")
+    watched.examine()
+    page.set_input_files("#file", good)
+    watched.click("Upload")
+    page.wait_for_url(re.compile("/datasets/ds_"))
+    assert page.locator(".histogram").count() == 8
+    watched.examine()
+
+    watched.click("Train on it", "link")
+    page.get_by_label("Model name").fill("browser-clouds")
+    page.get_by_role("radio", name="pegasos", exact=True).check()
+    page.get_by_text("More settings").click()
+    page.get_by_label("Duality gap").fill("1e-12")
+    page.get_by_label("Max epochs").fill("40000")
+    watched.examine()
+    watched.click("Start the training")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    # Drawn while it runs, without anybody touching the page.
+    expect(page.locator("#job-state")).to_have_text("running")
+    expect(page.locator("#chart canvas")).to_be_visible()
+    seen = int(page.locator("#epoch").inner_text().replace(",", ""))
+    expect(page.locator("#epoch")).not_to_have_text(f"{seen:,}")
+    watched.examine()
+    watched.click("Pause")
+    expect(page.locator("#job-state")).to_have_text("paused")
+    watched.click("Resume")
+    expect(page.locator("#job-state")).to_have_text("running")
+    watched.click("Cancel")
+    expect(page.locator("#job-state")).to_have_text("canceled")
+    expect(page.locator("#chart canvas")).to_be_visible()
+    first = page.url.rpartition("/")[2]
+    watched.examine()
+
+    watched.click("See the model", "link")
+    expect(page.locator(".certificate")).to_contain_text("of the best possible")
+    page.get_by_label("x0").fill("3")
+    watched.click("Predict")
+    expect(page.locator("#prediction .label")).to_have_text(re.compile("c[01]"))
+    page.get_by_text("From a shell or a program").click()
+    watched.examine()
+    for place, command in (("curl", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
+        text = page.locator(f"#{place}").inner_text()
+        run = subprocess.run([*command, text], capture_output=True, text=True, timeout=60)
+        assert re.search("c[01]", run.stdout), run.stderr
+
+    page = watched.open("/train")
+    page.get_by_label("Model name").fill("browser-clouds")
+    page.get_by_role("radio", name="newton", exact=True).check()
+    watched.click("Start the training")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    expect(page.locator("#job-state")).to_have_text("succeeded")
+    second = page.url.rpartition("/")[2]
+    watched.click("Compare", "link")
+    for job in (first, second):
+        page.locator(f"input[value={job}]").check()
+    watched.click("Compare")
+    expect(page.locator("#comparison canvas")).to_be_visible()
+    watched.examine()
+    for path in ("/jobs", "/models", "/datasets", "/jobs/job_nobody"):
+        watched.open(path)
+        watched.examine()
+    watched.complaints = [text for text in watched.complaints if "status of 400" not in text]
+    watched.assert_sound()
+
+
+def test_documentation_page_runs_by_clicking(watched: Watched) -> None:
+    """Upload, train and predict from the examples that stand there."""
+    page = watched.open("/docs")
+
+    def run(operation: str, expected: str) -> None:
+        block = page.locator(f"#operations-{operation}")
+        block.locator(".opblock-summary-control").first.click()
+        block.get_by_role("button", name="Execute").click()
+        status = block.locator(".live-responses-table .response-col_status").last
+        expect(status).to_contain_text(re.compile(expected))
+
+    run("datasets-create_dataset", "20[01]")
+    run("jobs-create_job", "202")  # its example waits for the end
+    run("predictions-predict", "200")
+    assert watched.elsewhere == []
+    assert watched.complaints == []
+
+
+def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> None:
+    """Half a second and 250 kB at most, for whoever comes for the first time."""
+    paints = []
+    for _ in range(5):  # a busy machine may be late once
+        context = chromium.new_context()
+        watched = Watched(context, server)
+        page = watched.open("/")
+        page.wait_for_load_state("networkidle")
+        first = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        paints.append(page.evaluate(first))
+        assert 50_000 < sum(watched.sizes) <= 250_000
+        watched.assert_sound()
+        context.close()
+    assert min(paints) <= 500
+    print(f"first paint {min(paints):.0f} ms, {sum(watched.sizes):,} bytes")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone(chromium: Browser, server: Server, scheme: Any) -> None:
+    """Nothing sticks out to the side, and colors contrast in both schemes."""
+    phone: ViewportSize = {"width": 360, "height": 740}
+    context = chromium.new_context(viewport=phone, color_scheme=scheme, java_script_enabled=True)
+    watched = Watched(context, server)
+    watched.open("/")
+    watched.click("Iris")
+    watched.page.wait_for_url(re.compile("/datasets/ds_"))
+    addresses = [watched.page.url.removeprefix(server.url)]
+    addresses += ["/", "/datasets", "/train", "/jobs", "/models", "/compare"]
+    for path in addresses:
+        watched.open(path)
+        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert watched.page.evaluate(beyond) <= 0, path
+        watched.examine()
+    watched.assert_sound()
+    context.close()
