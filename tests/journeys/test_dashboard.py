@@ -48,6 +48,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm(server: Server) -> None:
+    """Compiled loops are at hand, so that pages wait for trainings alone."""
+    dataset = server.upload(csv_of().encode())
+    for solver in ("pegasos", "newton", "dual-coordinate-descent"):
+        server.trained(dataset["id"], "warm", solver={"name": solver})
+
+
 class Watched:
     """A page of the service, and all that went wrong on it."""
 
@@ -171,7 +179,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     for job in (first, second):
         page.locator(f"input[value={job}]").check()
     watched.click("Compare")
-    expect(page.locator("#comparison canvas")).to_be_visible()
+    expect(page.locator("[data-comparison] canvas")).to_be_visible()
     watched.examine()
     for path in ("/jobs", "/models", "/datasets", "/jobs/job_nobody"):
         watched.open(path)
