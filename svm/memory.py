@@ -18,8 +18,10 @@ from svm.stored_rows import PIECE_VALUES
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 12
+ROW_VALUES = 8
 """Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
+SPARSE_ROW_VALUES = 4
+"""Where the certifier works by Hessian products: the scores and curvatures that it keeps."""
 PROBLEM_ROW_VALUES = 5
 """And for each row of each binary problem: its number, label, weight, order and state."""
 KEPT_VECTORS = 5
@@ -58,7 +60,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     # One-vs-one: every row is in as many problems as there are other classes.
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
-    total = n * (FLOAT * (ROW_VALUES + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
+    per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
+    total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
     total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
     if getattr(pipeline.solver, "kernel", None) is not None:
         # Rows of the kernel matrix: those kept, and those at work.
