@@ -43,7 +43,11 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
             ),
         ],
         cwd=folder,
-        env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.journeys.schemathesis_hooks"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "SCHEMATHESIS_HOOKS": "tests.journeys.schemathesis_hooks",
+        },
         capture_output=True,
         text=True,
         timeout=timeout_s,
