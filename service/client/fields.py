@@ -53,6 +53,8 @@ class DatasetFields(Resource):
     labels: dict[str, str]
     parent: str | None
     inherited_rows: int | None
+    columns: list[dict[str, Any]] | None
+    """`name`, `min`, `max`, `mean` and `std` of each feature; lists of datasets leave it out."""
 
     def _title(self) -> str:
         return f"{self.id}: {self.n_samples:,} × {self.n_features:,}"
@@ -90,6 +92,7 @@ class JobFields(Resource):
     error: dict[str, Any] | None
     """`code`, `detail` and `hint` of a failure."""
     metrics: dict[str, Any] | None
+    """Lists of jobs leave out metrics and certificate."""
     certificate: dict[str, Any] | None
     """How far from the optimum the model is at most: `primal`, `dual`, `gap`, `relative_gap`."""
 
@@ -136,11 +139,15 @@ class ModelVersionFields(Resource):
     epochs: int | None
     updates: int | None
     spec: dict[str, Any]
-    seed: int
-    job_id: str
-    dataset_id: str
-    dataset_digest: str
+    seed: int | None
+    job_id: str | None
+    """None for an imported model, as seed and dataset."""
+    dataset_id: str | None
+    dataset_digest: str | None
+    imported: dict[str, Any] | None
+    """Of a model that was not trained here: `format` and `origin`, as its file tells them."""
     quarantined_at: str | None
+    """Since when its file is known to be damaged."""
 
     def _title(self) -> str:
         return f"{self.name}/{self.version}"

@@ -14,13 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.curves import Curve, curves_of
+from service.dashboard.filled_form import number_in
 from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.parts import Parts
-from service.dashboard.schema_form import number_in
 from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.schemas import JobRead
 from service.jobs.store import JobFilter
+from service.jobs.trainings import KIND as TRAINING
 from service.storage.pages import PageRequest
 from service.web.auth import needs
 from service.web.callers import caller_of
@@ -57,13 +58,11 @@ def add(routes: APIRouter, parts: Parts) -> None:
         pair: Annotated[str | None, Query()] = None,
     ) -> Response:
         chosen = _ids(jobs)
-        traced = [
-            (JobRead.of(parts.jobs.get(id)), curves_of(parts.jobs.trace(id))) for id in chosen
-        ]
+        traced = [(_training(parts, id), curves_of(parts.jobs.trace(id))) for id in chosen]
         titles = _common(traced)
         title = pair if pair in titles else next(iter(titles), None)
-        which = JobFilter(dataset_id=dataset_id)
-        offered = [job for job in parts.jobs.page(which, OFFERED).items if job.kind == "train"]
+        which = JobFilter(kind=TRAINING, dataset_id=dataset_id)
+        offered = parts.jobs.page(which, OFFERED).items
         return page(
             request,
             "compare.html",
@@ -125,6 +124,15 @@ def _ids(jobs: str | None) -> list[str]:
         detail = f"give the ids of at most {MAX_JOBS} jobs, separated by commas"
         raise InvalidRequest("invalid-parameter", detail)
     return ids
+
+
+def _training(parts: Parts, id: str) -> JobRead:
+    """Raises InvalidRequest for a job that trains no single model: it has no curve."""
+    job = parts.jobs.get(id)
+    if job.kind != TRAINING:
+        detail = f"{id} is no training: only trainings have a cost to compare"
+        raise InvalidRequest("invalid-parameter", detail)
+    return JobRead.of(job)
 
 
 Traced = Sequence[tuple[JobRead, list[Curve]]]

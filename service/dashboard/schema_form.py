@@ -1,7 +1,7 @@
-"""From a JSON Schema to the fields of an HTML form, and from what was filled in back to JSON.
+"""From a JSON Schema to the fields of an HTML form.
 
 Nothing here knows what the schema is about: what a request takes is asked for on the page as soon
-as the schema names it.
+as the schema names it. What is filled in then is `filled_form`'s.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, ClassVar, TypeAlias
 
 Schema: TypeAlias = dict[str, Any]
-Entries: TypeAlias = Mapping[str, str]
-"""What stands in the inputs of a page, by their names; a box that is not ticked is not there."""
-
 ABSENT: Any = object()
 """The value of a field that was left empty: it is left out of the body."""
 
@@ -31,6 +27,11 @@ class Place:
     label: str
     help: str = ""
     required: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name of the member that it is."""
+        return self.pointer.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +113,6 @@ def fields_of(schema: Schema, order: Sequence[str] = ()) -> tuple[Field, ...]:
     group = reader.group(schema, Place(name="", pointer="", label=""))
     rank = {key: i for i, key in enumerate(order)}
     return tuple(sorted(group.fields, key=lambda field: rank.get(field.name, len(rank))))
-
-
-def body_of(fields: Sequence[Field], entries: Entries) -> dict[str, Any]:
-    """The body that was filled in. What is no number where one belongs stays a text: whoever checks
-    the body says so, and where."""
-    found = {_key(field): _value(field, entries) for field in fields}
-    return {key: value for key, value in found.items() if value is not ABSENT}
-
-
-def entries_of(fields: Sequence[Field], body: Mapping[str, Any]) -> dict[str, str]:
-    """The inputs that show a body; defaults where it is silent."""
-    entries: dict[str, str] = {}
-    for field in fields:
-        _write(field, body.get(_key(field), ABSENT), entries)
-    return entries
-
-
-def _key(field: Field) -> str:
-    return field.pointer.rpartition("/")[2]
 
 
 class _Reader:
@@ -224,6 +206,11 @@ class _Reader:
         )
 
 
+def text_of(value: Any) -> str:
+    """What an input shows of a value."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _place(at: Place) -> dict[str, Any]:
     return {
         "name": at.name,
@@ -249,7 +236,7 @@ def _text(schema: Schema, at: Place, default: Any, words: tuple[str, ...] = ()) 
         numeric=schema.get("type") in ("number", "integer"),
         words=words,
         bounds=_bounds(schema),
-        default="" if default is None else _written(default),
+        default="" if default is None else text_of(default),
     )
 
 
@@ -271,93 +258,3 @@ def _words(title: str) -> str:
     """`HeldBack` as `held back`."""
     spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in title)
     return spaced.strip()
-
-
-def _value(field: Field, entries: Entries) -> Any:
-    match field:
-        case Text():
-            written = entries.get(field.name, "").strip()
-            if not written:
-                return ABSENT
-            return number_in(written) if field.numeric and written not in field.words else written
-        case Choice():
-            return entries.get(field.name) or ABSENT
-        case Switch():
-            return field.name in entries
-        case Pairs():
-            return _pairs(field, entries)
-        case Group():
-            members = body_of(field.fields, entries)
-            return {**field.fixed, **members} if members or field.fixed else ABSENT
-        case Variants():
-            chosen = entries.get(field.name, field.default)
-            option = next((option for option in field.options if option.value == chosen), None)
-            if option is None:
-                return {"name": chosen[:64]}
-            if option.content is None:
-                return option.constant
-            value = _value(option.content, entries)
-            # Chosen and left empty: what is missing shall be said.
-            return {} if value is ABSENT and not isinstance(option.content, Text) else value
-
-
-def _pairs(field: Pairs, entries: Entries) -> Any:
-    found = {}
-    for line in entries.get(field.name, "").splitlines():
-        name, _, value = line.partition("=")
-        if line.strip():
-            found[name.strip()] = number_in(value.strip()) if field.numeric else value.strip()
-    return found or ABSENT
-
-
-def number_in(written: str) -> Any:
-    """An integer or a float; the text itself where it is neither, or not finite."""
-    try:
-        number = json.loads(written, parse_constant=lambda _: written)
-    except ValueError:
-        return written
-    sound = type(number) is int or (type(number) is float and isfinite(number))
-    return number if sound else written
-
-
-def _write(field: Field, value: Any, entries: dict[str, str]) -> None:
-    given = value is not ABSENT and value is not None
-    match field:
-        case Text() | Choice():
-            entries[field.name] = _written(value) if given else field.default
-        case Switch():
-            if value if given else field.default:
-                entries[field.name] = "on"
-        case Pairs():
-            pairs = value.items() if given else ()
-            lines = [f"{name} = {_written(member)}" for name, member in pairs]
-            entries[field.name] = "\n".join(lines)
-        case Group():
-            members = value if given else {}
-            entries.update(entries_of(field.fields, members))
-        case Variants():
-            chosen = next((o for o in field.options if given and _fits(o, value)), None)
-            entries[field.name] = field.default if chosen is None else chosen.value
-            for option in field.options:
-                if option.content is not None:
-                    _write(option.content, value if option is chosen else ABSENT, entries)
-
-
-def _fits(option: Variant, value: Any) -> bool:
-    if option.content is None:
-        return bool(option.value and option.constant == value)
-    match option.content:
-        case Group(fields=fields, fixed=fixed):
-            if not isinstance(value, dict):
-                return False
-            constant = all(value.get(key, fixed[key]) == fixed[key] for key in fixed)
-            named = value.get("name") == fixed.get("name")
-            return constant and named and set(value) <= {*map(_key, fields), *fixed}
-        case Pairs():
-            return isinstance(value, dict)
-        case _:
-            return not isinstance(value, dict)
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -12,9 +12,10 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.filled_form import Entries, body_of, entries_of
 from service.dashboard.page import checked, form_of, go, page
 from service.dashboard.parts import Parts
-from service.dashboard.schema_form import Entries, Field, body_of, entries_of, fields_of
+from service.dashboard.schema_form import Field, fields_of
 from service.datasets.store import LATEST_DATASET, Dataset
 from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe

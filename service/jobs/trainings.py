@@ -18,6 +18,8 @@ from service.models.registry import ModelRegistry
 from service.settings import Limits
 from svm.multiclass import splits_of
 
+KIND = "train"
+
 log = structlog.stdlib.get_logger("service.jobs")
 
 
@@ -38,7 +40,7 @@ class Trainings:
         dataset, begins_at = self._checked(body)
         seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         job = self.jobs.create(
-            kind="train",
+            kind=KIND,
             spec=body.normalized(dataset.id, seed, begins_at),
             begins_at=begins_at,
             dataset_id=dataset.id,

@@ -217,10 +217,12 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
                 f"{share:.0%} of the rows are of one class: look at recall, not at accuracy alone."
             )
     if spec.get("calibration"):
+        learnt = "from the same held-out rows that they are measured on"
+        if "folds" in (spec.get("validation") or {}):
+            learnt = "from the trainings of the folds, and are measured on the same scores"
         found.append(
-            "Probabilities were learnt from the same held-out rows that they are measured on, so "
-            "their error is somewhat larger on new rows. The label follows the decision value, and "
-            "may differ from the largest probability."
+            f"Probabilities were learnt {learnt}, so their error is somewhat larger on new rows. "
+            "The label follows the decision value, and may differ from the largest probability."
         )
     elif version.imported is None:
         found.append("Decision values are no probabilities.")

@@ -123,11 +123,13 @@ class _File:
 
     def first(self, expression: str, condition: str) -> tuple[int, Any] | None:
         """Number and value of the first row that fulfills the condition."""
-        source = "read_parquet($1, hive_partitioning = false, file_row_number = true)"
-        found = self._all(
-            f"SELECT file_row_number, {expression} FROM {source} WHERE {condition} LIMIT 1"
+        # Not by DuckDB's `file_row_number`, which a column of the file may be called, too.
+        numbered = (
+            f"SELECT row_number() OVER () AS number, {expression} AS value, "
+            f"{condition} AS fulfilled FROM {_SOURCE}"
         )
-        return (int(found[0][0]) + 1, found[0][1]) if found else None
+        found = self._all(f"SELECT number, value FROM ({numbered}) WHERE fulfilled LIMIT 1")
+        return (int(found[0][0]), found[0][1]) if found else None
 
     def text_bytes(self, column: _Column) -> int:
         ((total,),) = self._all(f"SELECT coalesce(sum(strlen({column.sql})), 0) FROM {_SOURCE}")

@@ -137,7 +137,8 @@ def _warnings(
     if counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
         yield {
             "code": "imbalanced",
-            "message": f"the smallest class has {min(counts):,} rows, the largest {max(counts):,}",
+            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
+            f"the largest {max(counts):,}",
         }
     if table.target is not None and table.target.classes is None:
         yield {
@@ -148,7 +149,8 @@ def _warnings(
     if n_duplicates:
         yield {
             "code": "duplicates",
-            "message": f"{n_duplicates:,} rows have the same features as another one",
+            "message": _counted(n_duplicates, "row has", "rows have")
+            + " the same features as another one",
         }
 
 
@@ -162,7 +164,8 @@ def _column_warnings(
         names = [int(i) if table.columns is None else table.columns[i] for i in constant[:20]]
         yield {
             "code": "constant-columns",
-            "message": f"{len(constant):,} columns have the same value in every row",
+            "message": _counted(len(constant), "column has", "columns have")
+            + " the same value in every row",
             "columns": names,
         }
     with np.errstate(over="ignore"):
@@ -173,3 +176,7 @@ def _column_warnings(
             "code": "unscaled",
             "message": "columns differ in scale; train with `scaling`",
         }
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

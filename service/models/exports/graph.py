@@ -6,16 +6,15 @@ Operations of the main ONNX domain only, opset 17.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from service.errors import InvalidContent
-from svm.calibration import CLOSEST, Calibration
+from service.models.exports.nodes import Graph
+from service.models.exports.probabilities import add_probability
 from svm.features import FeatureMap, Interactions, Nystroem, Polynomial, RandomFourier, Square
 from svm.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.matrices import Matrix, Vector, is_sparse
@@ -48,7 +47,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
             f"as ONNX, which is dense, the model would have {count:,} numbers; at most "
             f"{MOST_VALUES:,} are written; use npz",
         )
-    graph = _Graph()
+    graph = Graph()
     classes = len(fitted.classes)
     Z = _scaled(graph, fitted, "X")
     Z = _features(graph, fitted.features, Z)
@@ -72,7 +71,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         helper.make_tensor_value_info("decision", TensorProto.DOUBLE, shape),
     ]
     if fitted.calibration is not None:
-        _probability(graph, fitted, fitted.calibration, scores)
+        add_probability(graph, fitted, fitted.calibration, scores)
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
@@ -84,39 +83,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     )
 
 
-class _Graph:
-    """Nodes and constants, each with a name of its own."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
-
-    def constant(self, value: Any) -> str:
-        array = np.ascontiguousarray(value).reshape(np.shape(value))
-        if array.dtype.kind == "U":
-            array = array.astype(object)
-        name = f"c{len(self.initializers)}"
-        self.initializers.append(numpy_helper.from_array(array, name))
-        return name
-
-    def op(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        name = output or f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
-
-    def product(self, X: str, W: Vector, b: Vector | None = None) -> str:
-        """XW + b. Not by MatMul: onnxruntime moves factors beside it into an attribute of single
-        precision, and eight digits are lost."""
-        return self.op("Gemm", *(X, self.constant(W)), *(() if b is None else (self.constant(b),)))
-
-    def columns(self, values: str, which: Sequence[int] | Any) -> str:
-        return self.op("Gather", values, self.constant(np.asarray(which, dtype=np.int64)), axis=1)
-
-    def reshaped(self, values: str, *shape: int) -> str:
-        return self.op("Reshape", values, self.constant(np.array(shape, dtype=np.int64)))
-
-
-def _scaled(graph: _Graph, fitted: FittedPipeline, X: str) -> str:
+def _scaled(graph: Graph, fitted: FittedPipeline, X: str) -> str:
     if fitted.scaling.offset is not None:
         X = graph.op("Sub", X, graph.constant(fitted.scaling.offset))
     if fitted.scaling.scale is not None:
@@ -124,7 +91,7 @@ def _scaled(graph: _Graph, fitted: FittedPipeline, X: str) -> str:
     return X
 
 
-def _features(graph: _Graph, features: FeatureMap, X: str) -> str:
+def _features(graph: Graph, features: FeatureMap, X: str) -> str:
     W, weights = features.directions, features.weights
     match features.spec:
         case Square():
@@ -145,7 +112,7 @@ def _features(graph: _Graph, features: FeatureMap, X: str) -> str:
     return X
 
 
-def _products(graph: _Graph, X: str, d: int, degree: int, step: int) -> str:
+def _products(graph: Graph, X: str, d: int, degree: int, step: int) -> str:
     """All products of up to `degree` features, in the order of `svm.features`."""
     levels = [X]
     last = list(range(d))  # of each product made last, the number of its last feature
@@ -159,7 +126,7 @@ def _products(graph: _Graph, X: str, d: int, degree: int, step: int) -> str:
     return graph.op("Concat", *levels, axis=1)
 
 
-def _kernel(graph: _Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:
+def _kernel(graph: Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:
     products = graph.product(X, vectors.T)
     if isinstance(kernel, GaussianKernel):
         norms = graph.op("ReduceSumSquare", X, axes=[1], keepdims=1)
@@ -176,11 +143,11 @@ def _kernel(graph: _Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:
     return products
 
 
-def _norms(graph: _Graph, vectors: Vector) -> str:
+def _norms(graph: Graph, vectors: Vector) -> str:
     return graph.constant(np.einsum("ij,ij->i", vectors, vectors))
 
 
-def _decision(graph: _Graph, fitted: FittedPipeline, scores: str) -> str:
+def _decision(graph: Graph, fitted: FittedPipeline, scores: str) -> str:
     classes = len(fitted.classes)
     if classes == 2:
         return graph.reshaped(scores, -1)
@@ -198,105 +165,6 @@ def _decision(graph: _Graph, fitted: FittedPipeline, scores: str) -> str:
     largest = graph.op("Max", largest, graph.constant(np.float64(1.0)))
     shares = graph.op("Div", graph.op("Div", sums, largest), graph.constant(np.float64(3.0)))
     return graph.op("Add", votes, shares)
-
-
-def _probability(
-    graph: _Graph, fitted: FittedPipeline, calibration: Calibration, scores: str
-) -> None:
-    classes = len(fitted.classes)
-    if calibration.name == "sigmoid":
-        slope, shift = calibration.knots.T
-        line = graph.op("Mul", scores, graph.constant(-slope))
-        positive = graph.op("Sigmoid", graph.op("Sub", line, graph.constant(shift)))
-    else:
-        positive = _interpolated(graph, calibration, scores)
-    one = graph.constant(np.float64(1.0))
-    if classes == 2:
-        negative = graph.op("Sub", one, positive)
-        graph.op("Concat", negative, positive, axis=1, output="probability")
-        return
-    if fitted.multiclass == "one-vs-one":
-        positive = _coupled(graph, positive, classes)
-    positive = graph.op("Max", positive, graph.constant(np.float64(0.0)))
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    sums = graph.op("ReduceSum", positive, axis, keepdims=1)
-    some = graph.op("Greater", sums, graph.constant(np.float64(0.0)))
-    shares = graph.op("Div", positive, graph.op("Where", some, sums, one))
-    equal = graph.constant(np.float64(1.0 / classes))
-    graph.op("Where", some, shares, equal, output="probability")
-
-
-def _interpolated(graph: _Graph, calibration: Calibration, scores: str) -> str:
-    """Straight lines between knots, constant beyond them."""
-    assert calibration.values is not None
-    assert calibration.starts is not None
-    starts, problems = calibration.starts, calibration.n_problems
-    width = max(2, int(np.diff(starts).max()))
-    knots, values = np.full((problems, width), np.inf), np.zeros((problems, width))
-    last = np.zeros(problems, dtype=np.int64)
-    for k in range(problems):
-        x = calibration.knots[starts[k] : starts[k + 1]]
-        y = calibration.values[starts[k] : starts[k + 1]]
-        if len(x) == 1:  # a level: its line has two ends
-            x, y = np.array([x[0], np.nextafter(x[0], np.inf)]), np.array([y[0], y[0]])
-        knots[k, : len(x)], values[k, : len(y)] = x, y
-        last[k] = len(x) - 2
-    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
-    apart = graph.op("Unsqueeze", scores, graph.constant(np.array([2], dtype=np.int64)))
-    reached = graph.op("GreaterOrEqual", apart, graph.constant(knots))
-    counted = graph.op(
-        "ReduceSum",
-        graph.op("Cast", reached, to=TensorProto.INT64),
-        graph.constant(np.array([2], dtype=np.int64)),
-        keepdims=0,
-    )
-    at = graph.op("Sub", counted, one)
-    at = graph.op("Min", graph.op("Max", at, zero), graph.constant(last))
-    at = graph.op("Add", at, graph.constant(np.arange(problems, dtype=np.int64) * width))
-    after = graph.op("Add", at, one)
-    flat_knots, flat_values = graph.constant(knots.ravel()), graph.constant(values.ravel())
-    x0, x1 = graph.op("Gather", flat_knots, at), graph.op("Gather", flat_knots, after)
-    y0, y1 = graph.op("Gather", flat_values, at), graph.op("Gather", flat_values, after)
-    share = graph.op("Div", graph.op("Sub", scores, x0), graph.op("Sub", x1, x0))
-    limits = graph.constant(np.float64(0.0)), graph.constant(np.float64(1.0))
-    share = graph.op("Clip", share, *limits)
-    return graph.op("Add", y0, graph.op("Mul", share, graph.op("Sub", y1, y0)))
-
-
-def _coupled(graph: _Graph, positive: str, classes: int) -> str:
-    """Proportional to the class probabilities of `svm.calibration.coupled`.
-
-    Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, where the matrix is positive
-    definite: elimination needs no pivots.
-    """
-    bounds = (graph.constant(np.float64(CLOSEST)), graph.constant(np.float64(1.0 - CLOSEST)))
-    likely = graph.op("Clip", positive, *bounds)
-    unlikely = graph.op("Sub", graph.constant(np.float64(1.0)), likely)
-    none = graph.op("Mul", graph.columns(likely, [0]), graph.constant(np.float64(0.0)))
-    every = graph.op("Concat", likely, unlikely, none, axis=1)
-    pairs = classes * (classes - 1) // 2
-    source = np.full((classes, classes), 2 * pairs)
-    for k, (i, j) in enumerate(combinations(range(classes), 2)):
-        source[j, i], source[i, j] = k, pairs + k
-    r = graph.reshaped(graph.columns(every, source.ravel()), -1, classes, classes)
-    crossed = graph.op("Mul", r, graph.op("Transpose", r, perm=[0, 2, 1]))
-    squares = graph.op("ReduceSumSquare", r, axes=[1], keepdims=1)
-    diagonal = graph.op("Mul", squares, graph.constant(np.eye(classes)))
-    system = graph.op("Sub", diagonal, crossed)
-    system = graph.op("Add", system, graph.constant(np.ones((classes, classes))))
-    first = graph.op("Gather", system, graph.constant(np.array([0], dtype=np.int64)), axis=2)
-    zeros = graph.op("Mul", first, graph.constant(np.float64(0.0)))
-    right = graph.op("Add", zeros, graph.constant(np.float64(1.0)))
-    system = graph.op("Concat", system, right, axis=2)
-    for k in range(classes):
-        here = graph.constant(np.array([k], dtype=np.int64))
-        row = graph.op("Gather", system, here, axis=1)
-        row = graph.op("Div", row, graph.op("Gather", row, here, axis=2))
-        unit = np.zeros((classes, 1))
-        unit[k] = 1.0
-        column = graph.op("Sub", graph.op("Gather", system, here, axis=2), graph.constant(unit))
-        system = graph.op("Sub", system, graph.op("Mul", column, row))
-    return graph.op("Gather", system, graph.constant(np.int64(classes)), axis=2)
 
 
 def _dense(vectors: Matrix) -> Vector:

@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.dashboard.schema_form import (
-    Field,
-    Group,
-    Text,
-    Variants,
-    body_of,
-    entries_of,
-    fields_of,
-)
+from service.dashboard.filled_form import body_of, entries_of
+from service.dashboard.schema_form import Field, Group, Text, Variants, fields_of
 from service.jobs.schemas import JobCreate
 from svm.features import FEATURES
 from svm.solvers import CHOICES

@@ -221,6 +221,20 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     assert "These jobs differ in kernel" in browser.page.text
 
 
+def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
+    """Other jobs are not offered, and asking for one is refused on a page that says why."""
+    browser.send("/samples/iris")
+    trained = _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    browser.send("/models/iris/versions/1/evaluate")
+    other = browser.page.path.rpartition("/")[2]
+    browser.go("/compare")
+    assert browser.page.form("/compare").choices["job"] == {trained}
+    page = browser.go(f"/compare?jobs={trained},{other}")
+    assert page.status == 400
+    assert f"{other} is no training" in page.text
+
+
 def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) -> None:
     """What the page gives for curl calls this very model; the journeys run it, and Python."""
     browser.send("/samples/iris")

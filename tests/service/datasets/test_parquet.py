@@ -150,6 +150,17 @@ def test_text_among_numbers() -> None:
     assert places(error) == [("not-a-number", 2, "a", "red")]
 
 
+@pytest.mark.parametrize("name", ["file_row_number", "filename", "number", "value", "fulfilled"])
+def test_columns_named_like_those_of_the_reader(name: str) -> None:
+    """A name that a query has for something else is a name like any other."""
+    result = upload(parquet({name: np.arange(3.0), "k": KINDS}), PARQUET)
+    assert (result.parsed.columns, result.arrays["X"].tolist()) == ([name], [[0], [1], [2]])
+    assert upload(parquet({"a": np.arange(3.0), name: KINDS}), PARQUET).parsed.target == name
+    words = np.array([None, "red", "blue"], dtype=object)
+    error = refusal(parquet({name: words, "k": np.arange(3)}), PARQUET)
+    assert places(error) == [("not-a-number", 2, name, "red")]
+
+
 @pytest.mark.parametrize(
     ("columns", "code", "column"),
     [

@@ -103,4 +103,5 @@ def test_duplicates_are_counted_exactly(seed: int) -> None:
     count = 60 - len(np.unique(X, axis=0))
     for result in (upload(text, header="absent"), upload(lines, LIBSVM, n_features=6)):
         found = [w["message"] for w in result.parsed.warnings if w["code"] == "duplicates"]
-        assert found == [f"{count:,} rows have the same features as another one"] * (count > 0)
+        has = "row has" if count == 1 else "rows have"
+        assert found == [f"{count:,} {has} the same features as another one"] * (count > 0)

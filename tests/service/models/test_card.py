@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from service.models.card import percent
+from service.models.card import card_of, percent
 from service.models.card_markdown import text
 from tests.service.models.gallery import MODELS, Gallery
 from tests.service.models.shelf import Shelf
@@ -61,6 +62,14 @@ def test_card_without_data_or_metrics(shelf: Shelf, client: TestClient) -> None:
     assert "deleted" in said["data"][0]
     assert said["quality"] == ["Nothing was measured."]
     assert client.get("/v1/models/bare/versions/1/card", headers=MARKDOWN).status_code == 200
+
+
+def test_probabilities_learnt_by_folds_are_said_so(shelf: Shelf) -> None:
+    """With folds no row was held back: the scores come from other trainings than the model's."""
+    folds = {"calibration": "sigmoid", "validation": {"folds": 3}}
+    limits = " ".join(card_of(replace(shelf.add("folded"), spec=folds), None).limits)
+    assert "learnt from the trainings of the folds" in limits
+    assert "held-out rows" not in limits
 
 
 def test_names_of_callers_are_no_markup(gallery: Gallery) -> None:

@@ -1,0 +1,44 @@
+"""An ONNX graph while it is written: operations and constants, each with a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from svm.matrices import Vector
+
+
+class Graph:
+    """Nodes and constants in the order they were added; `op` and `constant` give their names."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def constant(self, value: Any) -> str:
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        name = f"c{len(self.initializers)}"
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return name
+
+    def op(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        name = output or f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def product(self, X: str, W: Vector, b: Vector | None = None) -> str:
+        """XW + b. Not by MatMul: onnxruntime moves factors beside it into an attribute of single
+        precision, and eight digits are lost."""
+        return self.op("Gemm", *(X, self.constant(W)), *(() if b is None else (self.constant(b),)))
+
+    def columns(self, values: str, which: Sequence[int] | Any) -> str:
+        return self.op("Gather", values, self.constant(np.asarray(which, dtype=np.int64)), axis=1)
+
+    def reshaped(self, values: str, *shape: int) -> str:
+        return self.op("Reshape", values, self.constant(np.array(shape, dtype=np.int64)))

@@ -1,0 +1,91 @@
+"""The client shares no code with the server: what both say of the same thing is held together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from pydantic import TypeAdapter
+
+from service.app import create_app
+from service.client.errors import Place, Problem, problem_of
+from service.client.fields import (
+    DatasetFields,
+    JobFields,
+    ModelFields,
+    ModelVersionFields,
+    Resource,
+)
+from service.client.rows import MEDIA_TYPES
+from service.client.specs import TrainSpec
+from service.errors import Fault
+from service.settings import Settings
+from service.web.problem_codes import PROBLEMS
+
+WHERE_ONLY_VALIDATED = {"id", "created_at"}
+"""Null in the reply to `validate_only`, which makes no dataset."""
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return create_app(Settings(data_dir=tmp_path_factory.mktemp("likeness"))).openapi()
+
+
+@pytest.fixture(scope="module")
+def schemas(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["components"]["schemas"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fields_of", "schema"),
+    [
+        (DatasetFields, "DatasetRead"),
+        (JobFields, "JobRead"),
+        (ModelFields, "ModelRead"),
+        (ModelVersionFields, "ModelVersionRead"),
+    ],
+)
+def test_resources_have_the_members_of_the_document(
+    schemas: dict[str, Any], fields_of: type[Resource], schema: str
+) -> None:
+    """All of them, each of its type, and None where the service may say null."""
+    said = {name: _types(each, schemas) for name, each in schemas[schema]["properties"].items()}
+    if fields_of is DatasetFields:
+        said |= {name: said[name] - {"null"} for name in WHERE_ONLY_VALIDATED}
+    hints = {name: hint for name, hint in get_type_hints(fields_of).items() if name != "data"}
+    schemas_of_hints = {name: TypeAdapter(hint).json_schema() for name, hint in hints.items()}
+    assert {name: _types(each, {}) for name, each in schemas_of_hints.items()} == said
+
+
+def test_trainings_take_what_jobs_take(schemas: dict[str, Any]) -> None:
+    """Every field of `POST /v1/jobs` is an argument of `train`."""
+    positional = {"dataset_id", "model_name", "solver"}
+    assert TrainSpec.__optional_keys__ == set(schemas["JobCreate"]["properties"]) - positional
+
+
+def test_files_are_of_the_formats_that_are_read(document: dict[str, Any]) -> None:
+    """By the endings of their names."""
+    upload = document["paths"]["/v1/datasets"]["post"]["requestBody"]["content"]
+    assert set(MEDIA_TYPES.values()) == set(upload) - {"multipart/form-data"}
+
+
+def test_errors_have_the_members_of_faults() -> None:
+    """In the same order, of the same types."""
+    assert [(f.name, f.type) for f in fields(Place)] == [(f.name, f.type) for f in fields(Fault)]
+
+
+def test_every_problem_has_a_family() -> None:
+    """Whatever the service answers can be caught by more than its status."""
+    for problem in PROBLEMS.values():
+        assert type(problem_of(problem.status, {})) is not Problem, problem
+
+
+def _types(schema: Mapping[str, Any], known: Mapping[str, Any]) -> set[str]:
+    """The names that JSON Schema gives to what a value may be."""
+    if "$ref" in schema:
+        return _types(known[schema["$ref"].rpartition("/")[2]], known)
+    members = schema.get("anyOf", ())
+    return set().union(*(_types(member, known) for member in members)) or {schema["type"]}
