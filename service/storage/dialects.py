@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.errors import StorageFull, Unavailable
@@ -86,10 +87,27 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
     # The driver must not begin transactions by itself: `_begin_sqlite` does.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(cursor)
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _write_ahead(cursor: DBAPICursor) -> None:
+    """Keep a write-ahead log. The change of a new file to it waits for its turn, as writers do."""
+    # SQLite itself would not wait where another connection makes the same change, or is writing
+    # before anyone has made it: it reads first, and one that has read may not wait to write.
+    cursor.execute("PRAGMA busy_timeout")
+    [(wait_ms,)] = cursor.fetchall()
+    deadline = time.monotonic() + wait_ms / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _configure_postgres(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

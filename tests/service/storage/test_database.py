@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from service.errors import Unavailable
-from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database import Database, in_turn, new_id, now, present_revision
 from service.storage.tables import models
 from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
 
@@ -47,6 +50,27 @@ def test_database_is_set_for_durability(database: Database) -> None:
         ask = "PRAGMA" if name == "sqlite" else "SHOW"
         found = {key: connection.exec_driver_sql(f"{ask} {key}").scalar() for key in wanted[name]}
     assert found == wanted[name]
+
+
+def test_new_file_is_waited_for(tmp_path: Path) -> None:
+    """Of services that start together one gives the file its write-ahead log; the others, which
+    find it locked meanwhile, wait as long as any writer does."""
+    path = tmp_path / "service.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as first,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first.execute("BEGIN IMMEDIATE")
+        hasty, patient = (Database(f"sqlite:///{path}?timeout={s}") for s in (0.1, 30))
+        with pytest.raises(Unavailable):
+            present_revision(hasty)
+        waiting = pool.submit(present_revision, patient)
+        time.sleep(0.1)
+        assert not waiting.done()
+        first.execute("COMMIT")
+        waiting.result()
+        for database in (hasty, patient):
+            database.close()
 
 
 @ON_ALL_BACKENDS
