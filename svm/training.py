@@ -95,6 +95,7 @@ class Training:
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
+        digest: str | None = None,
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -105,7 +106,8 @@ class Training:
         are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s
         of work, from any thread, and stops the iteration by raising `Interrupted` (with
         `StoredRows` this preparation too). `threads` is how many pairs run at once, or how many
-        compute the kernel rows of a single one.
+        compute the kernel rows of a single one. `digest` stands for X and labels in checkpoints,
+        equal for equal ones; without it, the first checkpoint reads all of them to make one.
 
         Raises InvalidData, and InvalidHyperparameter for the seed.
         """
@@ -113,6 +115,7 @@ class Training:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
         self.seed = seed
         self.threads = threads
+        self._digest = digest
         self._elapsed_before = 0.0
         self._started: float | None = None
         self._interrupted = interrupted
@@ -162,6 +165,7 @@ class Training:
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
+        digest: str | None = None,
     ) -> Training:
         """The training that `checkpoint` was taken from, at that point; same arguments otherwise.
 
@@ -178,6 +182,7 @@ class Training:
             prepared=prepared,
             interrupted=interrupted,
             threads=threads,
+            digest=digest,
         )
         if str(checkpoint.get("fingerprint")) != training._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
@@ -384,16 +389,19 @@ class Training:
         pipeline = replace(self.pipeline, stopping=timeless)
         content = repr((pipeline, self.seed, X.shape, self.classes.tolist()))
         digest = hashlib.sha256(content.encode())
-        if isinstance(X, StoredRows):
+        parts: tuple[Any, ...] = (self.prepared.codes,)
+        if self._digest is not None:
+            digest.update(self._digest.encode())
+            parts = ()
+        elif isinstance(X, StoredRows):
             digest.update(X.digest.encode())
-            parts: tuple[Any, ...] = ()
         else:
-            parts = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
+            parts += (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
         begun: Arrays = {} if self._warm_start is None else self._warm_start.to_arrays()
         if self._warm_start is not None:
             fitted = self._warm_start.fitted
             begun |= {"coefficients": fitted.coefficients, "intercepts": fitted.intercepts}
-        for array in (*parts, self.prepared.codes, *begun.values()):
+        for array in (*parts, *begun.values()):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 

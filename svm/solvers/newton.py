@@ -13,11 +13,12 @@ piecewise quadratic losses: Keerthi and DeCoste (2005), Chapelle (2007).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from svm.checkpoints import DERIVED
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.matrices import Indices, Vector
@@ -52,15 +53,15 @@ class NewtonState(SolverState):
 
     w: Vector
     intercept: float
-    scores: Vector
-    """(n_samples,) of these weights."""
+    scores: Vector = field(metadata=DERIVED)
+    """(n_samples,) of these weights; empty where the state comes from a checkpoint."""
     smoothing: float
     """μ of the next step."""
     last_smoothing: float
     """μ of the step that led here."""
     best_w: Vector
     best_intercept: float
-    best_scores: Vector
+    best_scores: Vector = field(metadata=DERIVED)
     best_primal: float
     best_dual: float
 
@@ -140,7 +141,8 @@ class Newton(Hyperparameters):
         """One Newton step; then less smoothing, if this level is solved well enough."""
         mu = state.smoothing
         point = np.append(state.w, state.intercept)
-        scores, short = state.scores, 1.0 - problem.y * state.scores
+        scores = _scores(problem, state.w, state.intercept, state.scores)
+        short = 1.0 - problem.y * scores
         # Less smoothing leaves most of the rows that were near the margin there, only closer. As
         # the rows between the old level's ends they show where to go; the few between the new
         # level's ends would let the step go far too far.
@@ -193,7 +195,7 @@ class Newton(Hyperparameters):
 
     def scores(self, problem: Problem, state: NewtonState) -> Vector:
         """Of the best weights so far, (n_samples,)."""
-        return state.best_scores
+        return _scores(problem, state.best_w, state.best_intercept, state.best_scores)
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
@@ -201,6 +203,10 @@ class Newton(Hyperparameters):
     def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
         """The best primal value and the best bound so far."""
         return state.best_primal, state.best_dual
+
+
+def _scores(problem: Problem, w: Vector, intercept: float, known: Vector) -> Vector:
+    return known if len(known) else problem.scores(w, intercept)
 
 
 def _pulls(problem: Problem, scores: Vector, mu: float) -> Vector:

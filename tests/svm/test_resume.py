@@ -248,6 +248,25 @@ def test_checkpoint_of_another_training_is_refused(other: str) -> None:
         Training.resume(**OTHERS[other](given))
 
 
+def test_digest_stands_for_the_rows() -> None:
+    """Where the caller has one the rows are not read for it, and another one is refused."""
+    checkpoint = train(BASE, X, LABELS, digest="mine").checkpoint()
+    again = {"seed": 0, "checkpoint": checkpoint}
+    Training.resume(BASE, X, LABELS, digest="mine", **again)  # type: ignore[arg-type]
+    Training.resume(BASE, X + 1, LABELS, digest="mine", **again)  # type: ignore[arg-type]
+    for other in ("yours", None):
+        with pytest.raises(CheckpointMismatch, match="other data, settings or seed"):
+            Training.resume(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
+
+
+def test_what_follows_from_the_weights_is_not_written_down() -> None:
+    """A checkpoint of newton grows with the features, not with the rows: a pause of a training on
+    millions of them waits for no file of their scores."""
+    pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=3))
+    checkpoint = train(pipeline, X, LABELS).checkpoint()
+    assert max(array.size for array in checkpoint.values()) == X.shape[1]
+
+
 def test_other_time_budget_is_no_other_training() -> None:
     """What is left of a budget may change on the way; the states do not depend on it."""
     checkpoint = written_and_read(train(BASE, X, LABELS).checkpoint())

@@ -177,6 +177,7 @@ class ComparisonCourse:
             "seed": self._seed,
             "warm_start": None if start is None else start.learnt,
             "interrupted": self._attempt.check,
+            "digest": self.parts[turn.part].digest,
             "threads": self._threads,
         }
         if self._prepared is not None and self._prepared[0] == turn.data:

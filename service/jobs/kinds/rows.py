@@ -24,8 +24,10 @@ class Part:
 
     kept: Indices
     """To train on."""
-    held_back: Indices | None = None
+    held_back: Indices | None
     """To measure on."""
+    digest: str
+    """Stands for values and labels of the rows to train on: equal for equal ones."""
 
 
 class LabelledRows:
@@ -43,6 +45,7 @@ class LabelledRows:
         self._X = data.X
         self._codes = data.codes
         self._labels = np.asarray(dataset.classes)
+        self._digest = dataset.matrix_digest
         self._interrupted = interrupted
 
     def __len__(self) -> int:
@@ -60,18 +63,18 @@ class LabelledRows:
         Raises InvalidData (`class-too-small`).
         """
         everything = np.arange(len(self))
+        chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:
-            case None:
-                return [Part(everything)]
             case HeldBack(fraction=fraction, stratify=stratify):
-                return [Part(*split(self._codes, fraction, stratify=stratify, seed=seed))]
+                chosen = [split(self._codes, fraction, stratify=stratify, seed=seed)]
             case Folds(folds=count):
                 numbers = fold_numbers(self._codes, count, seed=seed)
-                folds = [
-                    Part(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k))
+                chosen += [
+                    (np.flatnonzero(numbers != k), np.flatnonzero(numbers == k))
                     for k in range(count)
                 ]
-                return [Part(everything), *folds]
+        origin = f"{self._digest} {validation!r} {seed}"
+        return [Part(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
     def scores(
         self, fitted: FittedPipeline, rows: Indices

@@ -141,6 +141,7 @@ class Trainer:
                 "validation": None if watched is None else rows.of(watched),
                 "warm_start": start if number == 0 else None,
                 "interrupted": attempt.check,
+                "digest": part.digest,
                 "threads": self._threads,
             }
             arguments = replace(pipeline, stopping=stopping), *rows.of(part.kept)
