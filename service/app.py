@@ -69,7 +69,8 @@ Try it from this page, top to bottom; every body holds an example that runs as i
 **upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the dataset uploaded last),
 **predict** (`POST /v1/models/{name}/predict`).
 
-Every error is a problem (RFC 9457) with a stable `code`; `/problems` explains each.
+Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems) explains each.
+The [dashboard](/) does the same by clicking.
 """
 
 START_S = 30.0

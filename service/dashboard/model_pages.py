@@ -22,6 +22,7 @@ from service.jobs.evaluations.queueing import KIND as EVALUATION
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.store import JobFilter
 from service.models.aliases import LATEST, Alias
+from service.models.card import training_data
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import ModelVersion
@@ -130,7 +131,7 @@ async def _show(
 
     def show() -> Response:
         name = version.model_name
-        dataset = _dataset(parts, version)
+        dataset = training_data(parts.datasets, version)
         example = _example(version, dataset)
         labelled = [one for one in parts.datasets.page(OFFERED).items if one.classes]
         which = JobFilter(kind=EVALUATION, model_name=name)
@@ -168,14 +169,6 @@ async def _loaded(parts: Parts, version: ModelVersion) -> LoadedModel | None:
     try:
         return await parts.loaded_models.get(version.model_name, version.version)
     except Corrupt:
-        return None
-
-
-def _dataset(parts: Parts, version: ModelVersion) -> Dataset | None:
-    """What it was trained on, if it is still there."""
-    try:
-        return None if version.dataset_id is None else parts.datasets.get(version.dataset_id)
-    except NotFound:
         return None
 
 

@@ -145,5 +145,11 @@ class PageRoute(APIRoute):
 def problem_page(request: Request, error: ServiceError) -> Response:
     """What went wrong, with all its places."""
     known = PROBLEMS.get(error.code)
-    title = known.title if known else error.code
-    return page(request, "problem.html", status_of(error), error=error, title=title)
+    return page(
+        request,
+        "problem.html",
+        status_of(error),
+        error=error,
+        title=known.title if known else error.code,
+        about=known.description if known else None,
+    )

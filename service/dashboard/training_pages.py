@@ -37,6 +37,11 @@ HELD_BACK = 0.25
 KERNEL_ROWS = 5_000
 """Up to so many rows a kernel solver takes seconds, and is the first suggestion."""
 KERNEL_FEATURES = 100
+_WHOLE_FORM = {
+    "HX-Retarget": "#train",
+    "HX-Reselect": "#train",
+    "HX-Reswap": "outerHTML show:#trouble:top",
+}
 
 
 def add(routes: APIRouter, parts: Parts) -> None:
@@ -132,19 +137,24 @@ def _form(
         dataset = None
     if dataset is not None and dataset.id not in {one.id for one in offered}:
         offered.insert(0, dataset)
-    faults = {fault.pointer: fault for fault in error.faults} if error else {}
+    faults = {fault.pointer: fault for fault in error.faults if fault.pointer} if error else {}
     fields = [field for field in _fields() if field.name != "dataset_id"]
-    return page(
+    others = [field for field in fields if field.name not in FIRST]
+    response = page(
         request,
         "train.html",
         200 if error is None else status_of(error),
         dataset=dataset,
         datasets=offered,
         first=[field for field in fields if field.name in FIRST],
-        others=[field for field in fields if field.name not in FIRST],
+        others=others,
+        opened=any(pointer.startswith(field.pointer) for pointer in faults for field in others),
         entries=entries,
         error=error,
         plan=plan,
         faults=faults,
         solvers={name: describe(name) for name in CHOICES},
     )
+    if error is not None:  # a script takes the whole form: what is wrong stands at its fields
+        response.headers.update(_WHOLE_FORM)
+    return response

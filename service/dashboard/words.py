@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 NOTHING = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
-_PLACE = re.compile(r"^row [0-9]+(, column ('.*?'|[0-9]+))?: ")
+_PLACE = re.compile(r"^(row [0-9]+(, column ('.*?'|[0-9]+))?|/\S*): ")
 _TICKED = re.compile(r"`([^`]+)`")
 
 
@@ -79,7 +79,7 @@ def code(text: str) -> Markup:
 
 
 def placeless(message: str) -> str:
-    """A fault's message without its place, where a table tells that in columns of its own."""
+    """A message without the place of its fault, where columns or marked fields tell that."""
     return _PLACE.sub("", message)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.datasets.store import Dataset
+from service.datasets.store import Dataset, DatasetStore
+from service.errors import NotFound
 from service.models.versions import ModelVersion
 
 FEW_ROWS = 30
@@ -41,6 +42,14 @@ class Card:
     quality: list[str]
     intended_use: list[str]
     limits: list[str]
+
+
+def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
+    """What the version was trained on, if it is still there."""
+    try:
+        return None if version.dataset_id is None else datasets.get(version.dataset_id)
+    except NotFound:
+        return None
 
 
 def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.datasets.store import Dataset, DatasetStore
-from service.errors import InvalidRequest, NotFound
+from service.datasets.store import DatasetStore
+from service.errors import InvalidRequest
 from service.models.aliases import LATEST, Alias
-from service.models.card import card_of
+from service.models.card import card_of, training_data
 from service.models.card_markdown import as_markdown
 from service.models.registry import ModelRegistry
 from service.models.schemas import (
@@ -27,7 +27,6 @@ from service.models.schemas import (
     ModelVersionPage,
     ModelVersionRead,
 )
-from service.models.versions import ModelVersion
 from service.web.accept import choose
 from service.web.auth import needs
 from service.web.bodies import json_body, json_request
@@ -200,7 +199,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
     ) -> ModelCardRead | Response:
         media_type = choose(request, ("application/json", MARKDOWN))
         found = registry.get_version(name, version)
-        card = card_of(found, _dataset(datasets, found))
+        card = card_of(found, training_data(datasets, found))
         response.headers["Vary"] = "Accept"
         if media_type == "application/json":
             return _tagged(request, response, ModelCardRead.of(card, found))
@@ -210,13 +209,6 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         return not_modified(request, tag) or Response(
             text, headers=headers, media_type=f"{MARKDOWN}; charset=utf-8"
         )
-
-
-def _dataset(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
-    try:
-        return None if version.dataset_id is None else datasets.get(version.dataset_id)
-    except NotFound:
-        return None
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:

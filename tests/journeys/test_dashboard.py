@@ -132,6 +132,12 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
 
     watched.click("Train on it", "link")
+    watched.click("What will it cost?")
+    expect(page.locator("#trouble")).to_contain_text("3,000 rows with 8 features")
+    page.get_by_label("Model name").fill("browser clouds")
+    watched.click("Start the training")
+    expect(page.locator("#model_name-fault")).to_contain_text("lower-case letters")
+    watched.examine()
     page.get_by_label("Model name").fill("browser-clouds")
     page.get_by_role("radio", name="pegasos", exact=True).check()
     page.get_by_text("More settings").click()

@@ -5,6 +5,8 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const font = () => getComputedStyle(document.body).fontFamily;
   const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
+  // As many digits as tell one tick from the next.
+  const ticks = (_, values, __, ___, step) => values.map((value) => (value == null ? "" : value.toFixed(Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))))));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
@@ -36,7 +38,7 @@
 
   const curve = () => ({
     scales: { x: { time: false, range: span } },
-    axes: [axis("seconds", (_, ticks) => ticks.map(short), 44), axis("cost", (_, ticks) => ticks.map(short), 64)],
+    axes: [axis("seconds", ticks, 44), axis("cost", (_, values) => values.map(short), 64)],
     series: [
       { label: "time", value: (_, value) => seconds(value) },
       { label: "cost", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
@@ -47,7 +49,7 @@
   const gaps = () => ({
     scales: { x: { time: false, range: span }, y: { distr: 3 } },
     axes: [
-      axis("seconds", (_, ticks) => ticks.map(short), 44),
+      axis("seconds", ticks, 44),
       { ...axis("relative gap", (_, ticks) => ticks.map((tick) => (tick == null ? "" : percent(tick))), 76), filter: powers },
     ],
     series: [

@@ -95,6 +95,7 @@ def test_refused_training_shows_why_at_the_field(browser: Browser) -> None:
     assert form.fields["solver"] == ["pegasos"]
     assert form.fields["solver:pegasos.lambda"] == ["minus one"]
     assert 'id="solver:pegasos.lambda-fault"' in browser.page.html
+    assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there, too
 
 
 def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -> None:
@@ -116,6 +117,20 @@ def test_linear_model_shows_weights_and_explains(browser: Browser, worker: Worke
     assert "Weights" in browser.page.text
     browser.send("/models/iris/versions/1/predict")
     assert browser.page.html.count('class="terms"') == 3
+
+
+def test_card_and_exports_are_at_hand(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """The card is read as sentences; a file for other programs is one click away."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
+    browser.follow("Card")
+    assert "A linear classifier that tells 3 classes" in browser.page.text
+    card = client.get("/v1/models/iris/versions/1/card").json()
+    assert all(sentence in html.unescape(browser.page.html) for sentence in card["limits"])
+    browser.follow("iris, version 1")
+    assert browser.page.path == "/models/iris/versions/1"
 
 
 def test_wide_model_takes_lines(browser: Browser, worker: Worker, client: TestClient) -> None:
