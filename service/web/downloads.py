@@ -65,13 +65,19 @@ def download(
     )
 
 
+JSON = "application/json"
+
+
 def downloads(*media_types: str) -> dict[int | str, dict[str, Any]]:
     """The `responses=` of a route that replies with `download`, besides its problems."""
-    schema = {"schema": {"type": "string", "format": "binary"}}
-    content = dict.fromkeys(media_types, schema)
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    whole = dict.fromkeys(media_types, binary)
+    if JSON in whole:
+        whole[JSON] = {"schema": {"type": "object"}}
+    part = whole | ({JSON: {}} if JSON in whole else {})  # which is no JSON by itself
     return {
-        200: {"description": "The whole. `Repr-Digest` holds its sha-256.", "content": content},
-        206: {"description": "The range that was asked for.", "content": content},
+        200: {"description": "The whole. `Repr-Digest` holds its sha-256.", "content": whole},
+        206: {"description": "The range that was asked for.", "content": part},
         304: {"description": "It is what `If-None-Match` names."},
     }
 

@@ -26,7 +26,11 @@ TEXTUAL = ("text/", NDJSON)
 
 @schemathesis.serializer(*BINARY, NDJSON, "application/octet-stream")
 def _as_it_is(context: Any, value: Any) -> Any:
-    """Bytes and texts are bodies; anything else is written as JSON, which no reader takes."""
+    """Texts are bodies; where any will do, a file of the format; anything else is written as JSON,
+    which no reader takes."""
+    case = context.case
+    if case.media_type in BINARY and isinstance(value, (bytes, str)) and not _is_wrong(case):
+        return BINARY[case.media_type]
     if isinstance(value, (bytes, str)):
         return value
     return json.dumps(value, default=str)
@@ -34,9 +38,7 @@ def _as_it_is(context: Any, value: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Where the body may be anything it is a file of its format; a long poll does not wait."""
-    if case.media_type in BINARY and isinstance(case.body, (str, bytes)) and not _is_wrong(case):
-        case.body = BINARY[case.media_type]
+    """A long poll does not wait."""
     if isinstance(case.query, dict) and str(case.query.get("wait_s")).isdecimal():
         case.query["wait_s"] = "0"
 
