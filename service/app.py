@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import structlog
 from anyio.to_thread import run_sync
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from service import __version__
 from service.dashboard import routes as dashboard
@@ -52,14 +52,15 @@ from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import claim, secret_of
 from service.storage.sweep import Sweeper
 from service.web import docs, health, login, problems
-from service.web.auth import Admission, authorized
+from service.web.auth import Admission
 from service.web.compression import Compression
+from service.web.connections import ConnectionLimits
 from service.web.gate import Gate
 from service.web.head import HeadAsGet
 from service.web.http_protocol import Conduct
 from service.web.keys import Keys
 from service.web.observability import Metrics, Observability
-from service.web.parameters import known_query_parameters
+from service.web.routing import EVERY_ROUTE
 from service.web.short_cut import ShortCut
 
 DESCRIPTION = """\
@@ -149,34 +150,34 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(authorized), Depends(known_query_parameters)],
-        responses=problems.ANY_PROBLEM,
+        **EVERY_ROUTE,
     )
     app.state.limits = limits
     app.state.health = state
     app.state.reservations = reservations
     app.state.first_key = None
-    app.state.conduct = Conduct(
-        predictor, gate, metrics, settings.header_s, settings.body_idle_s, settings.connections
+    connections = ConnectionLimits(
+        settings.header_s, settings.body_idle_s, settings.connections, metrics
     )
+    app.state.conduct = Conduct(predictor, gate, metrics, connections)
     app.add_middleware(Compression)
     app.add_middleware(ShortCut, answerer=predictor)
     app.add_middleware(Admission, gate=gate)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     problems.install(app)
-    app.include_router(datasets.router(dataset_store, contents, parser, blobs, limits))
-    app.include_router(jobs.router(job_store, trainings, tail))
-    app.include_router(histories.router(job_store, event_log, tail, limits.event_streams))
-    app.include_router(predictions.router(predictor))
-    app.include_router(batch.router(job_store, dataset_store, registry))
-    app.include_router(evaluations.router(evaluating))
-    app.include_router(comparisons.router(comparing))
-    app.include_router(inference.router(predictor, registry, state))
-    app.include_router(models.router(registry, dataset_store))
-    app.include_router(derived.router(registry, workshop, blobs, limits))
-    app.include_router(solvers.router())
-    app.include_router(health.router(state, database, metrics.registry, limits))
+    app.take(datasets.router(dataset_store, contents, parser, blobs, limits))
+    app.take(jobs.router(job_store, trainings, tail))
+    app.take(histories.router(job_store, event_log, tail, limits.event_streams))
+    app.take(predictions.router(predictor))
+    app.take(batch.router(job_store, dataset_store, registry))
+    app.take(evaluations.router(evaluating))
+    app.take(comparisons.router(comparing))
+    app.take(inference.router(predictor, registry, state))
+    app.take(models.router(registry, dataset_store))
+    app.take(derived.router(registry, workshop, blobs, limits))
+    app.take(solvers.router())
+    app.take(health.router(state, database, metrics.registry, limits))
     docs.mount(app)
     dashboard.mount(
         app,

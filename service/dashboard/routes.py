@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI
-
 from service.dashboard import (
     card_pages,
     compare_pages,
@@ -15,11 +13,13 @@ from service.dashboard import (
 )
 from service.dashboard.page import Assets, PageRoute
 from service.dashboard.parts import Parts
+from service.web.docs import DocumentedAPI
+from service.web.routing import Routes
 
 
-def mount(app: FastAPI, parts: Parts) -> None:
+def mount(app: DocumentedAPI, parts: Parts) -> None:
     """Offer the pages, and the styles and scripts that they use."""
-    routes = APIRouter(route_class=PageRoute, include_in_schema=False)
+    routes = Routes(route_class=PageRoute, include_in_schema=False)
     for pages in (
         data_pages,
         training_pages,
@@ -30,5 +30,5 @@ def mount(app: FastAPI, parts: Parts) -> None:
         compare_pages,
     ):
         pages.add(routes, parts)
-    app.include_router(routes)
+    app.take(routes)
     app.mount("/assets", Assets())

@@ -33,6 +33,7 @@ from service.web.labels import MAX_LABELS, LabelFilter
 from service.web.names import DatasetId
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
+from service.web.routing import Routes
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
@@ -41,9 +42,9 @@ _TAGGED = ("invalid-parameter", "invalid-header", "not-found")
 
 def router(
     store: DatasetStore, contents: Contents, parser: Parser, blobs: Blobs, limits: Limits
-) -> APIRouter:
+) -> Routes:
     """`/v1/datasets` and all below it."""
-    routes = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+    routes = Routes("/v1/datasets", "datasets")
     upload_routes.add(routes, store, parser, blobs, limits)
     _add_read(routes, store)
     _add_content(routes, store, contents)

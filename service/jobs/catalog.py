@@ -6,11 +6,12 @@ import inspect
 from functools import cache
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from service.errors import NotFound
 from service.web.problems import responses
+from service.web.routing import Routes
 from svm.solvers import CHOICES
 from svm.solvers.protocol import WorksOnRows
 
@@ -51,9 +52,9 @@ class SolverList(BaseModel):
     solvers: list[SolverRead]
 
 
-def router() -> APIRouter:
+def router() -> Routes:
     """`/v1/solvers`."""
-    routes = APIRouter(prefix="/v1/solvers", tags=["solvers"])
+    routes = Routes("/v1/solvers", "solvers")
 
     @routes.get(
         "",

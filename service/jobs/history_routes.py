@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
@@ -23,6 +23,7 @@ from service.web.head import is_head
 from service.web.names import JobId
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
+from service.web.routing import Routes
 
 HEARTBEAT_S = 15.0
 BATCH = 500
@@ -56,9 +57,9 @@ LastEventId = Annotated[
 ]
 
 
-def router(jobs: JobStore, log: EventLog, tail: Tail, max_streams: int) -> APIRouter:
+def router(jobs: JobStore, log: EventLog, tail: Tail, max_streams: int) -> Routes:
     """Events and traces of jobs; streams end early once `tail` is closing."""
-    routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    routes = Routes("/v1/jobs", "jobs")
     _add_events(routes, log, tail, EventStreams(max_streams))
     _add_trace(routes, jobs)
     return routes
@@ -105,7 +106,7 @@ def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStre
             )
         if is_head(request):  # the headers alone; a stream would keep the connection
             return Response(media_type=event_stream.MEDIA_TYPE)
-        return streams.reply(follow(log, tail, id, after, batch))
+        return streams.reply(request, follow(log, tail, id, after, batch))
 
 
 def _add_trace(routes: APIRouter, jobs: JobStore) -> None:
@@ -138,7 +139,7 @@ async def follow(
     after: int,
     batch: Batch,
     heartbeat_s: float = HEARTBEAT_S,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """The events after number `after`, of which `batch` has been read, until there are no more."""
     yield event_stream.RECONNECT
     while True:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
 from service.errors import NotFound
@@ -27,6 +27,7 @@ from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
 from service.web.replies import shown
+from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 
@@ -41,7 +42,7 @@ class KindRoutes:
 
     def __init__(self, jobs: JobStore, kind: str, name: str) -> None:
         """`name` is what one of them is called, such as `batch prediction`."""
-        self.router = APIRouter(prefix=f"/v1/{name.replace(' ', '-')}s", tags=[f"{name}s"])
+        self.router = Routes(f"/v1/{name.replace(' ', '-')}s", f"{name}s")
         self._jobs = jobs
         self._kind = kind
         self._name = name

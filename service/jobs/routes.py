@@ -32,6 +32,7 @@ from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
 from service.web.replies import shown
+from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 MAX_WAIT_S = 60
@@ -69,9 +70,9 @@ _UNTRAINABLE = (
 )
 
 
-def router(jobs: JobStore, trainings: Trainings, tail: Tail) -> APIRouter:
+def router(jobs: JobStore, trainings: Trainings, tail: Tail) -> Routes:
     """`/v1/jobs` and all below it but histories; long polls wait for `tail`."""
-    routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    routes = Routes("/v1/jobs", "jobs")
     _add_create(routes, jobs, trainings, tail)
     _add_read(routes, jobs, tail)
     _add_steering(routes, jobs)

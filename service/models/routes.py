@@ -35,6 +35,7 @@ from service.web.etags import check_if_match, etag, not_modified
 from service.web.names import AliasName, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
+from service.web.routing import Routes
 
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
@@ -49,9 +50,9 @@ _NAMED = ("invalid-name", "invalid-parameter", "not-found")
 _TAGGED = (*_NAMED, "invalid-header")
 
 
-def router(registry: ModelRegistry, datasets: DatasetStore) -> APIRouter:
+def router(registry: ModelRegistry, datasets: DatasetStore) -> Routes:
     """`/v1/models` and what is kept below it."""
-    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    routes = Routes("/v1/models", "models")
     _add_models(routes, registry)
     _add_versions(routes, registry)
     _add_card(routes, registry, datasets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +17,7 @@ from service.web.auth import needs
 from service.web.bodies import json_request, read_limited
 from service.web.names import AliasName, ModelName
 from service.web.problems import responses
+from service.web.routing import Routes
 from service.web.short_cut import as_response, unless_left
 
 Version = Annotated[
@@ -89,10 +90,10 @@ _DOCUMENTED: dict[str, Any] = {
 }
 
 
-def router(predictor: Predictor) -> APIRouter:
+def router(predictor: Predictor) -> Routes:
     """The `predict` routes below `/v1/models/{name}`. They document what mostly is answered in
     front of them, and answer the rest: requests with a query."""
-    routes = APIRouter(prefix="/v1/models/{name}", tags=["predictions"])
+    routes = Routes("/v1/models/{name}", "predictions")
 
     async def answer(
         request: Request, name: str, reference: Reference, outputs: str | None

@@ -8,6 +8,7 @@ say it opens nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Forbidden, RateExceeded, Unauthorized
 from service.web import keys
-from service.web.callers import STATE, Caller, address_of
+from service.web.callers import FIND, STATE, Caller, address_of
 from service.web.gate import COOKIE, Gate
 from service.web.problems import render
 
@@ -96,8 +97,9 @@ class Admission:
         if not self._gate.is_for(scope["headers"]):
             await render(request, _FOREIGN_HOST)(scope, receive, send)
             return
-        caller = self._gate.find(scope["headers"], address_of(request))
-        scope["state"][STATE] = caller
+        find = partial(self._gate.find, scope["headers"], address_of(request))
+        caller = find()
+        scope["state"] |= {STATE: caller, FIND: find}
         rate = None if caller is None else caller.rate
         if rate is not None and scope["path"] not in QUIET:
             wait_s = rate.wait_s()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
 STATE = "caller"
 """Where the request's state holds the `Caller`; None where the request has no valid key."""
+FIND = "find_caller"
+"""Where it holds a function that finds the caller anew: its key may have been revoked since."""
 WITHOUT_ADDRESS = "local"
 
 
@@ -68,3 +71,9 @@ def caller_of(request: Request) -> str:
     """The caller's name."""
     caller: Caller | None = getattr(request.state, STATE, None)
     return address_of(request) if caller is None else caller.name
+
+
+def is_still_known(request: Request) -> bool:
+    """Whether the caller's key, valid when the request came, is valid now."""
+    find: Callable[[], Caller | None] = getattr(request.state, FIND)
+    return find() is not None

@@ -10,7 +10,7 @@ import pathlib
 from typing import Annotated, Any
 
 import fastapi_offline
-from fastapi import APIRouter, FastAPI, Path
+from fastapi import FastAPI, Path
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +23,7 @@ from service.web.auth import SCHEME, needs, scope_of
 from service.web.headers import CSP, policy_with_scripts
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
+from service.web.routing import Routes
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 COMPONENTS = "#/components/schemas/"
@@ -32,6 +33,10 @@ _REFUSALS = responses("unauthorized", "forbidden", "rate-exceeded")
 
 class DocumentedAPI(FastAPI):
     """FastAPI whose document also shows the bodies and problems that we read and write."""
+
+    def take(self, routes: Routes) -> None:
+        """Offer the routes of a room."""
+        self.routes.extend(routes.routes)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -62,7 +67,7 @@ class DocumentedAPI(FastAPI):
         return self.openapi_schema
 
 
-def mount(app: FastAPI) -> None:
+def mount(app: DocumentedAPI) -> None:
     """Offer `/docs`, its assets, and `/problems`."""
     app.mount("/docs/assets", StaticFiles(directory=ASSETS))
     page = get_swagger_ui_html(
@@ -87,7 +92,7 @@ def mount(app: FastAPI) -> None:
     async def docs() -> HTMLResponse:
         return page
 
-    app.include_router(_problems())
+    app.take(_problems())
 
 
 class ProblemKindRead(BaseModel):
@@ -106,8 +111,8 @@ class ProblemKindPage(BaseModel):
     problems: list[ProblemKindRead]
 
 
-def _problems() -> APIRouter:
-    routes = APIRouter(prefix="/problems", tags=["operations"])
+def _problems() -> Routes:
+    routes = Routes("/problems", "operations")
 
     @routes.get("", operation_id="list_problems", summary="All kinds of problems")
     @needs(None)

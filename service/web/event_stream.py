@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.errors import Unavailable
+from service.web.callers import is_still_known
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
@@ -31,8 +34,8 @@ class EventStreams:
         self._limit = limit
         self._open = 0
 
-    def reply(self, messages: AsyncIterator[bytes]) -> Response:
-        """A reply that lasts as long as `messages` do or the caller listens.
+    def reply(self, request: Request, messages: AsyncGenerator[bytes]) -> Response:
+        """A reply that lasts as long as `messages` do, the caller listens and its key is valid.
 
         Raises Unavailable `too-many-streams`.
         """
@@ -44,10 +47,18 @@ class EventStreams:
                 retry_after_s=RETRY_AFTER_S,
             )
         self._open += 1
-        return _EventStream(messages, self._closed)
+        return _EventStream(_to_known(request, messages), self._closed)
 
     def _closed(self) -> None:
         self._open -= 1
+
+
+async def _to_known(request: Request, messages: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(messages):
+        async for content in messages:
+            if not is_still_known(request):
+                return
+            yield content
 
 
 class _EventStream(StreamingResponse):

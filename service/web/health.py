@@ -8,7 +8,6 @@ from importlib.metadata import version
 from typing import Literal
 
 import sqlalchemy as sa
-from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from service.settings import Limits
 from service.storage.database import Database
 from service.web.auth import needs
 from service.web.problems import responses
+from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 
@@ -52,9 +52,9 @@ class MetricsResponse(Response):
 
 def router(
     health: Health, database: Database, registry: CollectorRegistry, limits: Limits
-) -> APIRouter:
+) -> Routes:
     """Routes for operators; `health` and `database` decide about readiness."""
-    routes = APIRouter(tags=["operations"])
+    routes = Routes(tag="operations")
 
     @routes.get("/livez", operation_id="get_livez", summary="Is the process alive?")
     @needs(None)

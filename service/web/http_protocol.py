@@ -1,11 +1,7 @@
-"""The server's HTTP protocol class: uvicorn's own, with time limits and a door for predictions.
+"""The server's HTTP protocol class: uvicorn's own, with limits and a door for predictions.
 
-uvicorn waits forever for a header or a body that does not come, copies a large body several times,
-and starts a task for every request. Here
+uvicorn copies a large body several times, and starts a task for every request. Here
 
-- a header not complete after `header_s`, and a body of which hardly anything comes for
-  `body_idle_s`, end with 408; connections beyond `connections` hear 503; a client that does not
-  read what it asked for is left;
 - what `answerer` can answer in the same turn of the event loop is answered without a task and
   without ASGI. The request is parsed by uvicorn and held back until its body is complete; wherever
   anything is unusual it is started as uvicorn would have done;
@@ -16,34 +12,23 @@ and starts a task for every request. Here
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.errors import ServiceError
 from service.web.callers import Caller
+from service.web.connections import ConnectionLimits, LimitedProtocol
 from service.web.gate import Gate
 from service.web.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
 from service.web.observability import Metrics, new_request_id, request_id_of
-from service.web.problems import problem_bytes
 from service.web.short_cut import Answerer, Headers, Reply
 
-PROGRESS_BYTES = 4096
-"""A body that is not complete has stopped coming unless so much comes in the time it may idle: a
-client that sends a byte now and then would otherwise hold its connection for ever."""
-UNREAD_S = 60.0
-"""So long some 50 kB of a reply may wait for their reader."""
-RETRY_S = 5
 LARGE_BYTES = 128 * 1024
 """A body of this size is worth a buffer of its own, and a task without ASGI."""
 
@@ -55,11 +40,8 @@ class Conduct:
     answerer: Answerer
     gate: Gate
     metrics: Metrics
-    header_s: float
-    body_idle_s: float
-    connections: int
+    limits: ConnectionLimits
     known: KnownHeads = field(default_factory=KnownHeads, init=False)
-    _watch: asyncio.TimerHandle | None = field(default=None, init=False)
     _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
 
     def __post_init__(self) -> None:
@@ -78,23 +60,8 @@ class Conduct:
             self._preamble = headers, b"".join((STATUS_LINE[200], *lines, fixed))
         return self._preamble[1]
 
-    def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at all connections now and then, as long as there are any: one timer for all."""
-        if self._watch is None:
-            pause = min(1.0, self.header_s / 4, self.body_idle_s / 4)
-            self._watch = loop.call_later(pause, self._look, state, loop)
 
-    def _look(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
-        self._watch = None
-        now = loop.time()
-        for connection in list(state.connections):
-            if isinstance(connection, ServiceProtocol):
-                connection.check_time(now)
-        if state.connections:
-            self.watch(state, loop)
-
-
-class ServiceProtocol(HttpToolsProtocol):
+class ServiceProtocol(LimitedProtocol):
     """One connection."""
 
     def __init__(
@@ -105,37 +72,16 @@ class ServiceProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(conduct.limits, config, server_state, app_state, _loop)
         self._conduct = conduct
         self._held: _Held | None = None
         self._quick: QuickRequest | None = None
         self._head: Head | None = None
-        self._in_header = True
-        self._in_message = False
-        self._progress_at = 0.0
-        self._bytes = 0
-        self._unread_since: float | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._progress_at = self.loop.time()
-        self._conduct.watch(self.server_state, self.loop)
-        if len(self.server_state.connections) > self._conduct.connections:
-            self._refuse(503, "too-many-connections", "too many connections; try again later")
-            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._quick is not None and self._quick.task is not None:
             self._quick.task.cancel()  # nobody waits for the answer
         super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread_since = self.loop.time()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unread_since = None
 
     # Heads that are known
 
@@ -248,32 +194,24 @@ class ServiceProtocol(HttpToolsProtocol):
 
     # What the parser reports
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_header = True
-        self._in_message = True
-        self._progress_at = self.loop.time()
-
     def on_headers_complete(self) -> None:
-        self._in_header = False
-        self._progress_at = self.loop.time()
         super().on_headers_complete()
         self._head = None  # what follows is another message's
 
     def on_body(self, body: bytes) -> None:
-        self._came(len(body))
         held = self._held
         if held is None or held.cycle is not self.cycle:
             super().on_body(body)
         else:
+            self._came(len(body))
             held.parts.append(body)
 
     def on_message_complete(self) -> None:
-        self._in_message = False
         held = self._held
         if held is None or held.cycle is not self.cycle:
             super().on_message_complete()
         else:
+            self._in_message = False
             held.cycle.more_body = False
             self._answer(held)
 
@@ -361,73 +299,11 @@ class ServiceProtocol(HttpToolsProtocol):
         if not keep_alive:
             self.transport.close()
 
-    # Time limits
-
-    def check_time(self, now: float) -> None:
-        """End the connection where its client has stopped sending a request, or reading a reply."""
-        if self._unread_since is not None and now - self._unread_since > UNREAD_S:
-            self.transport.abort()
-            return
-        silent = now - self._progress_at
-        if self._quick is not None:
-            if not self._quick.due and silent > self._conduct.body_idle_s:
-                self._end("the body stopped coming")
-        elif self._idle():
-            # uvicorn's own timer runs only after requests that it has parsed.
-            if self.timeout_keep_alive_task is None and silent > self.timeout_keep_alive:
-                self.transport.close()
-        elif self._in_header:
-            if silent > self._conduct.header_s and not self._busy():
-                # Nothing sent at all is no request: there is nothing to answer.
-                self._end("the header did not come" if self.headers is not None else None)
-        elif (
-            self.cycle is not None
-            and self.cycle.more_body
-            and not self.flow.read_paused
-            and silent > self._conduct.body_idle_s
-        ):
-            if not self.cycle.response_started:
-                self._end("the body stopped coming")
-            elif self.cycle.response_complete:
-                self.transport.close()  # it was answered without its body
-
-    def _came(self, n_bytes: int) -> None:
-        self._bytes += n_bytes
-        if self._bytes >= PROGRESS_BYTES:
-            self._bytes = 0
-            self._progress_at = self.loop.time()
-
-    def _idle(self) -> bool:
-        """Between two requests."""
-        return not self._in_message and not self._in_header and not self._busy()
-
-    def _busy(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _end(self, reason: str | None) -> None:
-        if reason is not None and not self.transport.is_closing():
-            self._refuse(408, "request-timeout", f"{reason}; send the whole request again")
-        self.transport.close()
-
-    def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is told so as a problem, like everything else."""
-        reason = str(sys.exception())
-        if "present with" in reason or "Duplicate" in reason:
-            detail = "give one Content-Length, or Transfer-Encoding, not both"
-            self._refuse(400, "ambiguous-length", detail)
-        else:
-            self._refuse(400, "malformed-request", "this is not an HTTP/1.1 request")
-        self.transport.close()
-
-    def _refuse(self, status: int, code: str, detail: str) -> None:
-        path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
-        body = problem_bytes(status, code, detail, path, request_id_of(self.headers or []))
-        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body)
-        more = [b"retry-after: %d\r\n" % RETRY_S] if status == 503 else []
-        self.transport.write(
-            b"".join((STATUS_LINE[status], head, *more, b"connection: close\r\n\r\n", body))
-        )
-        self._conduct.metrics.record("none", "none", status, 0.0)
+    def _check_sender(self, silent_s: float) -> None:
+        if self._quick is None:
+            super()._check_sender(silent_s)
+        elif not self._quick.due and silent_s > self._limits.body_idle_s:
+            self._end("the body stopped coming")
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
 from service.datasets.store import LATEST_DATASET, DatasetStore
 from service.errors import Conflict, Fault, InvalidContent
@@ -29,6 +29,7 @@ from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.idempotency import Once
 from service.web.names import JobId
 from service.web.problems import responses
+from service.web.routing import Routes
 
 KIND = "predict"
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}
@@ -36,7 +37,7 @@ EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "
 Body = Annotated[BatchPredictionCreate, Depends(json_body(BatchPredictionCreate))]
 
 
-def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> APIRouter:
+def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> Routes:
     """Create, list, read, download, delete; the rest is what jobs have."""
     kind = KindRoutes(jobs, KIND, "batch prediction")
     routes = kind.router

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
 from service.jobs.comparisons.queueing import KIND, Comparisons
@@ -25,6 +25,7 @@ from service.web.bodies import json_body, json_request
 from service.web.idempotency import Once
 from service.web.problems import responses
 from service.web.replies import shown
+from service.web.routing import Routes
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,
@@ -45,7 +46,7 @@ ValidateOnly = Annotated[
 ]
 
 
-def router(comparisons: Comparisons) -> APIRouter:
+def router(comparisons: Comparisons) -> Routes:
     """Create, list, read, delete; the rest is what jobs have."""
     kind = KindRoutes(comparisons.jobs, KIND, "comparison")
     read = partial(comparison, comparisons.jobs)

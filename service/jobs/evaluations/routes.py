@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
 from service.datasets.store import LATEST_DATASET
 from service.jobs.evaluations.queueing import KIND, Evaluations
@@ -24,13 +24,14 @@ from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.idempotency import Once
 from service.web.problems import responses
+from service.web.routing import Routes
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}
 
 Body = Annotated[EvaluationCreate, Depends(json_body(EvaluationCreate))]
 
 
-def router(evaluations: Evaluations) -> APIRouter:
+def router(evaluations: Evaluations) -> Routes:
     """Create, list, read, delete; the rest is what jobs have."""
     kind = KindRoutes(evaluations.jobs, KIND, "evaluation")
     read = partial(evaluation, evaluations.jobs)

@@ -25,6 +25,7 @@ from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.idempotency import Once
 from service.web.names import ModelName
 from service.web.problems import responses
+from service.web.routing import Routes
 from service.web.uploads import IncomingBody
 
 SVG = "image/svg+xml"
@@ -65,9 +66,9 @@ _DERIVED = (
 )
 
 
-def router(registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits) -> APIRouter:
+def router(registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits) -> Routes:
     """What is made of versions when somebody asks for it."""
-    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    routes = Routes("/v1/models", "models")
     _add_plots(routes, registry, workshop)
     _add_export(routes, registry, workshop)
     _add_import(routes, registry, workshop, blobs, limits)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,6 +36,7 @@ from service.web.bodies import json_body, json_request, read_limited
 from service.web.health import RETRY_AFTER_S, Health
 from service.web.names import ModelName
 from service.web.problems import responses
+from service.web.routing import Routes
 from service.web.short_cut import as_response, unless_left
 
 EXAMPLE = {
@@ -87,9 +88,9 @@ _ASKED_READY: dict[str, Any] = {
 }
 
 
-def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> APIRouter:
+def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Routes:
     """Everything below `/v2`."""
-    routes = APIRouter(prefix="/v2", tags=["open inference protocol"])
+    routes = Routes("/v2", "open inference protocol")
 
     @routes.get("", operation_id="get_v2_server", summary="What serves here")
     async def server() -> ServerMetadata:

@@ -15,7 +15,7 @@ import pytest
 
 from service.app import create_app
 from service.settings import Limits, Settings
-from service.web import http_protocol
+from service.web import connections
 from tests.service.models.shelf import Shelf, fitted_pipeline
 from tests.service.predictions.doors import served
 
@@ -332,7 +332,7 @@ def test_a_client_that_does_not_read_is_left(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With megabytes unread; who reads slowly gets all of them."""
-    monkeypatch.setattr(http_protocol, "UNREAD_S", 0.5)
+    monkeypatch.setattr(connections, "UNREAD_S", 0.5)
     ask = b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
     replies = 10
     with Connection(address) as client:

@@ -11,14 +11,17 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.web import gate
+from service.web.auth import authorized
 from service.web.keys import SCOPES, KeyExists, Keys
 from tests.backends import ON_ALL_BACKENDS
+from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.shelf import Shelf, shelf
 from tests.service.predictions.doors import Door, door, served
 
@@ -139,6 +142,14 @@ def test_a_page_needs_a_login(settings: Settings, keys: Keys) -> None:
         assert client.get("/v1/jobs").status_code == 401
 
 
+def test_every_route_looks_at_the_key_first(settings: Settings) -> None:
+    """Those that no document shows, too."""
+    routes = [route for route in create_app(settings).routes if isinstance(route, APIRoute)]
+    assert len(routes) > 90
+    for route in routes:
+        assert route.dependencies[0].dependency is authorized, route.path
+
+
 def test_doors_of_predictions_are_guarded(
     door: Door, shelf: Shelf, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +170,27 @@ def test_doors_of_predictions_are_guarded(
     while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
         assert time.monotonic() < deadline
     assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
+
+
+def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:
+    """What happens after it reaches the stream no more."""
+    own = bearer(keys.create("own", SCOPES)[1])
+    key, text = keys.create("listening", ["read"])
+    with served(create_app(settings)) as url, httpx2.Client(base_url=url, timeout=20) as client:
+        csv = {**own, "Content-Type": "text/csv"}
+        client.post("/v1/datasets", content=csv_of(), headers=csv).raise_for_status()
+        queued = client.post("/v1/jobs", json=job_body(), headers=own).raise_for_status()
+        job = queued.headers["Location"]
+        headers = {**bearer(text), "Accept": "text/event-stream"}
+        with client.stream("GET", f"{job}/events", headers=headers) as stream:
+            lines = stream.iter_lines()
+            assert "event: state" in (next(lines) for _ in range(4))
+            keys.revoke(key.id)
+            deadline = time.monotonic() + 5
+            while client.get(job, headers=bearer(text)).status_code != 401:
+                assert time.monotonic() < deadline
+            client.post(f"{job}/cancel", headers=own).raise_for_status()
+            assert not [line for line in lines if line.startswith("event:")]
 
 
 def test_without_keys_nobody_needs_one(settings: Settings, keys: Keys) -> None:
