@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from svm.errors import Diverged
 from svm.objectives import evaluate
@@ -78,6 +79,8 @@ class BinaryTraining:
     certifier: Any
     """The state of `certifier_of(problem)`."""
     progress: PairProgress = PairProgress()
+    inside: npt.NDArray[np.bool_] | None = None
+    """(n_samples,) rows on or inside the margin, at the latest evaluation; no checkpoint has it."""
 
     @classmethod
     def begin(
@@ -151,7 +154,8 @@ class BinaryTraining:
                 dual=bound,
             ),
         )
-        training = replace(self, progress=now)
+        inside = self.problem.y * scores <= 1.0
+        training = replace(self, progress=now, inside=inside)
         target = stopping.duality_gap
         if not self.solver.certifies and not out_of_time:
             training = training._tightened(CERTIFIED_GAP if target is None else target)

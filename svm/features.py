@@ -15,7 +15,7 @@ from svm.hyperparameters import Checked, Positive, PositiveInt
 from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
 from svm.matrices import Floats, Matrix, Vector, is_sparse
 from svm.randomness import generator
-from svm.rows import kernel_values, row_products
+from svm.row_products import kernel_values, row_products
 from svm.stored_rows import Rows, is_csr
 
 MAX_OUTPUTS = 20_000

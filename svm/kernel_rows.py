@@ -12,7 +12,7 @@ import numpy as np
 
 from svm.kernels import AnyKernel, dense_rows
 from svm.matrices import Indices, Matrix, Vector, is_sparse
-from svm.rows import row_norms
+from svm.row_products import row_norms
 
 CACHE_BYTES = 1 << 29
 """For all binary problems of a training together."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from svm.kernels import AnyKernel
 from svm.matrices import Matrix, Vector, is_sparse, read_only
-from svm.rows import row_norms, row_products
+from svm.row_products import row_norms, row_products
 
 
 class Likeness:

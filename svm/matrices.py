@@ -22,6 +22,9 @@ Counts: TypeAlias = npt.NDArray[np.int8]
 Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"
 """(n_samples, n_features), float64 or float32."""
 
+CACHED_VALUES = 1 << 16
+"""Values that stay in the processor's cache from one look to the next."""
+
 LARGEST = 1e100
 """Sizes beyond this are refused in training: their squares come near the end of float64."""
 
@@ -90,8 +93,11 @@ def as_sparse(X: Floats) -> csr_array[Any, tuple[int, int]]:
 
 def require_moderate(X: Matrix) -> None:
     """Raises InvalidData (`non-finite-value`) where sums of squares may leave float64."""
-    values = X.data if is_sparse(X) else X
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    values = (X.data if is_sparse(X) else X).reshape(-1)
+    largest = 0.0
+    for start in range(0, len(values), CACHED_VALUES):
+        some = values[start : start + CACHED_VALUES]  # for the second look it is in the cache
+        largest = max(largest, float(some.max()), -float(some.min()))
     if largest > LARGEST:
         raise InvalidData(
             "non-finite-value", f"a value of size {largest:g} is too large to train on; scale it"

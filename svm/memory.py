@@ -12,13 +12,13 @@ from svm.features import Identity, Interactions, Nystroem, Polynomial, Square, n
 from svm.kernel_rows import CACHE_BYTES, TILE
 from svm.multiclass import splits_of
 from svm.pipeline import Pipeline
-from svm.solvers.newton import DENSE_HESSIAN, GATHER_ROWS
+from svm.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
 from svm.solvers.smo import WORKING_SET
 from svm.stored_rows import PIECE_VALUES
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 8
+ROW_VALUES = 9
 """Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
 SPARSE_ROW_VALUES = 4
 """Where the certifier works by Hessian products: the scores and curvatures that it keeps."""

@@ -24,7 +24,7 @@ from svm.likeness import Likeness
 from svm.linear_scores import LinearScores, of_unscaled
 from svm.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse
 from svm.multiclass import MulticlassName, codes_from_decision, decision, splits_of
-from svm.rows import row_products
+from svm.row_products import row_products
 from svm.scaling import Scaling, ScalingName
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping

@@ -207,10 +207,10 @@ def _mapped(
         require_moderate(X)
         return X
 
-    if not isinstance(X, StoredRows):
-        return transform(X)
     if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
         return X
+    if not isinstance(X, StoredRows):
+        return transform(X)
     return X.rewritten(transform, features.n_outputs)
 
 

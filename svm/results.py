@@ -124,9 +124,12 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
     for pair in pairs:
         problem = pair.problem
-        if isinstance(pair.solver, KnowsScores):
-            scores = pair.solver.scores(problem, pair.state)
-        else:
-            _, scores = evaluate(problem, pair.solver.classifier(problem, pair.state))
-        inside[problem.rows[problem.y * scores <= 1.0]] = True
+        near = pair.inside
+        if near is None:  # it had ended before the resume
+            classifier, known = pair.solver.classifier(problem, pair.state), None
+            if isinstance(pair.solver, KnowsScores):
+                known = pair.solver.scores(problem, pair.state)
+            _, scores = evaluate(problem, classifier, known)
+            near = problem.y * scores <= 1.0
+        inside[problem.rows[near]] = True
     return int(inside.sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from svm.features import Nystroem
 from svm.matrices import Matrix, Vector, is_sparse
 from svm.pipeline import FittedPipeline
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 
 
 def terms(fitted: FittedPipeline, row: Matrix) -> Vector:

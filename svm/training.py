@@ -10,14 +10,13 @@ How the work is sliced, interrupted, resumed, or spread over threads changes no 
 
 from __future__ import annotations
 
-import hashlib
-import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,54 +26,17 @@ from threadpoolctl import ThreadpoolController
 from svm.binary_training import BinaryTraining
 from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
-from svm.matrices import is_sparse
+from svm.fingerprint import fingerprint
 from svm.pipeline import Pipeline
 from svm.preparation import Prepared, held_out, prepare, problems, way_of
 from svm.problem import Problem
+from svm.progress import SLICE_S, Progress, Standing, evaluation_of
 from svm.results import TrainingResult, result_of
 from svm.scoring import scores_elsewhere
 from svm.solvers import AnySolver, Auto
 from svm.solvers.protocol import WorksOnRows
 from svm.stored_rows import StoredRows
 from svm.warm_start import WarmStart, check_warm_start
-
-SLICE_S = 0.02
-"""Least work of a pair between two looks at the others, unless it is evaluated before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One point of the cost-against-time curve of a pair."""
-
-    pair: int
-    epoch: int
-    updates: int
-    primal: float
-    dual: float
-    gap: float
-    train_error: float
-    """Share of the pair's training rows on the wrong side."""
-    validation_error: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the training has reached: one for every evaluation of a pair, and between evaluations
-    one every `SLICE_S` seconds."""
-
-    pair: int
-    epoch: int
-    """Epochs of that pair."""
-    updates: int
-    """Parameter updates of all pairs."""
-    fraction: float
-    """Estimated share of the whole training that is done, 0 … 1."""
-    primal: float | None
-    """Primal, dual and relative gap of the pair with the largest gap, once all are known."""
-    dual: float | None
-    relative_gap: float | None
-    evaluation: Evaluation | None
-    """Where this epoch was evaluated."""
 
 
 class Training:
@@ -149,7 +111,7 @@ class Training:
         self._validation: list[Problem] | None = None
         if validation is not None:
             self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
-        self._measure()
+        self._standing = Standing(self._pairs, self._stopping, 0.0)
 
     @classmethod
     def resume(
@@ -203,7 +165,7 @@ class Training:
             )
             for k, pair in enumerate(training._pairs)
         ]
-        training._measure()
+        training._standing = Standing(training._pairs, training._stopping, training.elapsed_s)
         return training
 
     @property
@@ -220,8 +182,7 @@ class Training:
     def mean_costs(self) -> tuple[float, float] | None:
         """(primal, dual) of all pairs together, each at its latest evaluation; None before the
         first ones. Of one objective, so trainings of the same problems can be compared by it."""
-        primal, dual = self._costs.mean(axis=0).tolist()
-        return None if math.isinf(primal) else (primal, dual)
+        return self._standing.mean_costs
 
     @property
     def elapsed_s(self) -> float:
@@ -237,7 +198,7 @@ class Training:
         """
         self._started = time.monotonic()
         try:
-            with ThreadpoolController().limit(limits=1):  # equal bits on any number of cores
+            with _libraries(len(sys.modules)).limit(limits=1):  # equal bits on any number of cores
                 waiting = deque(
                     k for k, pair in enumerate(self._pairs) if not pair.progress.finished
                 )
@@ -272,6 +233,13 @@ class Training:
             return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
         finally:
             self._interrupted = interrupted
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Of everything the states depend on: settings, seed, data, labels."""
+        timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
+        pipeline = replace(self.pipeline, stopping=timeless)
+        return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
 
     def _poll(self) -> None:
         if self._interrupted is not None:
@@ -314,49 +282,13 @@ class Training:
                         waiting.append(k)
                     yield self._report(k)
 
-    def _measure(self) -> None:
-        """What a report needs of all pairs, one number each: reports stay cheap for many pairs."""
-        self._updates = np.array([pair.state.updates for pair in self._pairs])
-        self._costs = np.array([(p.progress.primal, p.progress.dual) for p in self._pairs])
-        self._gaps = np.array([self._open_gap(pair) for pair in self._pairs])
-        self._fractions = np.array([self._fraction(pair) for pair in self._pairs])
-
-    def _open_gap(self, pair: BinaryTraining) -> float:
-        """The relative gap; infinite before the first evaluation."""
-        now = pair.progress
-        return math.inf if math.isinf(now.primal) else now.relative_gap
-
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]
-        now = pair.progress
-        self._updates[k], self._gaps[k] = pair.state.updates, self._open_gap(pair)
-        self._costs[k] = now.primal, now.dual
-        # The gap is not monotone, what was said of the work done should be.
-        self._fractions[k] = max(self._fractions[k], self._fraction(pair))
-        widest = int(self._gaps.argmax())
-        worst, known = self._pairs[widest].progress, bool(np.isfinite(self._gaps[widest]))
+        self._standing.take(k, pair, self.elapsed_s)
         evaluation = None
-        if now.evaluated_at == now.advances:
-            evaluation = Evaluation(
-                pair=k,
-                epoch=pair.state.epoch,
-                updates=pair.state.updates,
-                primal=now.primal,
-                dual=now.dual,
-                gap=now.primal - now.dual,
-                train_error=now.train_error,
-                validation_error=self._validation_error(k),
-            )
-        return Progress(
-            pair=k,
-            epoch=pair.state.epoch,
-            updates=int(self._updates.sum()),
-            fraction=float(self._fractions.mean()),
-            primal=worst.primal if known else None,
-            dual=worst.dual if known else None,
-            relative_gap=worst.relative_gap if known else None,
-            evaluation=evaluation,
-        )
+        if pair.progress.evaluated_at == pair.progress.advances:
+            evaluation = evaluation_of(k, pair, self._validation_error(k))
+        return self._standing.report(k, self._pairs, evaluation)
 
     def _validation_error(self, k: int) -> float | None:
         if self._validation is None or self._validation[k].n_samples == 0:
@@ -366,44 +298,11 @@ class Training:
         scores = scores_elsewhere(pair.problem, classifier, watched)
         return float(((scores > 0) != (watched.y > 0)).mean())
 
-    def _fraction(self, pair: BinaryTraining) -> float:
-        now, stopping = pair.progress, self._stopping
-        if now.finished:
-            return 1.0
-        if now.stop_reason:
-            return 0.99
-        shares = [0.0]
-        if stopping.max_epochs is not None:
-            shares.append(pair.state.epoch / stopping.max_epochs)
-        if stopping.time_budget_s is not None:
-            shares.append(self.elapsed_s / stopping.time_budget_s)
-        if stopping.duality_gap is not None and 0 < now.relative_gap < 1:
-            shares.append(math.log(now.relative_gap) / math.log(min(0.5, stopping.duality_gap)))
-        return min(0.99, max(shares))
 
-    @cached_property
-    def _fingerprint(self) -> str:
-        """Of everything the states depend on: settings, seed, data, labels."""
-        X = self.prepared.X
-        timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
-        pipeline = replace(self.pipeline, stopping=timeless)
-        content = repr((pipeline, self.seed, X.shape, self.classes.tolist()))
-        digest = hashlib.sha256(content.encode())
-        parts: tuple[Any, ...] = (self.prepared.codes,)
-        if self._digest is not None:
-            digest.update(self._digest.encode())
-            parts = ()
-        elif isinstance(X, StoredRows):
-            digest.update(X.digest.encode())
-        else:
-            parts += (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
-        begun: Arrays = {} if self._warm_start is None else self._warm_start.to_arrays()
-        if self._warm_start is not None:
-            fitted = self._warm_start.fitted
-            begun |= {"coefficients": fitted.coefficients, "intercepts": fitted.intercepts}
-        for array in (*parts, *begun.values()):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Those that are loaded; looked for again, which takes ms, only where more is imported."""
+    return ThreadpoolController()
 
 
 def _solver_for(

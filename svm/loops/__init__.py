@@ -1,7 +1,7 @@
 """The compiled inner loops. Importing this package imports Numba, so solvers do it when they run.
 
-A loop is written once, over the row operations of `svm.loops.rows`, and compiled for dense and for
-CSR data. Every loop has a slow, obvious NumPy twin in `tests/svm`.
+A loop is written once, over `svm.loops.row_operations`, and compiled for dense and for CSR data.
+Every loop has a slow, obvious NumPy twin in `tests/svm`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from svm.loops import compiled
-from svm.loops.rows import add, dot, prefetch
+from svm.loops.row_operations import add, dot, prefetch
 from svm.matrices import Counts, Indices, Vector
 
 LONGEST_REST = 63

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svm.loops import compiled
-from svm.loops.rows import add, dot
+from svm.loops.row_operations import add, dot
 from svm.matrices import Indices, Vector
 
 

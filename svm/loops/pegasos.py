@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svm.loops import compiled
-from svm.loops.rows import add, dot, prefetch, squared_norm
+from svm.loops.row_operations import add, dot, prefetch, squared_norm
 from svm.matrices import Floats, Indices, Vector
 
 # Numbers of the three intercept treatments inside compiled loops.

@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from svm.hyperparameters import Doc, Hyperparameters, Intercept
 from svm.kernels import AnyKernel
 from svm.problem import Problem
+from svm.smoothed_hinge import DENSE_HESSIAN
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
-from svm.solvers.newton import DENSE_HESSIAN, Newton
+from svm.solvers.newton import Newton
 from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
 from svm.stored_rows import StoredRows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from svm.classifiers import KernelClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernel_products import sums_over
 from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.matrices import Indices, Vector
 from svm.objectives import best_multiple, evaluate
@@ -84,12 +84,17 @@ class SMO(Hyperparameters):
         a = np.minimum(inherited.dual_coefficients, _upper(problem))
         if problem.intercept == "free":
             a = _balanced(a, problem.y)
-        everything = np.arange(problem.n_samples)
-        return replace(state, a=a, scores=sums_over(problem, everything, a * problem.y))
+        scores = np.zeros(problem.n_samples)
+        support = np.flatnonzero(a)
+        for start in range(0, len(support), WORKING_SET):
+            some = support[start : start + WORKING_SET]
+            rows = problem.kernel_rows.get(problem.rows[some], problem.interrupted, problem.threads)
+            _add_rows(problem, rows, a[some] * problem.y[some], scores)
+        return replace(state, a=a, scores=scores)
 
     def advance(self, problem: Problem, state: SMOState) -> SMOState:
         """One working set."""
-        from svm.loops.smo import add_values, solve_pairs, solve_singles
+        from svm.loops.smo import solve_pairs, solve_singles
 
         free = problem.intercept == "free"
         upper, y = _upper(problem), problem.y
@@ -117,10 +122,7 @@ class SMO(Hyperparameters):
         )
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
-        if problem.intercept == "augmented":
-            everywhere += changes.sum()
-        for k in np.flatnonzero(changes):
-            add_values(kernel_rows[k], problem.rows, changes[k], everywhere)
+        _add_rows(problem, kernel_rows, changes, everywhere)
         dual = state.a.copy()
         dual[working] = a
         sets = state.sets + 1
@@ -158,6 +160,18 @@ class SMO(Hyperparameters):
     def dual_coefficients(self, problem: Problem, state: SMOState) -> Vector:
         """αᵢ/(λn), (n_samples,)."""
         return state.a
+
+
+def _add_rows(
+    problem: Problem, kernel_rows: Sequence[Vector], changes: Vector, scores: Vector
+) -> None:
+    """scores += Σ changesₖ k(xₖ, ·), for the rows k whose `kernel_rows` are given."""
+    from svm.loops.smo import add_values
+
+    if problem.intercept == "augmented":
+        scores += changes.sum()
+    for k in np.flatnonzero(changes).tolist():
+        add_values(kernel_rows[k], problem.rows, changes[k], scores)
 
 
 def _upper(problem: Problem) -> Vector:

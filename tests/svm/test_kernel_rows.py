@@ -11,7 +11,7 @@ from svm.errors import Interrupted
 from svm.kernel_rows import TILE, KernelRows
 from svm.kernels import GaussianKernel, PolynomialKernel
 from svm.matrices import Vector
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 from tests.svm.problems import FORMS, Form, in_form
 
 KERNEL = GaussianKernel(gamma=0.1)

@@ -31,7 +31,7 @@ from svm.kernels import (
     mostly_underflows,
 )
 from svm.matrices import Vector
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from svm.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.likeness import Likeness
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),

@@ -12,7 +12,7 @@ from svm.hyperparameters import Intercept
 from svm.kernels import GaussianKernel
 from svm.matrices import Vector
 from svm.objectives import evaluate
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 from svm.solvers import KernelPegasos, Pegasos, SubGradient
 from tests.svm.problems import CASES, FORMS, INTERCEPTS, Form, in_form, problem_of
 

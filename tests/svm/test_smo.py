@@ -11,7 +11,7 @@ from svm.kernels import AnyKernel, LinearKernel, PolynomialKernel
 from svm.loops.smo import solve_pairs, solve_singles
 from svm.matrices import Vector
 from svm.objectives import dual, evaluate
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 from svm.solvers import smo
 from svm.solvers.smo import WORKING_SET
 from tests.svm import twins

@@ -17,7 +17,7 @@ from svm.hyperparameters import Intercept
 from svm.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.matrices import Vector
 from svm.problem import Problem
-from svm.rows import kernel_values
+from svm.row_products import kernel_values
 from svm.solvers import SOLVERS, AnySolver
 from svm.solvers.protocol import Inheritance
 from svm.stopping import Stopping

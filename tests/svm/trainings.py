@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from svm.errors import Interrupted
 from svm.pipeline import Pipeline
+from svm.progress import Progress
 from svm.results import TrainingResult
-from svm.training import Progress, Training
+from svm.training import Training
 
 
 def run(training: Training) -> list[Progress]:

@@ -34,8 +34,9 @@ from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
 from svm.metrics import classification_metrics
 from svm.preparation import Prepared
+from svm.progress import Progress
 from svm.results import TrainingResult
-from svm.training import Progress, Training
+from svm.training import Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take this part of the time that is left."""

@@ -16,8 +16,9 @@ from service.jobs.attempts import Attempt, Wish
 from service.storage.arrays import Arrays, pack
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.matrices import Vector
+from svm.progress import Evaluation, Progress
 from svm.results import TrainingResult
-from svm.training import Evaluation, Progress, Training
+from svm.training import Training
 
 SHORTEST_S = 1e-3
 """What a training gets of a time budget that is spent."""

@@ -220,9 +220,9 @@ def test_training_like_another_begins_with_its_settings(browser: Browser, worker
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
     """Costs above one bound, side by side; what makes them incomparable is said."""
     browser.send("/samples/moons")
-    chosen = [
-        _trained(browser, worker, solver=solver, seed="1", **QUICK)
-        for solver in ("newton", "pegasos", "smo")
+    chosen = [_trained(browser, worker, solver="newton", seed="1")]
+    chosen += [
+        _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
     ]
     browser.go("/compare")
     browser.send("/compare", job=chosen[:2])
@@ -230,7 +230,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
     assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
     assert all(excess >= 0 for job in data for excess in job["excess"])
-    assert min(data[0]["excess"]) < 0.05
+    assert min(data[0]["excess"]) < 0.01
     browser.go("/compare")
     browser.send("/compare", job=chosen)
     assert "These jobs differ in kernel" in browser.page.text
