@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
+from service.storage.database import Database
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
@@ -43,10 +45,23 @@ def plain_logs() -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite database with all tables, empty. A copy is there sooner than a migrated one."""
+    path = tmp_path_factory.mktemp("migrated") / "service.db"
+    database = Database(f"sqlite:///{path}")
+    database.migrate()
+    database.close()
+    return path
+
+
 @pytest.fixture
-def settings(tmp_path: Path, backend: dict[str, str]) -> Settings:
+def settings(tmp_path: Path, backend: dict[str, str], migrated: Path) -> Settings:
     """A data directory of its own, and no engine: jobs stay queued."""
-    return Settings(data_dir=tmp_path / "var", workers=0).model_copy(update=backend)
+    settings = Settings(data_dir=tmp_path / "var", workers=0)
+    settings.data_dir.mkdir()
+    shutil.copyfile(migrated, settings.data_dir / "service.db")
+    return settings.model_copy(update=backend)
 
 
 @pytest.fixture

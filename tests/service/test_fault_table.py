@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 import numpy as np
-import pytest
 from starlette.testclient import TestClient
 
 from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
@@ -141,6 +140,56 @@ INFERENCES: list[Case] = [
 ]
 
 
+NO_DATA: list[tuple[str, bytes, int, str]] = [
+    (CSV, b"", 422, "empty-data"),
+    (CSV, b"a,k\n", 422, "empty-data"),
+    (CSV, b"k\nx\n", 422, "empty-data"),
+    (JSON, b'{"rows": []}', 422, "empty-data"),
+    (JSON, b'{"rows": [[]]}', 422, "empty-data"),
+    (NDJSON, b"\n", 422, "empty-data"),
+    (NDJSON, b"{}\n", 422, "empty-data"),
+    (LIBSVM, b"", 422, "empty-data"),
+    (NPY, npy(np.zeros((0, 3))), 422, "empty-data"),
+    (NPY, npy(np.zeros((3, 0))), 422, "empty-data"),
+    (PARQUET, parquet({"a": np.zeros(0), "k": np.zeros(0)}), 422, "empty-data"),
+    (CSV, b"a,a,k\n1,2,x\n", 422, "bad-column-name"),
+    (CSV, b"a,,k\n1,2,x\n", 422, "bad-column-name"),
+    (TSV, b"a\ta\tk\n1\t2\tx\n", 422, "bad-column-name"),
+    (JSON, b'{"columns": ["a", "a"], "rows": [[1, 2]]}', 422, "bad-column-name"),
+    (JSON, b'{"columns": ["a", " "], "rows": [[1, 2]]}', 422, "bad-column-name"),
+    (NDJSON, b'{"a": 1, "": 2, "k": "x"}', 422, "bad-column-name"),
+    (NDJSON, b'{"a": 1, "a": 2, "k": "x"}', 400, "malformed-json"),
+    (PARQUET, parquet({" ": np.zeros(1), "k": np.zeros(1)}), 422, "bad-column-name"),
+    *((kind, b"a,b,k\n1,2,\xff\n", 400, "bad-encoding") for kind in (CSV, TSV)),
+    *((kind, b"a,b,k\n1,2,\0\n", 400, "bad-encoding") for kind in (CSV, TSV)),
+    (LIBSVM, b"1 1:\xff\n", 400, "bad-encoding"),
+    (NDJSON, b'{"a": "\xff"}', 400, "bad-encoding"),
+    (NDJSON, b'{"a": NaN, "k": 1}', 400, "malformed-json"),
+    (JSON, b'{"rows": [[NaN]]}', 400, "malformed-json"),
+    (JSON, b'{"rows": [[1]]} x', 400, "malformed-json"),
+    (JSON, b'{"rows": [["\\ud800"]], "labels": [1]}', 400, "malformed-json"),
+    (JSON, b'{"rows": [[1]], "rows": [[1]]}', 400, "malformed-json"),
+    (JSON, b'{"rows": 1}', 422, "invalid-field"),
+    (JSON, b'{"rows": [[1]], "row": 1}', 422, "invalid-field"),
+    (CSV, b'a,b,k\n1,2,"x\n', 422, "csv-unterminated-quote"),
+    (TSV, b'a\tb\tk\n1\t2\t"x\n', 422, "csv-unterminated-quote"),
+    (CSV, b"a,k\n" + b"1" * 2_000_000 + b",x\n", 422, "csv-cell-too-large"),
+    (NPY, npy(np.array([[1j]])), 422, "npy-unsupported"),
+    (NPY, npy(np.array([["a"]])), 422, "npy-unsupported"),
+    (NPY, npy(np.array([[None]])), 422, "npy-unsupported"),
+    (NPY, npy(np.zeros((2, 2)))[:-1], 422, "npy-corrupt"),
+    (NPY, npy(np.zeros((2, 2))) + b"x", 422, "npy-corrupt"),
+    (NPZ, b"PK\x03\x04", 422, "npz-unsafe"),
+    (PARQUET, b"PAR1", 422, "columnar-unsupported"),
+    (NPY, b"PK\x03\x04", 415, "format-mismatch"),
+    (CSV, npy(np.zeros((2, 2))), 415, "format-mismatch"),
+    (CSV, b'{"rows": [[1]]}', 415, "format-mismatch"),
+    (PARQUET, b"a,b\n1,2\n", 415, "format-mismatch"),
+    ("text/xml", b"<a/>", 415, "unsupported-format"),
+]
+"""Media type, body, status and code."""
+
+
 def check(reply: httpx2.Response, case: Case) -> None:
     media_type, _, code, column, value = case
     assert reply.status_code == 422, reply.text
@@ -200,82 +249,11 @@ def test_inferences(client: TestClient, shelf: Shelf) -> None:
     check(reply, (JSON, b"", NAN, "b", "nan"))
 
 
-@pytest.mark.parametrize(
-    ("media_type", "content", "status", "code"),
-    [
-        (CSV, b"", 422, "empty-data"),
-        (CSV, b"a,k\n", 422, "empty-data"),
-        (CSV, b"k\nx\n", 422, "empty-data"),
-        (JSON, b'{"rows": []}', 422, "empty-data"),
-        (JSON, b'{"rows": [[]]}', 422, "empty-data"),
-        (NDJSON, b"\n", 422, "empty-data"),
-        (NDJSON, b"{}\n", 422, "empty-data"),
-        (LIBSVM, b"", 422, "empty-data"),
-        (NPY, npy(np.zeros((0, 3))), 422, "empty-data"),
-        (NPY, npy(np.zeros((3, 0))), 422, "empty-data"),
-        (PARQUET, parquet({"a": np.zeros(0), "k": np.zeros(0)}), 422, "empty-data"),
-        (CSV, b"a,a,k\n1,2,x\n", 422, "bad-column-name"),
-        (CSV, b"a,,k\n1,2,x\n", 422, "bad-column-name"),
-        (TSV, b"a\ta\tk\n1\t2\tx\n", 422, "bad-column-name"),
-        (JSON, b'{"columns": ["a", "a"], "rows": [[1, 2]]}', 422, "bad-column-name"),
-        (JSON, b'{"columns": ["a", " "], "rows": [[1, 2]]}', 422, "bad-column-name"),
-        (NDJSON, b'{"a": 1, "": 2, "k": "x"}', 422, "bad-column-name"),
-        (NDJSON, b'{"a": 1, "a": 2, "k": "x"}', 400, "malformed-json"),
-        (PARQUET, parquet({" ": np.zeros(1), "k": np.zeros(1)}), 422, "bad-column-name"),
-        *((kind, b"a,b,k\n1,2,\xff\n", 400, "bad-encoding") for kind in (CSV, TSV)),
-        *((kind, b"a,b,k\n1,2,\0\n", 400, "bad-encoding") for kind in (CSV, TSV)),
-        (LIBSVM, b"1 1:\xff\n", 400, "bad-encoding"),
-        (NDJSON, b'{"a": "\xff"}', 400, "bad-encoding"),
-        (NDJSON, b'{"a": NaN, "k": 1}', 400, "malformed-json"),
-        (JSON, b'{"rows": [[NaN]]}', 400, "malformed-json"),
-        (JSON, b'{"rows": [[1]]} x', 400, "malformed-json"),
-        (JSON, b'{"rows": [["\\ud800"]], "labels": [1]}', 400, "malformed-json"),
-        (JSON, b'{"rows": [[1]], "rows": [[1]]}', 400, "malformed-json"),
-        (JSON, b'{"rows": 1}', 422, "invalid-field"),
-        (JSON, b'{"rows": [[1]], "row": 1}', 422, "invalid-field"),
-        (CSV, b'a,b,k\n1,2,"x\n', 422, "csv-unterminated-quote"),
-        (TSV, b'a\tb\tk\n1\t2\t"x\n', 422, "csv-unterminated-quote"),
-        (CSV, b"a,k\n" + b"1" * 2_000_000 + b",x\n", 422, "csv-cell-too-large"),
-        (NPY, npy(np.array([[1j]])), 422, "npy-unsupported"),
-        (NPY, npy(np.array([["a"]])), 422, "npy-unsupported"),
-        (NPY, npy(np.array([[None]])), 422, "npy-unsupported"),
-        (NPY, npy(np.zeros((2, 2)))[:-1], 422, "npy-corrupt"),
-        (NPY, npy(np.zeros((2, 2))) + b"x", 422, "npy-corrupt"),
-        (NPZ, b"PK\x03\x04", 422, "npz-unsafe"),
-        (PARQUET, b"PAR1", 422, "columnar-unsupported"),
-        (NPY, b"PK\x03\x04", 415, "format-mismatch"),
-        (CSV, npy(np.zeros((2, 2))), 415, "format-mismatch"),
-        (CSV, b'{"rows": [[1]]}', 415, "format-mismatch"),
-        (PARQUET, b"a,b\n1,2\n", 415, "format-mismatch"),
-        ("text/xml", b"<a/>", 415, "unsupported-format"),
-    ],
-)
-def test_files_that_hold_no_data(
-    client: TestClient, media_type: str, content: bytes, status: int, code: str
-) -> None:
+def test_files_that_hold_no_data(client: TestClient) -> None:
     """As a whole; what is at a place is told by its place."""
-    reply = client.post("/v1/datasets", content=content, headers={"Content-Type": media_type})
-    assert (reply.status_code, reply.json()["code"]) == (status, code), reply.text
-    for error in reply.json()["errors"]:
-        assert error["message"]
-    kind = client.get(f"/problems/{code}").json()
-    assert (kind["code"], kind["status"]) == (code, status)
-
-
-def test_every_problem_of_the_document_has_an_example(client: TestClient) -> None:
-    """And a page; the example is what the page says."""
-    document = client.get("/openapi.json").json()
-    codes = set()
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for status, reply in operation["responses"].items():
-                content = reply.get("content", {}).get("application/problem+json")
-                if content is None or status == "default":
-                    continue
-                codes |= set(content["examples"])
-                for code in content["examples"]:
-                    value = document["components"]["examples"][code]["value"]
-                    assert (str(value["status"]), value["code"]) == (status, code)
-    pages = {kind["code"] for kind in client.get("/problems").json()["problems"]}
-    assert codes <= pages
-    assert set(document["components"]["examples"]) == pages
+    for media_type, content, status, code in NO_DATA:
+        reply = client.post("/v1/datasets", content=content, headers={"Content-Type": media_type})
+        assert (reply.status_code, reply.json()["code"]) == (status, code), reply.text
+        for error in reply.json()["errors"]:
+            assert error["message"]
+    assert client.get("/v1/datasets").json()["datasets"] == []

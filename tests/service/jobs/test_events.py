@@ -213,6 +213,8 @@ def test_one_query_serves_all_who_wait(
             assert queries == []
             waits = [tail.until(ids[k % 2], lambda job: job.is_final, 2.0) for k in range(200)]
             waiting = asyncio.gather(*waits)
+            while not queries:
+                await asyncio.sleep(0.01)
             await asyncio.sleep(0.5)
             assert 0 < sum(query.startswith("SELECT") for query in queries) <= 6
             assert not waiting.done()
