@@ -29,7 +29,8 @@ from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.etags import check_if_match, etag, not_modified
-from service.web.labels import MAX_LABELS, LabelFilter
+from service.web.label_filter import LabelFilter
+from service.web.labels import MAX_LABELS
 from service.web.names import DatasetId
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses

@@ -27,7 +27,7 @@ from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
 from service.web.etags import etag, not_modified
 from service.web.idempotency import Once
-from service.web.labels import LabelFilter
+from service.web.label_filter import LabelFilter
 from service.web.names import DatasetId, JobId, ModelName
 from service.web.pagination import PageParams, next_page_token
 from service.web.problems import responses
