@@ -12,24 +12,23 @@ from service.jobs.kind_schemas import READ, WRITE, KindCreate, KindRead
 from service.jobs.schemas import (
     MAX_SEED,
     ClassWeight,
+    FeaturesChoice,
     HeldBack,
     JobErrorRead,
     JobModelRead,
     NewAlias,
+    SolverChoice,
     TraceRead,
     Validation,
 )
 from service.web.names import ModelName
-from svm.features import AnyFeatures, Identity
+from svm.features import Identity
 from svm.hyperparameters import Positive
 from svm.multiclass import MulticlassName
 from svm.scaling import ScalingName
-from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
-Solver = Annotated[AnyChoice, Field(discriminator="name")]
-Features = Annotated[AnyFeatures, Field(discriminator="name")]
 
 
 class EntryCreate(BaseModel):
@@ -37,9 +36,9 @@ class EntryCreate(BaseModel):
 
     model_config = WRITE
 
-    solver: Solver
+    solver: SolverChoice
     scaling: ScalingName | None = None
-    features: Features | None = None
+    features: FeaturesChoice | None = None
     multiclass: MulticlassName | None = None
     class_weight: ClassWeight | None = None
     stopping: Stopping | None = None
@@ -54,11 +53,11 @@ class Grid(BaseModel):
 
     model_config = WRITE
 
-    solver: Annotated[list[Solver], MinLen(1)]
+    solver: Annotated[list[SolverChoice], MinLen(1)]
     C: Annotated[list[Positive], MinLen(1)] | None = None
     lambda_: Annotated[list[Positive], MinLen(1)] | None = Field(None, alias="lambda")
     gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
-    features: Annotated[list[Features], MinLen(1)] | None = None
+    features: Annotated[list[FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None
 
     @model_validator(mode="after")
@@ -77,7 +76,7 @@ class ComparisonCreate(KindCreate):
     """And every combination of these."""
     scaling: ScalingName = "none"
     """Scaling of the features, learnt from the training rows and kept in the model."""
-    features: Features = Identity()
+    features: FeaturesChoice = Identity()
     """What the solvers see instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
     """How several classes become binary problems: one for each pair, or one for each class."""
