@@ -57,7 +57,7 @@ class _MadeOnce:
         self._schema = TypeAdapter(Annotated[union, Field(discriminator="name")]).core_schema
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        # Of an annotation's schema Pydantic does not take over the definitions, of a type's it does.
+        # Pydantic takes over the definitions in the schema of a type, but not of an annotation.
         return self._schema if source is self else handler.generate_schema(self)
 
 

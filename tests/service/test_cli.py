@@ -59,13 +59,20 @@ def _address(process: subprocess.Popen[Any]) -> str:
 
 
 def test_server_is_soon_ready_and_small(start: Start) -> None:
-    """Ready after 3 s of work, which a busy machine may stretch, and at most 130 MB resident."""
-    server = start("serve", "--port", "0")
-    address = _address(server)
-    assert httpx2.get(f"{address}/readyz").status_code == 200
-    process = psutil.Process(server.pid)
-    assert sum(process.cpu_times()[:2]) < 3.0
-    assert process.memory_info().rss < 130e6
+    """Ready after 2 s of work, in one of three starts where others keep the processor busy, and at
+    most 130 MB resident."""
+    work_s = float("inf")
+    for _ in range(3):
+        server = start("serve", "--port", "0")
+        assert httpx2.get(f"{_address(server)}/readyz").status_code == 200
+        process = psutil.Process(server.pid)
+        work_s = min(work_s, sum(process.cpu_times()[:2]))
+        assert process.memory_info().rss < 130e6
+        server.terminate()
+        server.wait(30)
+        if work_s < 2.0:
+            return
+    pytest.fail(f"ready after {work_s:.2f} s of work")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
