@@ -187,6 +187,23 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.click("Compare")
     expect(page.locator("[data-comparison] canvas")).to_be_visible()
     watched.examine()
+
+    watched.open("/compare")
+    page.get_by_label("C", exact=True).fill("1")
+    page.get_by_role("checkbox", name="smo", exact=True).uncheck()
+    watched.click("Start the comparison")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    expect(page.locator("[data-comparison] canvas")).to_be_visible()
+    watched.examine()
+    model = "/models/browser-clouds/versions/1"
+    watched.open(model)
+    watched.click("Evaluate")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    expect(page.get_by_role("img", name="ROC curves")).to_be_visible()
+    watched.examine()
+    for path in (model, f"{model}/card", f"{model}/plots"):
+        watched.open(path)
+        watched.examine()
     for path in ("/jobs", "/models", "/datasets", "/jobs/job_nobody"):
         watched.open(path)
         watched.examine()
@@ -240,6 +257,9 @@ def test_pages_fit_a_phone(chromium: Browser, server: Server, scheme: Any) -> No
     watched.page.wait_for_url(re.compile("/datasets/ds_"))
     addresses = [watched.page.url.removeprefix(server.url)]
     addresses += ["/", "/datasets", "/train", "/jobs", "/models", "/compare"]
+    job = server.http.get("/v1/jobs", params={"kind": "train"}).json()["jobs"][0]
+    model = f"/models/{job['model']['name']}/versions/{job['model']['version']}"
+    addresses += [f"/jobs/{job['id']}", model, f"{model}/card"]
     for path in addresses:
         watched.open(path)
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
