@@ -38,7 +38,9 @@ def _as_it_is(context: Any, value: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """A long poll does not wait."""
+    """A long poll does not wait, and events are a page: a stream lasts as long as its job."""
+    if case.path.endswith("/events") and not _is_wrong(case):
+        case.headers = {**(case.headers or {}), "Accept": "application/json"}
     if isinstance(case.query, dict) and str(case.query.get("wait_s")).isdecimal():
         case.query["wait_s"] = "0"
 
