@@ -28,7 +28,7 @@ class Likeness:
         else:
             from svm.loops.panels import pack
 
-            self._panels = pack(np.asarray(Z, dtype=np.float64))
+            self._panels = pack(Z)
 
     @property
     def nbytes(self) -> int:

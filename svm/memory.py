@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from svm.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
-from svm.kernel_rows import CACHE_BYTES, TILE
+from svm.kernel_rows import CACHE_BYTES, PIECE
 from svm.multiclass import splits_of
 from svm.pipeline import Pipeline
 from svm.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
@@ -64,8 +64,11 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
     total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
     if getattr(pipeline.solver, "kernel", None) is not None:
-        # Rows of the kernel matrix: those kept, and those at work.
-        total += min(FLOAT * n * n, CACHE_BYTES) + FLOAT * n * (2 * WORKING_SET + 2 * TILE)
+        # X in the form that kernel values come from; rows of the kernel matrix that are kept, and
+        # those at work.
+        total += rows_bytes(size) if still_sparse else FLOAT * (n + PIECE) * width
+        total += min(FLOAT * n * n, CACHE_BYTES)
+        total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
     elif not still_sparse and width <= DENSE_HESSIAN:
         total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
     if in_files:

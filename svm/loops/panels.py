@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from svm.loops import compiled
-from svm.matrices import Vector
+from svm.matrices import Floats, Vector
 
 LANES = 8
 WIDTH = 4 * LANES
@@ -28,8 +28,8 @@ _DOUBLE, _INT, _SHORT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _LANES = ir.VectorType(_DOUBLE, LANES)
 
 
-def pack(Z: Vector) -> Vector:
-    """Z (m, d) as panels, (⌈m / WIDTH⌉, d, WIDTH), filled up with zeros."""
+def pack(Z: Floats) -> Vector:
+    """Z (m, d) as panels of float64, (⌈m / WIDTH⌉, d, WIDTH), filled up with zeros."""
     m, d = Z.shape
     panels = np.zeros((-(-m // WIDTH), d, WIDTH))
     for start in range(0, m, WIDTH):

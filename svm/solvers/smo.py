@@ -234,7 +234,7 @@ def _intercept(problem: Problem, state: SMOState) -> float:
     if problem.intercept == "augmented":
         return float(state.a @ problem.y)
     corners = problem.y - state.scores
-    order = np.argsort(corners, kind="stable")
+    order = np.argsort(corners)
     slopes = np.cumsum(problem.weights[order])
     flat = float(problem.weights[problem.y > 0].sum())
     first, last = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")

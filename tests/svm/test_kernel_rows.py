@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from svm.errors import Interrupted
-from svm.kernel_rows import TILE, KernelRows
+from svm.kernel_rows import PIECE, KernelRows
 from svm.kernels import GaussianKernel, PolynomialKernel
 from svm.matrices import Vector
 from svm.row_products import kernel_values
@@ -54,7 +54,7 @@ def test_bits_depend_on_nothing_else(form: Form) -> None:
             rows.get(crowd, never, threads)
             found = rows.get(np.arange(0, 700, 7), never, threads)
             np.testing.assert_array_equal(found, expected)
-    assert len(small._kept) <= TILE < len(large._kept)
+    assert len(small._kept) <= PIECE < len(large._kept)
 
 
 def test_threads_may_push_out_each_others_rows() -> None:
@@ -71,7 +71,7 @@ def test_threads_may_push_out_each_others_rows() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(ask, range(4)))
-    assert len(rows._kept) <= TILE
+    assert len(rows._kept) <= PIECE
     assert all(values.base is None for values in rows._kept.values())
 
 
