@@ -51,7 +51,7 @@ from service.storage.idempotency import Reservations
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import claim, secret_of
 from service.storage.sweep import Sweeper
-from service.web import docs, health, login, problems
+from service.web import docs, health, login, problem_pages, problems
 from service.web.auth import Admission
 from service.web.compression import Compression
 from service.web.connections import ConnectionLimits
@@ -179,6 +179,7 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
     app.take(solvers.router())
     app.take(health.router(state, database, metrics.registry, limits))
     docs.mount(app)
+    app.take(problem_pages.router())
     dashboard.mount(
         app,
         Parts(

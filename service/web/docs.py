@@ -1,4 +1,4 @@
-"""The OpenAPI document, the page that shows it, and what each problem means.
+"""The OpenAPI document, and the page that shows it.
 
 Swagger UI's files come with `fastapi-offline`: nothing is loaded from another host.
 """
@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Annotated, Any
+from typing import Any
 
 import fastapi_offline
-from fastapi import FastAPI, Path
+from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
-from pydantic import BaseModel, ConfigDict
 from starlette.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from service.errors import NotFound
 from service.web import problems
 from service.web.auth import SCHEME, needs, scope_of
 from service.web.headers import CSP, policy_with_scripts
-from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.routing import Routes
 
@@ -68,7 +65,7 @@ class DocumentedAPI(FastAPI):
 
 
 def mount(app: DocumentedAPI) -> None:
-    """Offer `/docs`, its assets, and `/problems`."""
+    """Offer `/docs` and its assets."""
     app.mount("/docs/assets", StaticFiles(directory=ASSETS))
     page = get_swagger_ui_html(
         openapi_url="/openapi.json",
@@ -91,58 +88,6 @@ def mount(app: DocumentedAPI) -> None:
     @needs(None)
     async def docs() -> HTMLResponse:
         return page
-
-    app.take(_problems())
-
-
-class ProblemKindRead(BaseModel):
-    """What a problem's code means, wherever it appears."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    code: str
-    status: int
-    title: str
-    description: str
-    """What leads to it, and what to do."""
-
-
-class ProblemKindPage(BaseModel):
-    problems: list[ProblemKindRead]
-
-
-def _problems() -> Routes:
-    routes = Routes("/problems", "operations")
-
-    @routes.get("", operation_id="list_problems", summary="All kinds of problems")
-    @needs(None)
-    async def all_problems() -> ProblemKindPage:
-        """Every `code` that a reply of type `application/problem+json` can carry."""
-        return ProblemKindPage(problems=[_kind(code) for code in sorted(PROBLEMS)])
-
-    @routes.get(
-        "/{code}",
-        operation_id="get_problem",
-        summary="One kind of problem",
-        responses=responses("not-found"),
-    )
-    @needs(None)
-    async def one_problem(
-        code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
-    ) -> ProblemKindRead:
-        """The page that a problem's `type` points to."""
-        if code not in PROBLEMS:
-            raise NotFound("not-found", f"there is no problem '{code}'")
-        return _kind(code)
-
-    return routes
-
-
-def _kind(code: str) -> ProblemKindRead:
-    problem = PROBLEMS[code]
-    return ProblemKindRead(
-        code=code, status=problem.status, title=problem.title, description=problem.description
-    )
 
 
 def _refusals(path: str) -> dict[str, Any]:

@@ -124,3 +124,15 @@ def test_every_problem_is_explained(client: TestClient) -> None:
     for kind in listed:
         assert client.get(f"/problems/{kind['code']}").json() == kind
     assert client.get("/problems/none").status_code == 404
+
+
+def test_browsers_get_a_page_of_each_problem(client: TestClient) -> None:
+    """Whoever follows the `type` of a problem reads sentences, and finds the way back."""
+    browser = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+    page = client.get("/problems/csv-unterminated-quote", headers=browser)
+    assert page.headers["content-type"].startswith("text/html")
+    assert "accept" in page.headers["vary"].lower()
+    assert f"<h2>{PROBLEMS['csv-unterminated-quote'].title}</h2>" in page.text
+    listed = client.get("/problems", headers=browser).text
+    assert all(f'href="/problems/{code}"' in listed for code in PROBLEMS)
+    assert 'href="/"' in listed

@@ -1,0 +1,125 @@
+"""`/problems`: what each problem means, as JSON, and as pages for whoever follows its `type`."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from service.errors import NotFound
+from service.web.accept import choose
+from service.web.auth import needs
+from service.web.problem_codes import PROBLEMS
+from service.web.problems import responses
+from service.web.routing import Routes
+
+JSON, HTML = "application/json", "text/html"
+VARY = {"Vary": "Accept"}
+
+
+class ProblemKindRead(BaseModel):
+    """What a problem's code means, wherever it appears."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    code: str
+    status: int
+    title: str
+    description: str
+    """What leads to it, and what to do."""
+
+
+class ProblemKindPage(BaseModel):
+    problems: list[ProblemKindRead]
+
+
+def router() -> Routes:
+    """Open to all."""
+    routes = Routes("/problems", "operations")
+    page: dict[int | str, dict[str, Any]] = {200: {"content": {HTML: {}}}}
+
+    @routes.get(
+        "",
+        operation_id="list_problems",
+        summary="All kinds of problems",
+        response_model=ProblemKindPage,
+        responses={**page, **responses("not-acceptable")},
+    )
+    @needs(None)
+    async def all_problems(request: Request, response: Response) -> ProblemKindPage | Response:
+        """Every `code` that a reply of type `application/problem+json` can carry; a page for
+        browsers."""
+        kinds = [_kind(code) for code in sorted(PROBLEMS)]
+        if choose(request, (JSON, HTML)) == HTML:
+            return _page("Problems", kinds)
+        response.headers.update(VARY)
+        return ProblemKindPage(problems=kinds)
+
+    @routes.get(
+        "/{code}",
+        operation_id="get_problem",
+        summary="One kind of problem",
+        response_model=ProblemKindRead,
+        responses={**page, **responses("not-found", "not-acceptable")},
+    )
+    @needs(None)
+    async def one_problem(
+        request: Request,
+        response: Response,
+        code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
+    ) -> ProblemKindRead | Response:
+        """What a problem's `type` points to; a page for browsers."""
+        if code not in PROBLEMS:
+            raise NotFound("not-found", f"there is no problem '{code}'")
+        if choose(request, (JSON, HTML)) == HTML:
+            return _page(PROBLEMS[code].title, [_kind(code)])
+        response.headers.update(VARY)
+        return _kind(code)
+
+    return routes
+
+
+def _kind(code: str) -> ProblemKindRead:
+    problem = PROBLEMS[code]
+    return ProblemKindRead(
+        code=code, status=problem.status, title=problem.title, description=problem.description
+    )
+
+
+def _page(title: str, kinds: Sequence[ProblemKindRead]) -> HTMLResponse:
+    sections = "".join(
+        f"<section><h2>{_text(kind.title)}</h2>\n<p>{_text(kind.description)}</p>\n"
+        f'<p class="soft"><a href="/problems/{kind.code}"><code>{kind.code}</code></a>, '
+        f"status {kind.status}</p></section>\n"
+        for kind in kinds
+    )
+    return HTMLResponse(
+        f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{_text(title)} · svm-service</title>
+<link rel="stylesheet" href="/assets/style.css">
+</head>
+<body>
+<main class="wide">
+<p class="crumb"><a href="/">svm-service</a> · <a href="/problems">All problems</a></p>
+<h1>Problems</h1>
+{sections}</main>
+</body>
+</html>
+""",
+        headers=VARY,
+    )
+
+
+def _text(words: str) -> str:
+    """In HTML; what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))
