@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [growth] [footprint] [serving] [under-load]
-    [one-answer] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [growth] [doubling] [limits] [footprint] [under-load]
+    [serving] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import (
     course_results,
+    doubling,
     footprint,
     gaps,
     growth,
+    limits,
     one_answer,
     passes,
     serving,
@@ -27,6 +29,8 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "gaps": gaps.main,
     "solvers": solvers.main,
     "growth": growth.main,
+    "doubling": doubling.main,
+    "limits": limits.main,
     "footprint": footprint.main,
     "serving": serving.main,
     "under-load": under_load.main,

@@ -10,7 +10,7 @@ everyone ends by its own rule (ours: a gap of 0.1 %), with the dual objectives b
 All take turns in one process on one thread, and medians of CPU times count; with `--threads 2`
 kernel cases are timed by the clock. "dense 12k × 784" is a pair of Fashion-MNIST where it is
 installed, "ten classes" its first 2,000 rows of each class; the 500k × 54 are made in the shape of
-the forest cover types, the texts at random (`benchmarks.problems`).
+the forest cover types, the texts at random (`benchmarks.solver_cases`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 from threadpoolctl import threadpool_limits
 
-from benchmarks import fashion_mnist, peers
+from benchmarks import peers
 from benchmarks.growth import STYLE
 from benchmarks.peers import LinearFit
-from benchmarks.problems import cover_like, image_like, text_like
+from benchmarks.solver_cases import Case, all_cases
 from svm import (
     SMO,
     Auto,
@@ -46,7 +46,7 @@ from svm import (
     TrainingResult,
 )
 from svm.loops import warm_up
-from svm.matrices import Vector, is_sparse
+from svm.matrices import is_sparse
 from svm.solvers import AnyChoice
 
 GAPS = (1e-2, 1e-3)
@@ -56,17 +56,6 @@ KERNEL_GAP = 1e-3
 MOST_EFFORT = 1 << 20
 REFINEMENTS = 4
 """Halvings of the last doubling of a peer's effort: it is overrated by a sixteenth at most."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """Data with a regularization; with γ a Gaussian kernel's, else a linear problem."""
-
-    name: str
-    X: Any
-    labels: Any
-    C: float
-    gamma: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,52 +93,6 @@ def main(
             if figures is not None:
                 draw(case.name, measured, figures)
     return rows
-
-
-def all_cases(chosen: str = "") -> list[Case]:
-    """The cases whose names contain `chosen`."""
-    cases: list[tuple[str, Callable[[str], Case]]] = []
-    for C in (0.01, 1.0, 100.0):
-        cases.append((f"dense 12k × 784, C = {C:g}", partial(_images, C=C)))
-    for C in (1.0, 100.0):
-        cases.append((f"dense 500k × 54, C = {C:g}", partial(_cover, C=C)))
-    for C in (0.1, 1.0, 10.0):
-        cases.append((f"CSR text 50k × 50k, C = {C:g}", partial(_texts, C=C)))
-    for C in (1.0, 10.0):
-        cases.append((f"Gaussian 12k × 784, C = {C:g}", partial(_images, C=C, kernel=True)))
-    cases.append(("Gaussian ten classes 20k × 784, C = 1", _ten_classes))
-    return [make(name) for name, make in cases if chosen in name]
-
-
-def _images(name: str, C: float, kernel: bool = False) -> Case:
-    if fashion_mnist.installed():
-        pair = fashion_mnist.images("train").of(0, 6)
-        X, labels = pair.X / 255.0, np.where(pair.labels == 6, 1.0, -1.0)
-    else:
-        X, labels = image_like(12_000, 784)
-    return Case(name, X, labels, C, _gamma(X) if kernel else None)
-
-
-def _cover(name: str, C: float) -> Case:
-    return Case(name, *cover_like(500_000), C)
-
-
-def _texts(name: str, C: float) -> Case:
-    return Case(name, *text_like(50_000, 50_000, 0.001), C)
-
-
-def _ten_classes(name: str) -> Case:
-    if fashion_mnist.installed():
-        some = fashion_mnist.images("train").of(*range(10), rows_of_class=2000)
-        X, labels = some.X / 255.0, some.labels.astype(np.float64)
-    else:
-        X, _ = image_like(20_000, 784)
-        labels = np.argmax(X[:, :10], axis=1).astype(np.float64)
-    return Case(name, X, labels, 1.0, _gamma(X))
-
-
-def _gamma(X: Vector) -> float:
-    return float(GaussianKernel().fitted(X).gamma)
 
 
 def _linear_rows(case: Case, rounds: int, budget: float) -> list[Row]:
@@ -298,6 +241,11 @@ def _print(rows: Sequence[Row]) -> None:
             spent = ">" if row.seconds is None else f"{row.seconds:.3f}"
             ratio = f"{row.seconds / min(theirs):.2f}" if row.seconds and theirs else ""
             print(f"{row.candidate:>34} {spent:>9} {ratio:>7}   {row.note}", flush=True)
+        ours = {row.candidate: row.seconds for row in some if row.ours and row.seconds}
+        # It has the data in float64.
+        single = [ours[name] for name in ("newton", "dual-coordinate-descent") if name in ours]
+        if "auto" in ours and single:
+            print(f"{'auto over the best single solver':>34} {ours['auto'] / min(single):9.2f}")
 
 
 def draw(name: str, rows: Sequence[Row], folder: Path) -> None:

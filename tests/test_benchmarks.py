@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import gaps, growth, passes, solvers
+from benchmarks import doubling, gaps, growth, limits, passes, solvers
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
+from benchmarks.solver_cases import Case
+from svm.solvers import SOLVERS
 
 SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
 
@@ -35,10 +37,10 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
     X, y = image_like(200, 12)
     classes = y + (X[:, 0] > X[:, 1])
     cases = [
-        solvers.Case("dense", *cover_like(300), 1.0),
-        solvers.Case("sparse", *text_like(200, 300, 0.02), 0.1),
-        solvers.Case("kernel", X, y, 1.0, gamma=0.1),
-        solvers.Case("classes", X, classes, 1.0, gamma=0.1),
+        Case("dense", *cover_like(300), 1.0),
+        Case("sparse", *text_like(200, 300, 0.02), 0.1),
+        Case("kernel", X, y, 1.0, gamma=0.1),
+        Case("classes", X, classes, 1.0, gamma=0.1),
     ]
     rows = solvers.main(cases, rounds=1, budget=5.0, figures=tmp_path)
     assert {row.case for row in rows} == {case.name for case in cases}
@@ -47,6 +49,21 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.svg"))) == 2 * 2 + 2
     peer = [row for row in rows if row.gap == solvers.KERNEL_GAP and "dual" in row.note]
     assert min(float(row.note.split()[1]) for row in peer) > -1e-2
+
+
+def test_growth_of_every_solver_is_measured() -> None:
+    """Against rows, features and classes, each with an exponent."""
+    grown = doubling.main(n=256, d=16, doublings=2, rounds=1)
+    assert len(grown) == 3 * len(SOLVERS)
+    assert all(np.isfinite(growth.exponent) for growth in grown)
+    sizes = [2, 4, 8]
+    assert doubling.Growth("", "", sizes, np.square(sizes)).exponent == pytest.approx(2.0)
+
+
+def test_limits_are_measured() -> None:
+    """Both ratios; the scores are LIBSVM's."""
+    assert limits.gradient_pass(500, rounds=1) > 0
+    assert limits.scores(200, 20, rounds=1) > 0
 
 
 def test_growth_is_drawn(tmp_path: Path) -> None:
