@@ -7,9 +7,10 @@ from functools import cache
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from service.errors import NotFound
+from service.jobs.schemas import READ
 from service.web.problems import responses
 from service.web.routing import Routes
 from svm.solvers import CHOICES
@@ -21,7 +22,7 @@ SolverName = Annotated[str, Path(description="Name of a solver.", examples=["peg
 class WarmStartRead(BaseModel):
     """What a job with `warm_start_from` begins with."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = READ
 
     goes_on_from: list[str]
     """Solvers whose models it can begin at."""
@@ -34,7 +35,7 @@ class WarmStartRead(BaseModel):
 class SolverRead(BaseModel):
     """What a solver minimizes, and what it takes."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = READ
 
     name: str
     description: str

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Self
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from service.jobs.job import Job
 from service.jobs.lifecycle import State
-from service.jobs.schemas import JobErrorRead
+from service.jobs.schemas import READ, WRITE, JobErrorRead
 from service.web.labels import Labels
 from service.web.names import DatasetReference
 from service.web.times import rfc3339
-
-WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
-READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
 class KindCreate(BaseModel):

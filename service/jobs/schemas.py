@@ -38,8 +38,8 @@ VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
-_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
-_WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
+READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
 
 
 def _not_latest(alias: str) -> str:
@@ -71,7 +71,7 @@ ClassWeight = Literal["balanced"] | dict[str, Positive]
 class HeldBack(BaseModel):
     """Rows held back from the training, to measure the model on."""
 
-    model_config = _WRITE
+    model_config = WRITE
 
     fraction: Annotated[float, Gt(0), Lt(1)]
     """Share of the rows that is held back."""
@@ -82,7 +82,7 @@ class HeldBack(BaseModel):
 class Folds(BaseModel):
     """A model trained on all rows, measured by others: each trained on all folds but one."""
 
-    model_config = _WRITE
+    model_config = WRITE
 
     folds: Annotated[int, Ge(2), Le(100)]
     """Parts of the rows, of one size and with the same share of every class. Beside the model's
@@ -113,7 +113,7 @@ def _held_out(
 class JobCreate(BaseModel):
     """A training: which data, which solver, when to stop, and what becomes of the model."""
 
-    model_config = _WRITE
+    model_config = WRITE
 
     dataset_id: Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
     """The dataset to train on; `latest` is the one uploaded last."""
@@ -184,7 +184,7 @@ class JobCreate(BaseModel):
 class JobPlanRead(BaseModel):
     """What a training would cost; nothing is queued."""
 
-    model_config = _READ
+    model_config = READ
 
     dataset_id: str
     n_samples: int
@@ -204,7 +204,7 @@ class JobPlanRead(BaseModel):
 class JobCancel(BaseModel):
     """How to end a job before its time."""
 
-    model_config = _WRITE
+    model_config = WRITE
 
     keep_model: bool = False
     """Register what was learnt so far as a model version."""
@@ -213,7 +213,7 @@ class JobCancel(BaseModel):
 class ProgressRead(BaseModel):
     """How far a training is."""
 
-    model_config = _READ
+    model_config = READ
 
     fraction: float = 0.0
     """Estimated share of the work that is done, from 0 to 1."""
@@ -250,7 +250,7 @@ class JobErrorRead(BaseModel):
 class JobSummary(BaseModel):
     """A job as it is now, without its metrics and certificate."""
 
-    model_config = _READ
+    model_config = READ
 
     id: str
     kind: str
@@ -342,7 +342,7 @@ class JobRead(JobSummary):
 class JobPage(BaseModel):
     """Jobs, newest first, without their metrics and certificates."""
 
-    model_config = _READ
+    model_config = READ
 
     jobs: list[JobSummary]
     next_page_token: str | None
@@ -351,7 +351,7 @@ class JobPage(BaseModel):
 class TraceRead(BaseModel):
     """A training's curve as a table: cost and errors against epochs and time."""
 
-    model_config = _READ
+    model_config = READ
 
     columns: list[str]
     rows: list[list[Any]]
@@ -361,7 +361,7 @@ class TraceRead(BaseModel):
 class EventRead(BaseModel):
     """Something that happened to a job; the same three fields as in the stream."""
 
-    model_config = _READ
+    model_config = READ
 
     id: int
     """Grows from event to event of a job, not always by one."""
@@ -380,7 +380,7 @@ class EventRead(BaseModel):
 class EventPage(BaseModel):
     """Events in the order they happened."""
 
-    model_config = _READ
+    model_config = READ
 
     events: list[EventRead]
     next_page_token: str | None

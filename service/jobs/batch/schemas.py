@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from service.jobs.batch.results import MEDIA_TYPES, Format
 from service.jobs.job import Job
-from service.jobs.kind_schemas import READ, KindCreate, KindRead
-from service.jobs.schemas import JobModelRead
+from service.jobs.kind_schemas import KindCreate, KindRead
+from service.jobs.schemas import READ, JobModelRead
 from service.web.names import ModelReference
 
 

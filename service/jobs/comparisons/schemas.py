@@ -8,9 +8,11 @@ from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, Field, model_validator
 
 from service.jobs.job import Job
-from service.jobs.kind_schemas import READ, WRITE, KindCreate, KindRead
+from service.jobs.kind_schemas import KindCreate, KindRead
 from service.jobs.schemas import (
     MAX_SEED,
+    READ,
+    WRITE,
     ClassWeight,
     FeaturesChoice,
     HeldBack,
