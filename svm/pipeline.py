@@ -35,6 +35,8 @@ FORMAT = 1
 WIDE = 4096
 """Above so many features rows are scored by their non-zeros, where scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
+KERNEL_VALUES = 1 << 20
+"""Of one block: many, for the support vectors come from memory once for all of its rows."""
 MIN_WIDTH = 32
 
 
@@ -128,13 +130,14 @@ class FittedPipeline:
     def _block_rows(self) -> int:
         """Rows scored at a time: what they turn into stays near the processor."""
         widths = [MIN_WIDTH]
-        if self.kernel is not None:
-            widths.append(self.coefficients.shape[1])
         if self.features.directions is not None or not self.takes_sparse:
             widths.append(self.features.n_outputs)
         if not self.takes_sparse:
             widths.append(self.n_features)
-        return max(1, BLOCK_VALUES // max(widths))
+        rows = BLOCK_VALUES // max(widths)
+        if self.kernel is not None:
+            rows = min(rows, KERNEL_VALUES // max(1, self.coefficients.shape[1]))
+        return max(1, rows)
 
     @cached_property
     def _likeness(self) -> Likeness:
