@@ -106,7 +106,7 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
 def _read(text: bytes, start: int, n_features: int) -> tuple[NDArray[np.float64], int] | None:
     """The lists from text[start] on, and where they end."""
     most_rows = _brackets(text, start)
-    if most_rows * (2 * n_features + 1) > len(text) or text[-1] not in b"]}":
+    if most_rows * (2 * n_features + 1) > len(text) or not text.endswith((b"]", b"}")):
         return None
     X = np.empty((most_rows, n_features))
     rows, end = compiled()(text, start, X)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.errors import InvalidRequest, ServiceError, TooLarge
+from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge
 from service.predictions import bodies, replies
 from service.predictions.answers import Answer, Scored
 from service.predictions.careful import Instances, decode_carefully
@@ -273,6 +273,12 @@ def test_rows_over_the_limit_are_refused(row: object) -> None:
 def test_no_rows_are_refused() -> None:
     """An empty request is a mistake of the caller."""
     assert refused({"instances": []}).code == "empty-data"
+    nothing = (b"", b"\n", b"\r\n")
+    for media_type in ("application/x-ndjson", "text/csv", "text/tab-separated-values"):
+        for body in nothing:
+            with pytest.raises(InvalidContent) as caught:
+                bodies.decode(media_type, body, model(columns=COLUMNS), Limits())
+            assert caught.value.code == "empty-data"
 
 
 @pytest.mark.parametrize(
