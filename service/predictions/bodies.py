@@ -27,6 +27,7 @@ from service.predictions.schemas import DEFAULT_OUTPUTS
 from service.settings import Limits
 
 JSON = "application/json"
+NPY = "application/x-npy"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -159,7 +160,8 @@ def _read_libsvm(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
 
 
 def _read_npy(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
-    header = _npy_header(body[: _npy_header_bytes(body)], len(body))
+    head = bytes(body[: _npy_header_bytes(body)])  # a body in a buffer of its own has no hash
+    header = _npy_header(head, len(body))
     shape = header.shape
     if len(shape) != 2:
         hint = "one row is an array of shape (1, features)"
@@ -174,7 +176,7 @@ def _read_npy(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
         raise careful.wrong_width(shape[1], model)
     values = np.frombuffer(body, header.dtype, offset=header.size)
     X = values.reshape(shape, order="F" if header.fortran_order else "C")
-    return Instances(finite(np.ascontiguousarray(X, dtype=np.float64), model), DEFAULT_OUTPUTS)
+    return Instances(finite(np.require(X, np.float64, ["C", "A"]), model), DEFAULT_OUTPUTS)
 
 
 def _npy_header_bytes(body: bytes) -> int:
@@ -230,6 +232,6 @@ _READERS: dict[str, Callable[[bytes, LoadedModel, Limits], Instances]] = {
     "text/csv": _read_csv,
     "text/tab-separated-values": _read_tsv,
     "text/x-libsvm": _read_libsvm,
-    "application/x-npy": _read_npy,
+    NPY: _read_npy,
 }
 MEDIA_TYPES = tuple(_READERS)

@@ -36,6 +36,7 @@ class PlainExchange:
         self._content_type = content_type
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
+        self.is_binary = content_type == bodies.NPY and not self._encoding
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
         if self._encoding:

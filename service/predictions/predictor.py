@@ -22,7 +22,9 @@ from service.web.short_cut import Headers, Reply
 from svm.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
-"""Bodies larger than this, which take milliseconds to read, are read in a thread."""
+"""Texts larger than this, which take milliseconds to read, are read in a thread."""
+INLINE_BINARY_BYTES = 4 * 1024 * 1024
+"""The same of numbers in binary, of which only a look tells whether they are finite."""
 
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
 
@@ -37,6 +39,10 @@ class Asked(Protocol):
 
 class Exchange(Protocol):
     """How requests with some headers are read and answered. Both raise ServiceError."""
+
+    @property
+    def is_binary(self) -> bool:
+        """The numbers come as they are in memory."""
 
     def read(self, body: bytes, model: LoadedModel) -> Any:
         """An `Asked`."""
@@ -89,7 +95,7 @@ class Predictor:
         """Raises ServiceError: see `LoadedModels.get`, `bodies.decode`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)
         exchange = call.exchange
-        if len(body) <= INLINE_BYTES:
+        if _is_read_soon(exchange, body):
             asked = exchange.read(body, model)
             return exchange.reply(asked, await self._batcher.score(model, asked.X))
         in_thread = self._batcher.in_thread
@@ -105,9 +111,9 @@ class Predictor:
         sound. False, and nothing happens, where that is not so: `answer` then says why, or takes
         its time."""
         model = self._models.at_hand(call.target.name, call.target.reference)
-        if model is None or len(body) > INLINE_BYTES:
-            return False
         exchange = call.exchange
+        if model is None or not _is_read_soon(exchange, body):
+            return False
         try:
             asked = exchange.read(body, model)
             now = self._batcher.score_now(model, asked.X) if alone else None
@@ -133,3 +139,7 @@ class Predictor:
 
         self._batcher.submit(model, asked.X, scored)
         return True
+
+
+def _is_read_soon(exchange: Exchange, body: bytes) -> bool:
+    return len(body) <= (INLINE_BINARY_BYTES if exchange.is_binary else INLINE_BYTES)

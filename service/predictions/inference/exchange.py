@@ -68,6 +68,7 @@ class InferenceExchange:
                 # Who names one coding wants it. HTTP libraries list all they know: they are
                 # served faster without.
                 self._reply_encoding = value.strip().decode()
+        self.is_binary = self._head_bytes is not None and not self._encoding
 
     def read(self, body: bytes, model: LoadedModel) -> Asked:
         """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
@@ -76,14 +77,14 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
-        text, data = bytes(body[:end]), body[end:]
+        text, data = bytes(body[:end]), memoryview(body)[end:]
         if not data and (found := cut_data(text)) is not None:
             with suppress(ServiceError):  # met again in the whole text, where it is told
                 return self._asked(*found, data, model)
         return self._asked(text, None, data, model)
 
     def _asked(
-        self, text: bytes, numbers: NDArray[np.float64] | None, data: bytes, model: LoadedModel
+        self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
     ) -> Asked:
         """`numbers` are those of the tensor, where MARK stands for them in the text."""
         document = _members(_parse(text), _REQUEST, ())
@@ -141,7 +142,7 @@ class InferenceExchange:
         self,
         tensor: dict[str, Any],
         numbers: NDArray[np.float64] | None,
-        data: bytes,
+        data: memoryview,
         model: LoadedModel,
     ) -> NDArray[np.float64]:
         binary = self._head_bytes is not None
@@ -168,7 +169,7 @@ class InferenceExchange:
             values = from_numbers(numbers, datatype, shape)
         else:
             values = from_json(tensor.get("data"), datatype, shape)
-        return finite(np.ascontiguousarray(values, dtype=np.float64), model)
+        return finite(np.require(values, np.float64, ["C", "A"]), model)
 
 
 def _parse(head: bytes) -> Any:

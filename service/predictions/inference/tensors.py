@@ -38,7 +38,7 @@ def check_shape(shape: Any, model: LoadedModel) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def from_bytes(data: bytes, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
+def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
     """The tensor in the bytes behind the JSON part, in C order. Raises InvalidRequest."""
     kind = np.dtype(NUMBERS[datatype])
     expected = prod(shape) * kind.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import select
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.app import create_app
 from service.settings import Limits, Settings
@@ -156,6 +158,56 @@ def test_large_bodies(address: tuple[str, int], size: int) -> None:
             assert values(client.reply()) == expected
             client.send(request(body(1.0)))
             assert values(client.reply()) == decision(1.0)
+
+
+class Counting:
+    """A middleware: requests that the application answers."""
+
+    def __init__(self, app: ASGIApp, seen: list[str]) -> None:
+        self._app = app
+        self._seen = seen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._seen.append(scope["path"])
+        await self._app(scope, receive, send)
+
+
+def usual_requests(n_rows: int) -> Iterator[bytes]:
+    """The same rows in each format that callers send much of."""
+    X = np.random.default_rng(0).normal(size=(n_rows, 64))
+    path = "/v1/models/wide/predict"
+    yield request(json.dumps({"instances": X.tolist()}).encode(), path=path)
+    csv = "\n".join(",".join(map(repr, x)) for x in X.tolist())
+    yield request(csv.encode(), "Content-Type: text/csv", path=path)
+    file = io.BytesIO()
+    np.save(file, X)
+    yield request(file.getvalue(), "Content-Type: application/x-npy", path=path)
+    tensor = {"name": "x", "shape": X.shape, "datatype": "FP64"}
+    head = json.dumps({"inputs": [tensor], "outputs": [{"name": "label"}]}).encode()
+    length = f"Inference-Header-Content-Length: {len(head)}"
+    yield request(head + X.tobytes(), length, path="/v2/models/wide/infer")
+
+
+def test_known_heads_need_no_application(settings: Settings) -> None:
+    """From the second request on, however large it is; with the same answer."""
+    app = create_app(settings)
+    seen: list[str] = []
+    app.add_middleware(Counting, seen=seen)
+    with served(app) as url:
+        shelf = Shelf(settings)
+        shelf.add("wide", fitted_pipeline(n_features=64))
+        shelf.database.close()
+        with Connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+            for whole in (whole for n_rows in (1, 100, 9000) for whole in usual_requests(n_rows)):
+                client.send(whole)
+                first = client.reply()
+                seen.clear()
+                for _ in range(2):
+                    client.send(whole)
+                    again = client.reply()
+                    assert (again[0], again[2]) == (200, first[2]), whole[:300]
+                assert not seen, whole[:300]
 
 
 def test_what_is_unusual_is_answered_too(address: tuple[str, int]) -> None:
