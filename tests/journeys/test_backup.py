@@ -62,6 +62,7 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path, compiled: None) ->
     with running(tmp_path / "here", **OFTEN) as here, Client(here.url) as client:
         dataset = client.upload(X, y, name="known")
         client.train(dataset, "iris", set_alias="champion").wait()
+        before = _told(client, X)
         job = client.train(
             dataset, "long", LONG["solver"], **{k: LONG[k] for k in ("stopping", "seed")}
         )
@@ -70,7 +71,6 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path, compiled: None) ->
                 break
         load = threading.Thread(target=upload_and_delete, args=(here.url,))
         load.start()
-        before = _told(client, X)
         saved = _command(tmp_path / "here", "backup", str(tmp_path / "backup.tar"))
         stop.set()
         load.join()

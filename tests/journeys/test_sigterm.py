@@ -13,7 +13,7 @@ from tests.torture.specs import rows
 
 LONG = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 3000, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 1500, "duality_gap": 1e-12},
     "seed": 1,
 }
 
