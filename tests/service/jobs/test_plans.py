@@ -26,7 +26,7 @@ from service.storage.database import Database
 from tests.service.jobs.data import carry_out, create, job_body, read
 from tests.service.jobs.processes import processes, until
 
-LIMIT = 400 * MIB
+LIMIT = 404 * MIB
 BLOCKS = {"name": "pegasos", "lambda": 1e-4, "sampling": "blocks"}
 
 
