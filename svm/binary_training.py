@@ -100,10 +100,15 @@ class BinaryTraining:
 
     def step(self, out_of_time: bool) -> BinaryTraining:
         """One advance of the solver; after it has stopped, some steps of the certifier."""
-        if self.progress.stop_reason:
-            return self._certified(out_of_time)
-        if self.progress.next_evaluation == 0:
-            return self._judged(out_of_time)
+        # A model that leaves float64 is told as a divergence; a bound that does is none.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.progress.stop_reason:
+                return self._certified(out_of_time)
+            if self.progress.next_evaluation == 0:
+                return self._judged(out_of_time)
+            return self._advanced(out_of_time)
+
+    def _advanced(self, out_of_time: bool) -> BinaryTraining:
         state = self.solver.advance(self.problem, self.state)
         self._require_finite(state)
         now = replace(self.progress, advances=self.progress.advances + 1)

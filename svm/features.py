@@ -12,7 +12,13 @@ from annotated_types import Ge, Le
 
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Positive, PositiveInt
-from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel, dense_rows
+from svm.kernels import (
+    MEDIAN_GAUSSIAN,
+    AnyKernel,
+    GaussianKernel,
+    dense_rows,
+    require_moderate_values,
+)
 from svm.matrices import Floats, Matrix, Vector, is_sparse
 from svm.randomness import generator
 from svm.row_products import kernel_values, row_products
@@ -182,6 +188,7 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
             rows = np.sort(random.permutation(n)[:count])
             landmarks = dense_rows(X, rows)
             norms = np.einsum("ij,ij->i", landmarks, landmarks)
+            require_moderate_values(kernel, norms)
             K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
             values, vectors = np.linalg.eigh(K)
             # Directions of no extent: their inverse root is noise.

@@ -17,6 +17,9 @@ from annotated_types import Ge, Gt, Le, Lt, Predicate
 from svm.errors import InvalidHyperparameter
 
 Positive = Annotated[float, Gt(0), Predicate(math.isfinite)]
+Moderate = Annotated[float, Ge(1e-100), Le(1e100)]
+"""Positive, and of a size that can be divided by, multiplied and squared: as large as the data may
+be (`svm.matrices.LARGEST`), or its inverse."""
 NonNegative = Annotated[float, Ge(0), Predicate(math.isfinite)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 PositiveInt = Annotated[int, Ge(1)]
@@ -81,10 +84,10 @@ class Hyperparameters(Checked):
     """What it takes of such a model, in words."""
 
     lambda_: Annotated[
-        Positive | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")
+        Moderate | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")
     ] = None
     C: Annotated[
-        Positive | None,
+        Moderate | None,
         Doc(
             "Weight of the sum of hinge losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
             "binary problem. 1 where λ is not given either."

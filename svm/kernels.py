@@ -11,12 +11,17 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import numpy as np
 from annotated_types import Ge, Le
 
+from svm.errors import InvalidData
 from svm.hyperparameters import Checked, NonNegative, Positive
 from svm.matrices import Matrix, Vector, is_sparse
 from svm.stored_rows import Rows, StoredRows
 
 MEDIAN_ROWS = 1000
 """Rows that the median distance is taken from."""
+ROUNDING = 3e-14
+"""A squared distance that may be nothing but rounding, relative to ‖x‖²."""
+LARGEST_VALUE = 1e300
+"""Of a kernel: sums of larger ones leave float64."""
 UNDERFLOW = 1e-10
 """A kernel value that adds nothing, relative to k(x, x)."""
 UNDERFLOW_ROWS = 200
@@ -67,9 +72,10 @@ class GaussianKernel(Checked):
         products *= -2.0
         products += x_norms[:, None]
         products += z_norms
-        np.maximum(products, 0.0, out=products)
-        products *= -float(self.gamma)
-        with np.errstate(under="ignore"):
+        # A row is at distance 0 from itself, however large γ makes what rounding leaves of that.
+        np.putmask(products, products <= ROUNDING * x_norms[:, None], 0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            products *= -float(self.gamma)
             return np.exp(products, out=products)
 
     def of_norms(self, norms: Vector) -> Vector:
@@ -95,14 +101,16 @@ class PolynomialKernel(Checked):
 
     def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
         """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
-        products *= self.gamma
-        products += self.coef0
-        products **= self.degree
+        with np.errstate(over="ignore", under="ignore"):
+            products *= self.gamma
+            products += self.coef0
+            products **= self.degree
         return products
 
     def of_norms(self, norms: Vector) -> Vector:
         """k(x, x) from ‖x‖², (n,)."""
-        powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
+        with np.errstate(over="ignore", under="ignore"):
+            powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
         return powers
 
 
@@ -114,6 +122,18 @@ AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
 KERNELS: dict[str, type[Checked]] = {
     kernel.__dataclass_fields__["name"].default: kernel for kernel in get_args(AnyKernel)
 }
+
+
+def require_moderate_values(kernel: AnyKernel, norms: Vector) -> None:
+    """Raises InvalidData (`non-finite-value`) where kernel values of rows with these ‖x‖² are too
+    large to be added up: none is larger than the largest k(x, x)."""
+    largest = float(kernel.of_norms(norms).max())
+    if not largest <= LARGEST_VALUE:
+        raise InvalidData(
+            "non-finite-value",
+            f"a kernel value of size {largest:g} is too large to train on: scale the features, or "
+            "give a kernel with smaller parameters",
+        )
 
 
 def dense_rows(X: Rows, rows: Any) -> Vector:

@@ -9,6 +9,7 @@ import numpy as np
 from svm.kernels import AnyKernel
 from svm.matrices import Matrix, Vector, is_sparse, read_only
 from svm.row_products import row_norms, row_products
+from svm.stored_rows import stored_values
 
 
 class Likeness:
@@ -19,16 +20,22 @@ class Likeness:
 
     def __init__(self, kernel: AnyKernel, Z: Matrix) -> None:
         self._kernel = kernel
-        self._Z = Z
-        self._norms = row_norms(Z)
+        self._n_vectors = Z.shape[0]
+        self.stored_values = stored_values(Z)
+        """Multiplications for a row, about."""
         self._panels: Vector | None = None
         self._across: Any = None
+        self._Z: Any = None
+        norms = row_norms(Z)
         if is_sparse(Z):
+            self._Z = Z
             self._across = Z.astype(np.float64, copy=False).T.tocsr()
         else:
             from svm.loops.panels import pack
 
             self._panels = pack(Z)
+            norms = np.append(norms, np.zeros(-len(norms) % self._panels.shape[2]))
+        self._norms = norms
 
     @property
     def nbytes(self) -> int:
@@ -40,7 +47,9 @@ class Likeness:
 
     def __call__(self, X: Matrix) -> Vector:
         """X, float64, in the form of the model's rows."""
-        return self._kernel.of_products(self._products(X), row_norms(X), self._norms)
+        products = self._products(X)  # and those with the zeros that fill up the last panel
+        values = self._kernel.of_products(products, row_norms(X), self._norms)
+        return values[:, : self._n_vectors]
 
     def _products(self, X: Matrix) -> Vector:
         if self._panels is None:
@@ -50,9 +59,8 @@ class Likeness:
             return np.asarray(products.toarray())
         from svm.loops.panels import WIDTH, panel_products
 
-        m = self._Z.shape[0]
         X = X.toarray() if is_sparse(X) else X
         out = np.empty((X.shape[0], len(self._panels) * WIDTH))
         X = np.ascontiguousarray(X, dtype=np.float64)
         panel_products(read_only(X), self._panels, out)
-        return out if out.shape[1] == m else np.ascontiguousarray(out[:, :m])
+        return out

@@ -52,6 +52,13 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
 
     Raises InvalidData (`bad-shape`, `not-a-number`, `non-finite-value`).
     """
+    matrix = in_layout(X, dtype)
+    require_finite(matrix)
+    return matrix
+
+
+def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
+    """As `as_matrix`, but any numbers pass."""
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 
@@ -60,7 +67,6 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
         if not sparse.has_canonical_format:  # sorted column indices, no duplicates
             sparse = sparse.copy()
             sparse.sum_duplicates()
-        _require_finite(sparse.data)
         if max(*sparse.shape, sparse.nnz) <= np.iinfo(np.int32).max:  # half the memory traffic
             indices = sparse.indices.astype(np.int32, copy=False)
             indptr = sparse.indptr.astype(np.int32, copy=False)
@@ -73,7 +79,6 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
         raise InvalidData("not-a-number", "X must be a rectangle of numbers") from error
     if np.ndim(X) != 2:
         raise InvalidData("bad-shape", f"X must have two dimensions, got {np.ndim(X)}")
-    _require_finite(dense)
     return dense
 
 
@@ -91,6 +96,18 @@ def as_sparse(X: Floats) -> csr_array[Any, tuple[int, int]]:
     return csr_array(X)
 
 
+def require_finite(X: Matrix) -> None:
+    """Raises InvalidData (`non-finite-value`)."""
+    values = X.data if is_sparse(X) else X
+    # A sum of finite values may overflow, but an infinite or undefined value always shows in it:
+    # the exact test runs only where the cheap one raises suspicion.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(values.sum())
+    if suspicious and not np.isfinite(values).all():
+        at = ", ".join(str(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidData("non-finite-value", f"a value is not finite (first at {at})")
+
+
 def require_moderate(X: Matrix) -> None:
     """Raises InvalidData (`non-finite-value`) where sums of squares may leave float64."""
     values = (X.data if is_sparse(X) else X).reshape(-1)
@@ -102,13 +119,3 @@ def require_moderate(X: Matrix) -> None:
         raise InvalidData(
             "non-finite-value", f"a value of size {largest:g} is too large to train on; scale it"
         )
-
-
-def _require_finite(values: Floats) -> None:
-    # A sum of finite values may overflow, but an infinite or undefined value always shows in it:
-    # the exact test runs only where the cheap one raises suspicion.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(values.sum())
-    if suspicious and not np.isfinite(values).all():
-        at = ", ".join(str(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise InvalidData("non-finite-value", f"a value is not finite (first at {at})")

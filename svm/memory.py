@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from svm.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
-from svm.kernel_rows import CACHE_BYTES, PIECE
+from svm.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.multiclass import splits_of
 from svm.pipeline import Pipeline
 from svm.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
@@ -18,8 +18,8 @@ from svm.stored_rows import PIECE_VALUES
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 9
-"""Numbers kept or passed through for each row: classes, scores, losses, a dual point, …"""
+ROW_VALUES = 10
+"""Numbers kept or passed through for each row: classes, norms, scores, losses, a dual point, …"""
 SPARSE_ROW_VALUES = 4
 """Where the certifier works by Hessian products: the scores and curvatures that it keeps."""
 PROBLEM_ROW_VALUES = 5
@@ -66,8 +66,9 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     if getattr(pipeline.solver, "kernel", None) is not None:
         # X in the form that kernel values come from; rows of the kernel matrix that are kept, and
         # those at work.
-        total += rows_bytes(size) if still_sparse else FLOAT * (n + PIECE) * width
-        total += min(FLOAT * n * n, CACHE_BYTES)
+        K = size.n_classes
+        total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
+        total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
         total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
     elif not still_sparse and width <= DENSE_HESSIAN:
         total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)

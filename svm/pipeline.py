@@ -18,7 +18,7 @@ import numpy.typing as npt
 from svm.calibration import Calibration, CalibrationName, fit_calibration
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.features import FEATURES, AnyFeatures, FeatureMap, Identity
-from svm.hyperparameters import Checked, Positive
+from svm.hyperparameters import Checked, Moderate
 from svm.kernels import KERNELS, AnyKernel
 from svm.likeness import Likeness
 from svm.linear_scores import LinearScores, of_unscaled
@@ -48,7 +48,7 @@ class Pipeline(Checked):
     scaling: ScalingName = "none"
     features: AnyFeatures = field(default_factory=Identity)
     multiclass: MulticlassName = "one-vs-one"
-    class_weight: Literal["balanced"] | dict[str, Positive] | None = None
+    class_weight: Literal["balanced"] | dict[str, Moderate] | None = None
     """Weights sᵢ of the hinge losses by class: `balanced`, or a number for some labels (as they
     stand in JSON), 1 for the others."""
     stopping: Stopping = field(default_factory=Stopping)

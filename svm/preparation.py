@@ -12,11 +12,20 @@ import numpy.typing as npt
 from svm.errors import InvalidData
 from svm.features import FeatureMap, Identity, fit_features
 from svm.kernel_rows import KernelRows
-from svm.kernels import AnyKernel, mostly_underflows
-from svm.matrices import Indices, Matrix, Vector, as_matrix, require_moderate
+from svm.kernels import AnyKernel, mostly_underflows, require_moderate_values
+from svm.matrices import (
+    LARGEST,
+    Indices,
+    Matrix,
+    Vector,
+    as_matrix,
+    in_layout,
+    require_finite,
+    require_moderate,
+)
 from svm.multiclass import BinarySplit, MulticlassName, label_name, splits_of
 from svm.pipeline import FittedPipeline, Pipeline
-from svm.problem import Problem
+from svm.problem import Problem, operand_of
 from svm.scaling import Scaling, fit_scaling
 from svm.stored_rows import Rows, StoredRows, pieces
 from svm.warm_start import WarmStart, check_same_data, check_warm_start
@@ -49,6 +58,8 @@ class Prepared:
     features: FeatureMap
     X: Rows
     """(n_samples, n_outputs) after scaling and feature map."""
+    norms: Vector | None
+    """(n_samples,) ‖x‖² of its rows; None where they stay in files."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
     """Of all problems, and of all trainings that share this."""
@@ -78,7 +89,7 @@ def prepare(
     """
     labels = np.asarray(labels)
     if not isinstance(X, StoredRows):
-        X = as_matrix(X, _input_dtype(pipeline))
+        X = (in_layout if _is_plain(pipeline) else as_matrix)(X, _input_dtype(pipeline))
     elif not pipeline.solver.streams:
         raise InvalidData(
             "plan-too-large", "this solver needs all rows in memory: use one that streams"
@@ -96,9 +107,11 @@ def prepare(
         check_same_data(warm_start, classes, *X.shape)
         earlier = warm_start.fitted
     scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
-    X = _scaled(X, scaling, pipeline, interrupted)
+    if isinstance(X, StoredRows) or not _is_plain(pipeline):
+        X = _scaled(X, scaling, pipeline, interrupted)
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = _mapped(X, features, pipeline, interrupted)
+    norms = None if isinstance(X, StoredRows) else _norms(X)
     kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
     kernel_rows = None
     warnings: tuple[str, ...] = ()
@@ -106,7 +119,10 @@ def prepare(
         assert not isinstance(X, StoredRows)
         kernel = earlier.kernel if earlier else kernel.fitted(X)
         assert kernel is not None
-        kernel_rows = KernelRows(X, kernel)
+        assert norms is not None
+        require_moderate_values(kernel, norms)
+        pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
+        kernel_rows = KernelRows(X, kernel, codes if pairs else None)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
     return Prepared(
         way=way_of(pipeline),
@@ -115,6 +131,7 @@ def prepare(
         scaling=scaling,
         features=features,
         X=X,
+        norms=norms,
         kernel=kernel,
         kernel_rows=kernel_rows,
         multiclass=pipeline.multiclass,
@@ -170,15 +187,32 @@ def held_out(
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = _sides(split, codes)
-        watched.append(replace(problem, X=X, rows=rows, y=y, weights=np.ones(len(rows))))
+        weights = np.ones(len(rows))
+        watched.append(replace(problem, X=X, rows=rows, y=y, weights=weights, shared_norms=None))
     return watched
 
 
 def _input_dtype(pipeline: Pipeline) -> str:
     """float64 for all that comes before the solver: rounding to float32 before a large mean is
     taken off would leave noise."""
-    plain = pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
-    return pipeline.solver.dtype if plain else "float64"
+    return pipeline.solver.dtype if _is_plain(pipeline) else "float64"
+
+
+def _is_plain(pipeline: Pipeline) -> bool:
+    """Whether solvers see the rows as they are."""
+    return pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
+
+
+def _norms(X: Matrix) -> Vector:
+    """‖x‖² of every row. One pass finds whatever is not finite or too large, too."""
+    from svm.loops.products import squared_norms
+
+    norms = np.empty(X.shape[0])
+    squared_norms(operand_of(X), np.arange(len(norms)), norms)
+    if not norms.max() <= LARGEST**2:
+        require_finite(X)
+        require_moderate(X)
+    return norms
 
 
 def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable[[], None]) -> Rows:
@@ -203,7 +237,9 @@ def _mapped(
 ) -> Rows:
     def transform(X: Matrix) -> Matrix:
         interrupted()
-        X = as_matrix(features.transform(X), pipeline.solver.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # found by as_matrix
+            X = features.transform(X)
+        X = as_matrix(X, pipeline.solver.dtype)
         require_moderate(X)
         return X
 
@@ -237,6 +273,7 @@ def _problem(
         intercept=pipeline.solver.intercept,
         kernel=prepared.kernel,
         shared_kernel_rows=prepared.kernel_rows,
+        shared_norms=prepared.norms,
         seed=seed,
         pair=number,
         cost_change=pipeline.stopping.cost_change,

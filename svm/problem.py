@@ -62,6 +62,11 @@ def _operand(X: Any) -> Any:
     return data, *(some.view(f"u{some.itemsize}") for some in indices)
 
 
+def operand_of(X: Matrix) -> Any:
+    """X as the compiled loops take it: the array, or (data, indices, indptr)."""
+    return _operand((X.data, X.indices, X.indptr) if is_sparse(X) else X)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Rows `rows` of X with labels ±1; objective and conventions stand in `svm.objectives`.
@@ -88,6 +93,8 @@ class Problem:
     """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
     shared_kernel_rows: KernelRows | None = None
     """Of all problems of a training."""
+    shared_norms: Vector | None = None
+    """‖x‖² of all rows of X, where they are known."""
     threads: int = 1
     """That may work on this problem at once; no bit depends on them."""
     cost_change: CostChange | None = None
@@ -120,15 +127,23 @@ class Problem:
 
     @cached_property
     def kernel_rows(self) -> KernelRows:
-        """Rows of the kernel matrix over all of X."""
+        """Rows of the kernel matrix."""
         assert self.kernel is not None
-        return self.shared_kernel_rows or KernelRows(self.matrix, self.kernel)
+        if self.shared_kernel_rows is not None:
+            return self.shared_kernel_rows
+        others = np.ones(self.X.shape[0], dtype=np.int64)
+        others[self.rows] = 0
+        return KernelRows(self.matrix, self.kernel, others)
+
+    @cached_property
+    def kernel_groups(self) -> list[tuple[int, Indices]]:
+        """The groups of `kernel_rows` that this problem is made of, and its rows in each."""
+        return self.kernel_rows.groups_of(self.rows)
 
     @cached_property
     def operand(self) -> Any:
-        """X as the compiled loops take it: the array, or (data, indices, indptr)."""
-        X = self.matrix
-        return _operand((X.data, X.indices, X.indptr) if is_sparse(X) else X)
+        """X as the compiled loops take it."""
+        return operand_of(self.matrix)
 
     @cached_property
     def block_rows(self) -> int:
@@ -192,6 +207,8 @@ class Problem:
         """‖xᵢ‖² of every row: (n_samples,); without the constant feature."""
         from svm.loops.products import squared_norms
 
+        if self.shared_norms is not None:
+            return self.shared_norms[self.rows]
         out = np.empty(self.n_samples)
         for part, operand, rows in self.parts():
             squared_norms(operand, rows, out[part])

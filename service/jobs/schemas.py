@@ -27,7 +27,7 @@ from service.web.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.times import rfc3339
 from svm.calibration import CalibrationName
 from svm.features import AnyFeatures, Identity
-from svm.hyperparameters import Positive
+from svm.hyperparameters import Moderate
 from svm.multiclass import MulticlassName
 from svm.pipeline import Pipeline
 from svm.scaling import ScalingName
@@ -65,7 +65,7 @@ SolverChoice = Annotated[AnyChoice, _MadeOnce(AnyChoice)]
 FeaturesChoice = Annotated[AnyFeatures, _MadeOnce(AnyFeatures)]
 NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
 """An alias that can be set."""
-ClassWeight = Literal["balanced"] | dict[str, Positive]
+ClassWeight = Literal["balanced"] | dict[str, Moderate]
 
 
 class HeldBack(BaseModel):

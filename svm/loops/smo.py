@@ -91,13 +91,17 @@ def solve_singles(
 
 @compiled
 def add_values(values: Vector, rows: Indices, factor: float, out: Vector) -> None:
-    """out[i] += factor · values[rows[i]]; `rows` ascending, so as many as values are all of them.
-
-    A row of the kernel matrix is that of all pairs of classes; one has some of its columns.
-    """
-    if len(rows) == len(values):
+    """out[rows[i]] += factor · values[i]; `rows` ascending, so as many as `out` has are all."""
+    if len(rows) == len(out):
         for i in range(len(out)):
             out[i] += factor * values[i]
     else:
-        for i in range(len(out)):
-            out[i] += factor * values[rows[i]]
+        for i in range(len(rows)):
+            out[rows[i]] += factor * values[i]
+
+
+@compiled
+def take_values(values: Vector, places: Indices, columns: Indices, out: Vector) -> None:
+    """out[columns[i]] = values[places[i]]."""
+    for i in range(len(places)):
+        out[columns[i]] = values[places[i]]

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.classifiers import LinearClassifier
-from svm.hyperparameters import Checked, Hyperparameters, Intercept, Positive, PositiveInt
+from svm.hyperparameters import Checked, Hyperparameters, Intercept, Moderate, Positive, PositiveInt
 from svm.matrices import Vector
 from svm.objectives import primal
 from svm.problem import Order, Problem
@@ -24,7 +24,7 @@ BLOCKS_AT_ONCE = 4
 class RandomStart(Checked):
     """Start at normally distributed weights."""
 
-    random_scale: Positive
+    random_scale: Moderate
     """Standard deviation of each weight; the intercept starts at 0."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -88,8 +88,7 @@ class SMO(Hyperparameters):
         support = np.flatnonzero(a)
         for start in range(0, len(support), WORKING_SET):
             some = support[start : start + WORKING_SET]
-            rows = problem.kernel_rows.get(problem.rows[some], problem.interrupted, problem.threads)
-            _add_rows(problem, rows, a[some] * problem.y[some], scores)
+            _add_rows(problem, _kernel_rows(problem, some), a[some] * problem.y[some], scores)
         return replace(state, a=a, scores=scores)
 
     def advance(self, problem: Problem, state: SMOState) -> SMOState:
@@ -103,12 +102,8 @@ class SMO(Hyperparameters):
         if violation <= SMALLEST_VIOLATION:
             return replace(state, stopped="converged", epoch=state.epoch + 1)
         working = _working_set(state.working, up, down)
-        kernel_rows = problem.kernel_rows.get(
-            problem.rows[working], problem.interrupted, problem.threads
-        )
-        gram = np.array([row[problem.rows[working]] for row in kernel_rows])
-        if problem.intercept == "augmented":
-            gram += 1.0
+        kernel_rows = _kernel_rows(problem, working)
+        gram = _gram(problem, kernel_rows, working)
         a, scores = state.a[working], state.scores[working]
         solve = solve_pairs if free else solve_singles
         steps = solve(
@@ -162,16 +157,46 @@ class SMO(Hyperparameters):
         return state.a
 
 
+KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector]]]
+"""Which rows of the problem, and for every row asked for, its kernel values with those."""
+
+
+def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
+    """k(xᵢ, ·) for the `rows` i of the problem."""
+    numbers = problem.rows[rows]
+    return [
+        (inside, problem.kernel_rows.get(numbers, group, problem.interrupted, problem.threads))
+        for group, inside in problem.kernel_groups
+    ]
+
+
+def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vector:
+    """k(xᵢ, xⱼ) for the `rows` i and j of the problem, whose `kernel_rows` are given."""
+    from svm.loops.smo import take_values
+
+    gram = np.empty((len(rows), len(rows)))
+    for inside, values in kernel_rows:
+        columns = np.flatnonzero(np.isin(rows, inside))
+        places = np.searchsorted(inside, rows[columns])
+        for k in range(len(rows)):
+            take_values(values[k], places, columns, gram[k])
+    if problem.intercept == "augmented":
+        gram += 1.0
+    return gram
+
+
 def _add_rows(
-    problem: Problem, kernel_rows: Sequence[Vector], changes: Vector, scores: Vector
+    problem: Problem, kernel_rows: KernelRowParts, changes: Vector, scores: Vector
 ) -> None:
     """scores += Σ changesₖ k(xₖ, ·), for the rows k whose `kernel_rows` are given."""
     from svm.loops.smo import add_values
 
     if problem.intercept == "augmented":
         scores += changes.sum()
-    for k in np.flatnonzero(changes).tolist():
-        add_values(kernel_rows[k], problem.rows, changes[k], scores)
+    changed = np.flatnonzero(changes).tolist()
+    for inside, values in kernel_rows:
+        for k in changed:
+            add_values(values[k], inside, changes[k], scores)
 
 
 def _upper(problem: Problem) -> Vector:

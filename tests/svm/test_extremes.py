@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from svm.errors import Diverged, InvalidData
+from svm.kernels import GaussianKernel, PolynomialKernel
 from svm.pipeline import Pipeline
 from svm.scaling import ScalingName
-from svm.solvers import SOLVERS, GradientDescent, Newton
+from svm.solvers import SMO, SOLVERS, GradientDescent, Newton
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from tests.svm.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
@@ -85,6 +86,55 @@ def test_any_regularization_is_certified(
     assert close * optimum.dual <= worst.dual <= optimum.primal * (1.0 + 1e-12)
     assert math.isfinite(worst.primal)
     assert worst.primal >= optimum.dual * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("value", [1e-100, 1e100])
+@pytest.mark.parametrize("field", ["C", "lambda_"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_ends_of_the_range_of_c_and_lambda(solver: str, field: str, value: float) -> None:
+    """Nothing is divided by zero: a finite model and a true bracket, or a divergence with advice.
+
+    Beyond the ends λ = 1/(nC) would be 0 or infinite: there the hyperparameter itself is refused.
+    """
+    pipeline = Pipeline(solver=solver_of(solver, **{field: value}), stopping=Stopping(max_epochs=5))
+    try:
+        result = train(pipeline, X, LABELS).result()
+    except Diverged:
+        return
+    worst = result.certificate.worst
+    assert math.isfinite(worst.primal)
+    assert math.isfinite(worst.solver_objective)
+    assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("solver", ["smo", "kernel-pegasos"])
+def test_rows_are_like_themselves_under_any_gamma(solver: str) -> None:
+    """Rounding leaves a large row some distance to itself, which a large γ must not blow up: the
+    bound of such a model was above its primal value."""
+    pipeline = Pipeline(
+        solver=solver_of(solver, kernel=GaussianKernel(gamma=1.0), C=1.0),
+        stopping=Stopping(max_epochs=8),
+    )
+    worst = train(pipeline, X + 1e9, LABELS).result().certificate.worst
+    apart = train(pipeline, 1e9 * X, LABELS).result()
+    assert 0.0 < worst.dual <= worst.primal * (1.0 + 1e-12)
+    assert 0.0 < apart.certificate.worst.dual <= apart.certificate.worst.primal * (1.0 + 1e-12)
+    # No row is like another one: each is on its own side by its own coefficient alone.
+    assert (apart.fitted.predict(1e9 * X) == LABELS).all()
+
+
+@pytest.mark.parametrize("gamma", [5e-324, 1e-200, 1e200, 1.797e308])
+@pytest.mark.parametrize("kernel", [GaussianKernel, PolynomialKernel])
+def test_ends_of_the_range_of_gamma(kernel: Any, gamma: float) -> None:
+    """Rows all alike, or none like another, are still certified; values beyond float64 refused."""
+    pipeline = Pipeline(solver=SMO(kernel=kernel(gamma=gamma)), stopping=Stopping(max_epochs=5))
+    if kernel is PolynomialKernel and gamma > 1.0:
+        with pytest.raises(InvalidData, match="a kernel value of size inf is too large") as caught:
+            Training(pipeline, X, LABELS, seed=0)
+        assert caught.value.code == "non-finite-value"
+        return
+    worst = train(pipeline, X, LABELS).result().certificate.worst
+    assert 0.0 < worst.dual <= worst.primal * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

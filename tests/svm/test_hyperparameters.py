@@ -40,8 +40,11 @@ def bad_values(annotation: Any) -> list[Any]:
                     bad += [bound, bound - 1, math.nan]
                 case Ge(ge=float() | int() as bound):
                     bad += [bound - 1, math.nan]
-                case Le(le=float() | int() as bound):
+                    bad += [math.nextafter(bound, -math.inf)] * isinstance(bound, float)
+                case Le(le=int() as bound):
                     bad += [bound + 1, math.nan]
+                case Le(le=float() as bound):
+                    bad += [math.nextafter(bound, math.inf), 2 * bound, 10**400, math.nan]
                 case Lt(lt=float() | int() as bound):
                     bad += [bound, bound + 1, math.nan]
                 case Predicate():

@@ -13,7 +13,14 @@ from scipy.sparse import csr_array, random_array
 from svm.features import Nystroem, Polynomial, RandomFourier, Square
 from svm.memory import DataSize, rows_bytes, training_bytes
 from svm.pipeline import Pipeline
-from svm.solvers import DualCoordinateDescent, GradientDescent, KernelPegasos, Newton, Pegasos
+from svm.solvers import (
+    SMO,
+    DualCoordinateDescent,
+    GradientDescent,
+    KernelPegasos,
+    Newton,
+    Pegasos,
+)
 from svm.stopping import Stopping
 from tests.svm.stored import stored
 from tests.svm.trainings import train
@@ -45,6 +52,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "wide": ({"solver": Newton()}, 1500, 1200, 2),
     "dual": ({"solver": DualCoordinateDescent()}, N, D, 2),
     "kernel": ({"solver": KernelPegasos()}, 3000, 10, 2),
+    "kernel one-vs-one": ({"solver": SMO()}, 3000, 30, 6),
 }
 DENSE_ONLY = ("nystroem", "products", "wide", "many rows")
 

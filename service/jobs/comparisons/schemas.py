@@ -25,7 +25,7 @@ from service.jobs.schemas import (
 )
 from service.web.names import ModelName
 from svm.features import Identity
-from svm.hyperparameters import Positive
+from svm.hyperparameters import Moderate, Positive
 from svm.multiclass import MulticlassName
 from svm.scaling import ScalingName
 from svm.stopping import Stopping
@@ -56,8 +56,8 @@ class Grid(BaseModel):
     model_config = WRITE
 
     solver: Annotated[list[SolverChoice], MinLen(1)]
-    C: Annotated[list[Positive], MinLen(1)] | None = None
-    lambda_: Annotated[list[Positive], MinLen(1)] | None = Field(None, alias="lambda")
+    C: Annotated[list[Moderate], MinLen(1)] | None = None
+    lambda_: Annotated[list[Moderate], MinLen(1)] | None = Field(None, alias="lambda")
     gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
     features: Annotated[list[FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None

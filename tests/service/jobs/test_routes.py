@@ -75,6 +75,8 @@ def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
         ({"solver": {"name": "pegasos", "lambda": 1.0, "C": 1.0}}, "/solver"),
         ({"solver": {"name": "pegasos", "lambda": 0}}, "/solver/lambda"),
         ({"solver": {"name": "pegasos", "lambda": True}}, "/solver/lambda"),
+        ({"solver": {"name": "gradient-descent", "C": 1.797e308}}, "/solver/C"),
+        ({"solver": {"name": "newton", "C": 5e-324}}, "/solver/C"),
         ({"solver": {"name": "pegasos", "C": "1"}}, "/solver/C"),
         ({"solver": {"name": "perceptron"}}, "/solver/name"),
         ({"solver": {}}, "/solver/name"),
