@@ -81,17 +81,20 @@ PRUNE_S = 3600.0
 log = structlog.stdlib.get_logger("service")
 
 
-def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
+def create_app(
+    settings: Settings, own_machine: bool = False, shared_parser: Parser | None = None
+) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine.
 
-    `own_machine`: it will be served on the machine's own address alone.
+    `own_machine`: it will be served on the machine's own address alone. `shared_parser`: of several
+    applications in this process; it is not closed with this one.
     """
     limits = settings.limits
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
-    parser = Parser()
+    parser = shared_parser or Parser()
     dataset_store = DatasetStore(database, blobs)
     contents = Contents(dataset_store, parser, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
@@ -137,7 +140,8 @@ def create_app(settings: Settings, own_machine: bool = False) -> FastAPI:
                 task.cancel()
             await asyncio.wait(tasks)
             await run_sync(sweeper.stop)
-            await run_sync(parser.close)
+            if shared_parser is None:
+                await run_sync(parser.close)
             await run_sync(workshop.close)
             contents.close()
             database.close()

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.datasets.parsing.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
@@ -64,9 +65,17 @@ def settings(tmp_path: Path, backend: dict[str, str], migrated: Path) -> Setting
     return settings.model_copy(update=backend)
 
 
+@pytest.fixture(scope="session")
+def parser() -> Iterator[Parser]:
+    """Its processes are started once for all applications of the tests."""
+    parser = Parser()
+    yield parser
+    parser.close()
+
+
 @pytest.fixture
-def app(settings: Settings) -> FastAPI:
-    return create_app(settings)
+def app(settings: Settings, parser: Parser) -> FastAPI:
+    return create_app(settings, shared_parser=parser)
 
 
 @pytest.fixture

@@ -7,17 +7,18 @@ import signal
 import socket
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 import uvicorn
-from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from service import __version__
-from service.app import create_app
 from service.cli.environment import held_data_dir
 from service.web.logs import configure_logging
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 GRACE_S = 5
 """How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""
@@ -28,6 +29,9 @@ def serve(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
     with held_data_dir() as settings:
+        # Imported here: what is wrong with the settings is said at once.
+        from service.app import create_app
+
         configure_logging(settings.log_level)
         listener = _listen(host, port)
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ class Stream:
     """Jobs of all solvers in turn; an accepted one is one that was answered with 202."""
 
     urls: list[str]
+    names: Sequence[str] = tuple(SPECS)
+    """Of the models, which are trained in turn."""
     dataset_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)
     """By model: what an undisturbed training gives."""
@@ -34,13 +37,15 @@ class Stream:
     refused: list[str] = field(default_factory=list)
     """Answers other than 202, and calls without an answer."""
     attempts: int = 0
-    _names: Any = field(default_factory=lambda: itertools.cycle(SPECS))
+
+    def __post_init__(self) -> None:
+        self._turns = itertools.cycle(self.names)
 
     def learn_digests(self) -> None:
         """Upload the data and train each model once, undisturbed."""
         reply = self._call("POST", "/v1/datasets", content=rows(), media_type="text/csv")
         self.dataset_id = reply.json()["id"]
-        jobs = {name: self._post(name).json()["id"] for name in SPECS}
+        jobs = {name: self._post(name).json()["id"] for name in self.names}
         for name, job_id in jobs.items():
             job = self.finished(job_id)
             assert (job["state"], job["attempt"]) == ("succeeded", 1), job
@@ -50,7 +55,7 @@ class Stream:
 
     def offer(self, name: str | None = None) -> str | None:
         """Ask for one more job, and remember it if it was accepted."""
-        name = name or next(self._names)
+        name = name or next(self._turns)
         try:
             reply = self._post(name)
         except httpx2.HTTPError as error:

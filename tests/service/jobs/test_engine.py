@@ -163,7 +163,9 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
+)
 def test_no_process_outlives_a_killed_service(settings: Settings, how: signal.Signals) -> None:
     """However the API process dies: the engine sees its pipe close, and ends with its workers."""
     settings = settings.model_copy(update={"workers": 2})
