@@ -25,7 +25,7 @@ def test_parameters_are_described_as_they_are_sent(client: TestClient, name: str
     properties = parameters["properties"]
     assert parameters["additionalProperties"] is False
     assert properties["name"]["const"] == name
-    assert properties["lambda"]["anyOf"][0]["exclusiveMinimum"] == 0
+    assert properties["lambda"]["anyOf"][0]["minimum"] == 1e-100
     for field, schema in properties.items():
         assert field == "name" or schema["description"], field
         assert "default" in schema
