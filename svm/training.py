@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -36,10 +35,8 @@ from svm.scoring import scores_elsewhere
 from svm.solvers import AnySolver, Auto
 from svm.solvers.protocol import WorksOnRows
 from svm.stored_rows import StoredRows
+from svm.turns import Turns
 from svm.warm_start import WarmStart, check_warm_start
-
-TURN_GROWTH = 4.0
-"""All the work of a pair after a turn, relative to what it was before."""
 
 
 class Training:
@@ -115,8 +112,6 @@ class Training:
         if validation is not None:
             self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
         self._standing = Standing(self._pairs, self._stopping, 0.0)
-        self._spent = [0.0] * len(self._pairs)
-        self._turns = [0.0] * len(self._pairs)
 
     @classmethod
     def resume(
@@ -204,13 +199,11 @@ class Training:
         self._started = time.monotonic()
         try:
             with _libraries(len(sys.modules)).limit(limits=1):  # equal bits on any number of cores
-                waiting = deque(
-                    k for k, pair in enumerate(self._pairs) if not pair.progress.finished
-                )
-                if self.threads == 1 or len(waiting) <= 1:
-                    yield from self._in_turn(waiting)
+                turns = Turns(k for k, pair in enumerate(self._pairs) if not pair.progress.finished)
+                if self.threads == 1 or len(turns) <= 1:
+                    yield from self._in_turn(turns)
                 else:
-                    yield from self._in_threads(waiting)
+                    yield from self._in_threads(turns)
         finally:
             self._elapsed_before, self._started = self.elapsed_s, None
 
@@ -254,9 +247,10 @@ class Training:
         budget = self._stopping.time_budget_s
         return budget is not None and self.elapsed_s > budget
 
-    def _slice(self, k: int) -> None:
-        """Advance pair k: to its next evaluation, or for SLICE_S where epochs are short."""
-        start = now = time.monotonic()
+    def _slice(self, k: int) -> float:
+        """Advance pair k: to its next evaluation, or for SLICE_S where epochs are short. Gives the
+        seconds that it took."""
+        start = time.monotonic()
         while True:
             self._poll()
             pair = self._pairs[k].step(self._out_of_time())
@@ -264,41 +258,28 @@ class Training:
             evaluated = pair.progress.evaluated_at == pair.progress.advances
             now = time.monotonic()
             if evaluated or pair.progress.finished or now > start + SLICE_S:
-                self._spent[k] += now - start
-                return
+                return now - start
 
-    def _go_on(self, k: int, waiting: deque[int]) -> None:
-        """Pair k waits for its next slice: before the others as long as its turn lasts.
-
-        A turn takes a few times as long as all turns of that pair before: it finds nothing of its
-        own in the caches, and the pairs still keep pace with each other.
-        """
-        if self._pairs[k].progress.finished:
-            return
-        if self._spent[k] < self._turns[k]:
-            waiting.appendleft(k)
-        else:
-            self._turns[k] = TURN_GROWTH * self._spent[k]
-            waiting.append(k)
-
-    def _in_turn(self, waiting: deque[int]) -> Iterator[Progress]:
-        while waiting:
-            k = waiting.popleft()
-            self._slice(k)
-            self._go_on(k, waiting)
+    def _in_turn(self, turns: Turns) -> Iterator[Progress]:
+        while turns:
+            k = turns.next()
+            seconds = self._slice(k)
+            if not self._pairs[k].progress.finished:
+                turns.go_on(k, seconds)
             yield self._report(k)
 
-    def _in_threads(self, waiting: deque[int]) -> Iterator[Progress]:
+    def _in_threads(self, turns: Turns) -> Iterator[Progress]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
-            running: dict[Future[None], int] = {}
-            while waiting or running:
-                while waiting and len(running) < self.threads:
-                    k = waiting.popleft()
+            running: dict[Future[float], int] = {}
+            while turns or running:
+                while turns and len(running) < self.threads:
+                    k = turns.next()
                     running[pool.submit(self._slice, k)] = k
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     k = running.pop(future)
-                    future.result()
-                    self._go_on(k, waiting)
+                    seconds = future.result()
+                    if not self._pairs[k].progress.finished:
+                        turns.go_on(k, seconds)
                     yield self._report(k)
 
     def _report(self, k: int) -> Progress:
