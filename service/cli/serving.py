@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from service import __version__
 from service.cli.environment import held_data_dir
+from service.web.heap import keep_freed_memory
 from service.web.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def serve(host: str, port: int) -> None:
             settings = settings.model_copy(update={"auth": "on"})
         # A row's bits must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
+        keep_freed_memory()
         app = create_app(settings, own_machine)
         config = uvicorn.Config(
             app,
