@@ -129,10 +129,16 @@ class Stream:
         assert len(jobs) == len(set(jobs)), "a job made two versions"
         assert set(self.accepted) <= set(jobs), "an accepted job made no version"
 
+    def job(self, job_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+        """As it is, or once it has ended or so many seconds are over."""
+        path = f"/v1/jobs/{job_id}" + (f"?wait_s={wait_s}" if wait_s else "")
+        job: dict[str, Any] = self._call("GET", path).json()
+        return job
+
     def finished(self, job_id: str) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            job: dict[str, Any] = self._call("GET", f"/v1/jobs/{job_id}?wait_s=10").json()
+            job = self.job(job_id, wait_s=10)
             if job["state"] in FINAL:
                 return job
         raise AssertionError(f"the job did not end: {job}")
