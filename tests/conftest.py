@@ -66,7 +66,7 @@ def settings(tmp_path: Path, backend: dict[str, str], migrated: Path) -> Setting
 
 
 @pytest.fixture(scope="session")
-def parser() -> Iterator[Parser]:
+def shared_parser() -> Iterator[Parser]:
     """Its processes are started once for all applications of the tests."""
     parser = Parser()
     yield parser
@@ -74,8 +74,14 @@ def parser() -> Iterator[Parser]:
 
 
 @pytest.fixture
-def app(settings: Settings, parser: Parser) -> FastAPI:
-    return create_app(settings, shared_parser=parser)
+def no_other_readers(shared_parser: Parser) -> None:
+    """For tests that look at the processes of a parser of their own."""
+    shared_parser.close()
+
+
+@pytest.fixture
+def app(settings: Settings, shared_parser: Parser) -> FastAPI:
+    return create_app(settings, shared_parser=shared_parser)
 
 
 @pytest.fixture

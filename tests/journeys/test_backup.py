@@ -15,7 +15,7 @@ from tests.journeys.server import COMMAND, running
 
 LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 4000, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 40_000, "duality_gap": 1e-12},
     "seed": 1,
 }
 OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}

@@ -254,6 +254,7 @@ def test_limits_count_both(limits: dict[str, int], code: str, limit: int) -> Non
     assert (error.code, error.extra["limit"]) == (code, limit)
 
 
+@pytest.mark.usefixtures("no_other_readers")
 def test_memory_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
     """160 MB get another row without ever being in memory as a whole."""
     n_samples, n_features = 200_000, 100

@@ -20,6 +20,8 @@ from service.datasets.parsing.spec import CSV, Parsed, ParseSpec, ReadLimits
 from service.errors import InvalidContent, ServiceError, StorageFull
 from tests.service.datasets.reading import LIMITS
 
+pytestmark = pytest.mark.usefixtures("no_other_readers")
+
 
 @pytest.fixture
 def parser() -> Iterator[Parser]:
