@@ -22,10 +22,11 @@ from starlette.types import Scope
 from service import __version__
 from service.dashboard import words
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
-from service.web.bodies import parse_json, read_limited
+from service.web.bodies import read_limited
 from service.web.gate import COOKIE
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
+from service.web.strict_json import parse_json
 from service.web.validation import body_error, parameter_error
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
-from service.web.bodies import decode_json
+from service.web.strict_json import decode_json
 from service.web.validation import MAX_VALUE_CHARACTERS, pointer
 from svm.matrices import Matrix
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from service.errors import Fault, InvalidContent
 from service.models.exports import JSON
 from service.models.exports.document import JSON_PARTS, NAME, VERSION, About, Parts
-from service.web.bodies import parse_json
+from service.web.strict_json import parse_json
 
 MOST_MEMBERS = 30
 ABOUT_BYTES = 4 * 1024**2

@@ -26,9 +26,9 @@ from service.predictions.inference.tensors import (
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.number_rows import MARK, cut_data
 from service.settings import Limits
-from service.web.bodies import decode_json
 from service.web.encodings import inflate
 from service.web.short_cut import Headers, Reply
+from service.web.strict_json import decode_json
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -48,11 +49,12 @@ def make_spec(tmp_path: Path) -> Callable[[str], ParseSpec]:
 
 def readers() -> list[psutil.Process]:
     """The parsing processes below this one."""
-    return [
-        process
-        for process in psutil.Process().children()
-        if "service.datasets.parsing.child" in " ".join(process.cmdline())
-    ]
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if "service.datasets.parsing.child" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
 
 
 async def outcome(parser: Parser, spec: ParseSpec) -> Parsed | ServiceError:

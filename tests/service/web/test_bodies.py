@@ -15,7 +15,8 @@ from pydantic import create_model
 from starlette.testclient import TestClient
 
 from service.errors import InvalidContent, InvalidRequest
-from service.web.bodies import json_request, parse_json
+from service.web.bodies import json_request
+from service.web.strict_json import parse_json
 from tests.service.web.conftest import EXAMPLE
 
 GOOD = json.dumps(EXAMPLE)
