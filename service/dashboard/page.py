@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 import jinja2
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -22,12 +22,11 @@ from starlette.types import Scope
 from service import __version__
 from service.dashboard import words
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
-from service.web.bodies import read_limited
+from service.web.bodies import read_limited, validated
 from service.web.gate import COOKIE
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.strict_json import parse_json
-from service.web.validation import body_error, parameter_error
+from service.web.validation import parameter_error
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -118,12 +117,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 def checked(model: type[Model], values: dict[str, Any]) -> Model:
     """What was filled in as a request, by the same rules as its JSON. Raises ServiceError."""
-    body = json.dumps(values).encode()
-    parsed = parse_json(body)
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise body_error(error.errors(include_url=False), parsed) from None
+    return validated(model, json.dumps(values).encode())
 
 
 class PageRoute(APIRoute):

@@ -52,14 +52,19 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise UnsupportedFormat("unsupported-format", "send the body without Content-Encoding")
-        body = body or b"{}"
-        parsed = parse_json(body)
-        try:
-            return model.model_validate_json(body)
-        except ValidationError as error:
-            raise body_error(error.errors(include_url=False), parsed) from None
+        return validated(model, body or b"{}")
 
     return read
+
+
+def validated(model: type[Model], body: bytes) -> Model:
+    """JSON as `model`. Raises what `parse_json` does, and InvalidRequest or InvalidContent for the
+    places that are wrong."""
+    parsed = parse_json(body)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise body_error(error.errors(include_url=False), parsed) from None
 
 
 def json_request(

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from service.web.auth import LoginNeeded, needs
 from service.web.bodies import read_limited
 from service.web.gate import COOKIE, Gate
+from service.web.plain_page import plain_page
 
 LIMIT_BYTES = 4096
 
@@ -52,18 +53,9 @@ def mount(app: FastAPI, gate: Gate) -> None:
 
 
 def _page(problem: str) -> str:
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>svm-service: key</title>
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/assets/style.css">
-</head>
-<body>
-<main class="wide">
-<h1>svm-service</h1>
+    return plain_page(
+        "svm-service: key",
+        f"""<h1>svm-service</h1>
 <p>This service asks for an API key. An operator makes one with
 <code>svm-service keys create NAME --scope read --scope train</code>; the first one stands in the
 file <code>first-key</code> of the data directory.</p>
@@ -72,7 +64,5 @@ file <code>first-key</code> of the data directory.</p>
 autofocus></label> <button>Enter</button></p>
 </form>
 <p role="alert">{problem}</p>
-</main>
-</body>
-</html>
-"""
+""",
+    )

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from service.errors import NotFound
 from service.web.accept import choose
 from service.web.auth import needs
+from service.web.plain_page import plain_page
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import responses
 from service.web.routing import Routes
@@ -99,26 +100,9 @@ def _page(title: str, kinds: Sequence[ProblemKindRead]) -> HTMLResponse:
         f"status {kind.status}</p></section>\n"
         for kind in kinds
     )
-    return HTMLResponse(
-        f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(title)} · svm-service</title>
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/assets/style.css">
-</head>
-<body>
-<main class="wide">
-<p class="crumb"><a href="/">svm-service</a> · <a href="/problems">All problems</a></p>
-<h1>Problems</h1>
-{sections}</main>
-</body>
-</html>
-""",
-        headers=VARY,
-    )
+    crumb = '<a href="/">svm-service</a> · <a href="/problems">All problems</a>'
+    main = f'<p class="crumb">{crumb}</p>\n<h1>Problems</h1>\n{sections}'
+    return HTMLResponse(plain_page(f"{_text(title)} · svm-service", main), headers=VARY)
 
 
 def _text(words: str) -> str:
