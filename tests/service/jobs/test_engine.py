@@ -150,7 +150,7 @@ def test_job_that_takes_too_much_memory_says_so(
     assert (job["state"], job["error"]["code"]) == ("failed", "worker-lost")
     used = re.search(r"ran out of memory: .* used (.*) of 0.39 GiB", job["error"]["detail"])
     assert used is not None, job["error"]["detail"]
-    assert float(used[1]) >= 0.37  # the nanny ends it beyond 95 %
+    assert float(used[1]) >= 0.3  # the last look, up to a heartbeat before the nanny's
 
 
 PARENT = """
