@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
@@ -15,7 +16,10 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.datasets.parsing.parser import Parser
 from service.settings import Settings
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.ownership import MARKS
+from service.storage.tables import identity, metadata
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
@@ -56,15 +60,6 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def settings(tmp_path: Path, backend: dict[str, str], migrated: Path) -> Settings:
-    """A data directory of its own, and no engine: jobs stay queued."""
-    settings = Settings(data_dir=tmp_path / "var", workers=0)
-    settings.data_dir.mkdir()
-    shutil.copyfile(migrated, settings.data_dir / "service.db")
-    return settings.model_copy(update=backend)
-
-
 @pytest.fixture(scope="session")
 def shared_parser() -> Iterator[Parser]:
     """Its processes are started once for all applications of the tests."""
@@ -79,14 +74,92 @@ def no_other_readers(shared_parser: Parser) -> None:
     shared_parser.close()
 
 
+@dataclass(frozen=True)
+class Running:
+    """An application that serves several tests."""
+
+    settings: Settings
+    app: FastAPI
+    client: TestClient
+
+    def forget(self) -> None:
+        """Remove all rows and files: the next test finds a new service."""
+        database = Database(self.settings.database_url)
+        with database.write() as connection:
+            for table in reversed(metadata.sorted_tables):
+                if table is not identity:
+                    connection.execute(table.delete())
+        database.close()
+        blobs = open_blobs(self.settings)
+        for key in list(blobs.keys()):
+            if not key.startswith(f"{MARKS}/"):
+                blobs.delete(key)
+        self.client.cookies.clear()
+
+
+@pytest.fixture(scope="module")
+def application_of_module(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    migrated: Path,
+    shared_parser: Parser,
+) -> Iterator[Running]:
+    """Stays while the tests of a module come and go: to build one costs more than most of them."""
+    settings = new_settings(tmp_path_factory.mktemp("module"), migrated, request.node)
+    app = create_app(settings, shared_parser=shared_parser)
+    with TestClient(app) as client:
+        yield Running(settings, app, client)
+
+
 @pytest.fixture
-def app(settings: Settings, shared_parser: Parser) -> FastAPI:
+def running(request: pytest.FixtureRequest, backend: dict[str, str]) -> Iterator[Running | None]:
+    """The application of a module that is marked with `one_application`, without rows or files."""
+    if request.node.get_closest_marker("one_application") is None or backend:
+        yield None
+        return
+    running: Running = request.getfixturevalue("application_of_module")
+    yield running
+    running.forget()
+
+
+def new_settings(folder: Path, migrated: Path, node: pytest.Item | pytest.Module) -> Settings:
+    """A data directory of its own, and no engine: jobs stay queued. Settings that stand in the
+    mark `one_application` are as there."""
+    mark = node.get_closest_marker("one_application")
+    changes = {} if mark is None else mark.kwargs
+    settings = Settings(data_dir=folder / "var", workers=0, **changes)
+    settings.data_dir.mkdir()
+    shutil.copyfile(migrated, settings.data_dir / "service.db")
+    return settings
+
+
+@pytest.fixture
+def settings(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    backend: dict[str, str],
+    migrated: Path,
+    running: Running | None,
+) -> Settings:
+    if running is not None:
+        return running.settings
+    return new_settings(tmp_path, migrated, request.node).model_copy(update=backend)
+
+
+@pytest.fixture
+def app(settings: Settings, shared_parser: Parser, running: Running | None) -> FastAPI:
+    """The module's, or one of its own for a test with settings of its own."""
+    if running is not None and settings == running.settings:
+        return running.app
     return create_app(settings, shared_parser=shared_parser)
 
 
 @pytest.fixture
-def client(app: FastAPI) -> Iterator[TestClient]:
+def client(app: FastAPI, running: Running | None) -> Iterator[TestClient]:
     """Speaks to the running application in this process."""
+    if running is not None and app is running.app:
+        yield running.client
+        return
     with TestClient(app) as client:
         yield client
 

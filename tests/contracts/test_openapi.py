@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 from service.web.problem_codes import PROBLEMS
 
+pytestmark = pytest.mark.one_application
+
 BODY_METHODS = {"post", "put", "patch"}
 
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import httpx2
 import numpy as np
+import pytest
 from starlette.testclient import TestClient
 
 from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 from tests.service.datasets.arrays import npy, parquet
 from tests.service.models.shelf import Shelf, fitted_pipeline, shelf
+
+pytestmark = pytest.mark.one_application
 
 __all__ = ["shelf"]
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import create, job_body, upload
 
-pytestmark = ON_ALL_BACKENDS
+pytestmark = [ON_ALL_BACKENDS, pytest.mark.one_application]
 
 TEXTS = ["a\0b", "\ud800", 'a"b', "a'b\\", "%s:x{}", "é𝛌"]
 

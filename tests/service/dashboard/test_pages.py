@@ -14,6 +14,8 @@ from service.storage.database import Database
 from service.storage.tables import jobs
 from tests.service.dashboard.browser import Browser
 
+pytestmark = pytest.mark.one_application
+
 
 @pytest.mark.parametrize(
     ("path", "status"),

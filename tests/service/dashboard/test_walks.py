@@ -16,6 +16,8 @@ from service.settings import Settings
 from tests.service.dashboard.browser import Browser
 from tests.service.jobs.data import csv_of
 
+pytestmark = pytest.mark.one_application
+
 QUICK: dict[str, Any] = {"stopping.max_epochs": "5"}
 
 

@@ -50,6 +50,8 @@ from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, proble
 from tests.service.datasets.test_store import add
 from tests.service.files import damage, incoming
 
+pytestmark = pytest.mark.one_application
+
 READ_AGAIN = (CSV, TSV, JSON, NDJSON, NPZ, PARQUET)
 
 

@@ -21,6 +21,8 @@ from service.storage.blobs import open_blobs
 from tests.service import files
 from tests.service.datasets.arrays import npy, parquet
 
+pytestmark = pytest.mark.one_application
+
 IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
 UNKNOWN = "/v1/datasets/ds_" + "0" * 32
 

@@ -36,6 +36,8 @@ from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, proble
 from tests.service.files import damage, incoming
 from tests.service.jobs.data import carry_out, create, csv_of
 
+pytestmark = pytest.mark.one_application
+
 
 def parts(result: Result, fraction: float, stratify: bool = True, seed: int = 0) -> list[Result]:
     """The rows that stay and those held back. Raises InvalidContent."""

@@ -20,17 +20,14 @@ from service.storage.blobs import open_blobs
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
 from tests.service.jobs.stopping import StopAfter
 
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
 OUTPUTS = ["label", "decision", "probability"]
 
 
 @pytest.fixture
 def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
 
 
 def trained(client: TestClient, worker: Worker, n_classes: int = 2) -> str:

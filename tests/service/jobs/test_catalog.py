@@ -7,6 +7,8 @@ from starlette.testclient import TestClient
 
 from svm.solvers import CHOICES
 
+pytestmark = pytest.mark.one_application
+
 
 def test_every_solver_is_listed_with_its_objective_and_parameters(client: TestClient) -> None:
     """The list is the table of contents of `svm.solvers`."""

@@ -13,12 +13,9 @@ from service.settings import Limits, Settings
 from tests.service.jobs.data import carry_out, csv_of, files, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
+pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
+
 TIMES = ("elapsed_s", "cpu_s")
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.02, "lease_s": 30.0})
 
 
 @pytest.fixture

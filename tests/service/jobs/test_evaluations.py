@@ -17,10 +17,7 @@ from service.storage.blobs import open_blobs
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
 from tests.service.jobs.stopping import StopAfter
 
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
 
 @pytest.fixture

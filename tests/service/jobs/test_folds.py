@@ -22,14 +22,11 @@ from svm.training import Training
 from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
 FOLDS = {"folds": 3}
 N_SAMPLES = 61
 LONG = {"max_epochs": 800}
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
 
 
 @pytest.fixture

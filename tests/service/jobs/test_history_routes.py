@@ -13,6 +13,8 @@ from service.storage.database import Database
 from tests.service.jobs.data import create
 from tests.service.jobs.rows import add_dataset
 
+pytestmark = pytest.mark.one_application
+
 SSE = {"Accept": "text/event-stream"}
 JSON = {"Accept": "application/json"}
 

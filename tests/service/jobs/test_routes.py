@@ -15,6 +15,8 @@ from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, job_body, read, upload
 from tests.service.jobs.rows import add_dataset
 
+pytestmark = pytest.mark.one_application
+
 UNKNOWN = "job_" + "0" * 32
 
 

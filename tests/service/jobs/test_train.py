@@ -23,13 +23,10 @@ from svm.errors import Interrupted
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
 # Goes on for minutes, in epochs of a millisecond, unless it is stopped.
 ENDLESS = {"max_epochs": 1_000_000}
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
 
 
 @pytest.fixture

@@ -15,15 +15,12 @@ from service.storage.blobs import open_blobs
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
 from tests.service.jobs.stopping import StopAfter
 
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
 NEWTON = {"name": "newton", "C": 1.0}
 DUAL = {"name": "dual-coordinate-descent", "C": 1.0}
 KERNEL = {"name": "kernel-pegasos", "lambda": 0.05}
 GAP = {"duality_gap": 1e-2, "max_epochs": 5000}
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"checkpoint_s": 0.05, "lease_s": 30.0})
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
@@ -123,8 +122,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(settings: Settings, client: TestClient) -> Iterator[Shelf]:
-    """Beside the running service, which has made the tables."""
+def shelf(settings: Settings) -> Iterator[Shelf]:
+    """Of the same rows and files as the service."""
     shelf = Shelf(settings)
     yield shelf
     shelf.database.close()

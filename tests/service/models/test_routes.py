@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 
 from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
 
+pytestmark = pytest.mark.one_application
+
 CREATE = {"If-None-Match": "*"}
 
 

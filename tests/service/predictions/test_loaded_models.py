@@ -18,6 +18,8 @@ from service.storage.database import Database
 from svm.pipeline import FittedPipeline
 from tests.service.models.shelf import Shelf, fitted_pipeline
 
+pytestmark = pytest.mark.one_application
+
 T = TypeVar("T")
 
 

@@ -14,6 +14,8 @@ from service.predictions.predictor import INLINE_BYTES
 from service.settings import Limits, Settings
 from tests.service.models.shelf import Shelf, fitted_pipeline
 
+pytestmark = pytest.mark.one_application
+
 ROWS = [[1.0, 2.0, 3.0], [-4.5, 0.0, 1e-3]]
 STEEP = replace(fitted_pipeline(), coefficients=np.full((1, 3), 10.0))
 """A model whose decision values overflow before its features do."""

@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 from tests.service.models.shelf import Shelf, shelf
 from tests.service.predictions.doors import Door, door
 
+pytestmark = pytest.mark.one_application
+
 __all__ = ["door", "shelf"]
 
 CSV = b"a,k\n1,x\n2,y\n"

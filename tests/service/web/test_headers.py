@@ -9,6 +9,8 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+pytestmark = pytest.mark.one_application
+
 PATHS = ["/", "/docs", "/login", "/v1/jobs", "/v1/jobs/none", "/livez", "/nowhere", "/metrics"]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 import sqlalchemy as sa
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
@@ -23,6 +22,8 @@ from service.storage.tables import idempotency_keys
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body, upload
 from tests.service.models.shelf import Shelf, shelf
+
+pytestmark = pytest.mark.one_application
 
 __all__ = ["shelf"]
 
@@ -143,7 +144,7 @@ def test_predictions_and_steering_take_no_notice_of_keys(client: TestClient) -> 
     assert client.post(f"{job}/pause", headers=KEY).status_code == 200
 
 
-def test_a_request_being_carried_out_is_a_conflict(app: FastAPI) -> None:
+def test_a_request_being_carried_out_is_a_conflict(client: TestClient) -> None:
     """Many at once: one creates; the others hear 409 with Retry-After, or get its reply."""
     together = threading.Barrier(8)
 
@@ -151,16 +152,16 @@ def test_a_request_being_carried_out_is_a_conflict(app: FastAPI) -> None:
         together.wait()
         return train(client)
 
-    with TestClient(app) as client, ThreadPoolExecutor(8) as pool:
-        upload(client)
+    upload(client)
+    with ThreadPoolExecutor(8) as pool:
         replies = [future.result() for future in [pool.submit(send) for _ in range(8)]]
-        assert {reply.status_code for reply in replies} <= {202, 409}
-        assert len({reply.content for reply in replies if reply.status_code == 202}) == 1
-        for reply in replies:
-            if reply.status_code == 409:
-                assert reply.json()["code"] == "idempotency-key-in-use"
-                assert reply.headers["Retry-After"] == "1"
-        assert len(jobs_of(client)) == 1
+    assert {reply.status_code for reply in replies} <= {202, 409}
+    assert len({reply.content for reply in replies if reply.status_code == 202}) == 1
+    for reply in replies:
+        if reply.status_code == 409:
+            assert reply.json()["code"] == "idempotency-key-in-use"
+            assert reply.headers["Retry-After"] == "1"
+    assert len(jobs_of(client)) == 1
 
 
 @ON_ALL_BACKENDS

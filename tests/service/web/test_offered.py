@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.service.jobs.data import create, upload
 
+pytestmark = pytest.mark.one_application
+
 METHODS = {"delete", "get", "patch", "post", "put"}
 KNOWN = {
     "name": "iris",
