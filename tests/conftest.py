@@ -98,17 +98,19 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def application_of_module(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    migrated: Path,
-    shared_parser: Parser,
-) -> Iterator[Running]:
+def settings_of_module(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, migrated: Path
+) -> Settings:
+    """For what is shared by the tests of a module that is marked with `one_application`."""
+    return new_settings(tmp_path_factory.mktemp("module"), migrated, request.node)
+
+
+@pytest.fixture(scope="module")
+def application_of_module(settings_of_module: Settings, shared_parser: Parser) -> Iterator[Running]:
     """Stays while the tests of a module come and go: to build one costs more than most of them."""
-    settings = new_settings(tmp_path_factory.mktemp("module"), migrated, request.node)
-    app = create_app(settings, shared_parser=shared_parser)
+    app = create_app(settings_of_module, shared_parser=shared_parser)
     with TestClient(app) as client:
-        yield Running(settings, app, client)
+        yield Running(settings_of_module, app, client)
 
 
 @pytest.fixture

@@ -24,15 +24,21 @@ DOORS = ("route", "short-cut", "protocol")
 Door: TypeAlias = httpx2.Client
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Door]:
-    """A client of the application by one of the doors."""
+@pytest.fixture(params=DOORS, scope="module")
+def door(request: pytest.FixtureRequest, settings_of_module: Settings) -> Iterator[Door]:
+    """A client of one application by one of the doors, for the tests of a module."""
+    with opened(request.param, settings_of_module) as door:
+        yield door
+
+
+@contextmanager
+def opened(name: str, settings: Settings) -> Iterator[Door]:
     app = create_app(settings)
-    if request.param == "protocol":
+    if name == "protocol":
         with served(app) as url, httpx2.Client(base_url=url, timeout=60) as client:
             yield client
         return
-    if request.param == "route":
+    if name == "route":
         app.user_middleware = [
             each for each in app.user_middleware if str(each.cls) != str(ShortCut)
         ]

@@ -6,36 +6,25 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.settings import Limits, Settings
+from service.settings import Limits
 from tests.service.models.shelf import Shelf, fitted_pipeline
 from tests.service.predictions.doors import Door, door
 
 __all__ = ["door"]
 
+pytestmark = pytest.mark.one_application(
+    limits=Limits(predict_body_bytes=3_000_000, predict_rows=2000)
+)
+
 PATH = "/v1/models/iris/predict"
 COLUMNS = ["age", "height", "weight"]
 ROWS = np.array([[1.0, 2.0, 3.0], [-4.5, 0.0, 1e-3], [0.1, 1e20, -7.25e-300]])
-
-
-@pytest.fixture
-def shelf(settings: Settings, door: Door) -> Iterator[Shelf]:
-    """Beside the application behind the door, which has made the tables."""
-    shelf = Shelf(settings)
-    yield shelf
-    shelf.database.close()
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    limits = Limits(predict_body_bytes=3_000_000, predict_rows=2000)
-    return settings.model_copy(update={"limits": limits})
 
 
 def npy(X: NDArray[Any]) -> bytes:
@@ -329,22 +318,32 @@ def test_probabilities(door: Door, shelf: Shelf, n_classes: int) -> None:
     assert outputs[2]["data"] == expected.ravel().tolist()
 
 
+def counts(door: Door) -> dict[str, float]:
+    """What `/metrics` says."""
+    lines = [line.rpartition(" ") for line in door.get("/metrics").text.splitlines()]
+    return {name: float(value) for name, _, value in lines if not name.startswith("#")}
+
+
 def test_every_reply_has_an_id_and_is_counted(door: Door, shelf: Shelf) -> None:
     """By route, not by path; the id is the caller's where there is one."""
     shelf.add("iris")
     body = {"instances": ROWS.tolist()}
+    before = counts(door)
     ids = [door.post(PATH, json=body).headers["X-Request-Id"] for _ in range(4)]
     assert len(set(ids)) == 4
     given = door.post(PATH, json=body, headers={"X-Request-Id": "my-id.1"})
     assert given.headers["X-Request-Id"] == "my-id.1"
     assert given.headers["X-Content-Type-Options"] == "nosniff"
     assert door.post("/v1/models/iris/versions/1/predict", json={"instances": 1}).status_code == 422
-    text = door.get("/metrics").text
-    route = "/v1/models/{name}/predict"
-    assert f'svm_http_requests_total{{method="POST",route="{route}",status="200"}} 5.0' in text
-    assert f'svm_http_request_seconds_count{{method="POST",route="{route}"}} 5.0' in text
-    route = "/v1/models/{name}/versions/{version}/predict"
-    assert f'svm_http_requests_total{{method="POST",route="{route}",status="422"}} 1.0' in text
+    after = counts(door)
+    route = 'method="POST",route="/v1/models/{name}/predict"'
+    version = 'method="POST",route="/v1/models/{name}/versions/{version}/predict"'
+    for name, count in {
+        f'svm_http_requests_total{{{route},status="200"}}': 5.0,
+        f"svm_http_request_seconds_count{{{route}}}": 5.0,
+        f'svm_http_requests_total{{{version},status="422"}}': 1.0,
+    }.items():
+        assert after[name] - before.get(name, 0.0) == count
 
 
 def test_large_bodies(door: Door, shelf: Shelf) -> None:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -23,22 +24,26 @@ from tests.service.predictions.doors import served
 
 PATH = "/v1/models/iris/predict"
 N_FEATURES = 3
+STILL_S = 1.0
+"""So long a connection may stand still: not so short that a busy machine takes it away."""
+
+
+pytestmark = pytest.mark.one_application(
+    limits=Limits(upload_bytes=1_000_000), header_s=STILL_S, body_idle_s=STILL_S
+)
+
+
+@pytest.fixture(scope="module")
+def url(settings_of_module: Settings) -> Iterator[str]:
+    with served(create_app(settings_of_module)) as url:
+        yield url
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    limits = Limits(upload_bytes=1_000_000)
-    return settings.model_copy(update={"limits": limits, "header_s": 0.4, "body_idle_s": 0.4})
-
-
-@pytest.fixture
-def address(settings: Settings) -> Iterator[tuple[str, int]]:
-    with served(create_app(settings)) as url:
-        shelf = Shelf(settings)
-        shelf.add("iris", fitted_pipeline(n_features=N_FEATURES))
-        shelf.add("wide", fitted_pipeline(n_features=300))
-        yield "127.0.0.1", int(url.rpartition(":")[2])
-        shelf.database.close()
+def address(url: str, shelf: Shelf) -> tuple[str, int]:
+    shelf.add("iris", fitted_pipeline(n_features=N_FEATURES))
+    shelf.add("wide", fitted_pipeline(n_features=300))
+    return "127.0.0.1", int(url.rpartition(":")[2])
 
 
 class Connection:
@@ -258,35 +263,42 @@ def test_missing_header_ends_the_connection(address: tuple[str, int]) -> None:
         assert silent.closed()
 
 
-@pytest.mark.parametrize("path", [PATH, "/v1/datasets", "/v1/jobs"])
-@pytest.mark.parametrize("announced", [200, 500_000])
-def test_stalled_body_ends_the_connection(
-    address: tuple[str, int], path: str, announced: int
-) -> None:
+def test_stalled_bodies_end_their_connections(address: tuple[str, int]) -> None:
     """408, on every route; also where a byte comes now and then."""
-    kind = "text/csv" if path == "/v1/datasets" else "application/json"
-    lines = ["Host: x", f"Content-Type: {kind}", f"Content-Length: {announced}", "", ""]
-    head = "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode()
-    with Connection(address) as client:
-        client.send(head)
-        while not select.select([client.socket], [], [], 0.1)[0]:
-            client.send(b"{")
-        status, _, content = client.reply()
-        assert (status, json.loads(content)["code"]) == (408, "request-timeout")
+    with ExitStack() as stack:
+        stalled = {}
+        for path in (PATH, "/v1/datasets", "/v1/jobs"):
+            kind = "text/csv" if path == "/v1/datasets" else "application/json"
+            for announced in (200, 500_000):
+                client = stack.enter_context(Connection(address))
+                lines = ["Host: x", f"Content-Type: {kind}", f"Content-Length: {announced}", "", ""]
+                client.send("\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode())
+                stalled[client.socket] = client
+        while stalled:
+            answered = select.select(stalled, [], [], 0.1)[0]
+            for client in map(stalled.pop, answered):
+                status, _, content = client.reply()
+                assert (status, json.loads(content)["code"]) == (408, "request-timeout")
+            for client in stalled.values():
+                client.send(b"{")
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int], known: bool) -> None:
-    """Some kilobytes in the time that it may stand still."""
+def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int]) -> None:
+    """Some kilobytes in the time that it may stand still; on a connection that is known or new."""
     content = body(2.0) + b" " * 20_000
-    with Connection(address) as client:
-        if known:
-            client.send(request(body(2.0)))
-            assert values(client.reply()) == decision(2.0)
-        client.send(request(content)[: -len(content)])
+    with Connection(address) as known, Connection(address) as new:
+        known.send(request(body(2.0)))
+        assert values(known.reply()) == decision(2.0)
+        for client in (known, new):
+            client.send(request(content)[: -len(content)])
+        began = time.monotonic()
         for i in range(0, len(content), 3000):
-            client.send(content[i : i + 3000], pause_s=0.15)
-        assert values(client.reply()) == decision(2.0)
+            for client in (known, new):
+                client.send(content[i : i + 3000])
+            time.sleep(STILL_S / 5)
+        assert time.monotonic() - began > STILL_S
+        for client in (known, new):
+            assert values(client.reply()) == decision(2.0)
 
 
 def test_a_body_that_nobody_reads_cannot_drip_for_ever(address: tuple[str, int]) -> None:
@@ -323,7 +335,7 @@ def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
         for _ in range(2):
             client.send(request(body(2.0)))
             assert values(client.reply()) == decision(2.0)
-            time.sleep(1.0)
+            time.sleep(1.2 * STILL_S)
         job = b"GET /v1/jobs?wait_s=2 HTTP/1.1\r\nHost: x\r\n\r\n"
         client.send(job)
         assert client.reply()[0] in (200, 400)

@@ -20,36 +20,26 @@ from tests.service.predictions.doors import Door, door, served
 
 __all__ = ["door"]
 
+pytestmark = pytest.mark.one_application(
+    limits=Limits(predict_body_bytes=1_000_000, predict_rows=1000)
+)
+
 PATH = "/v2/models/iris/infer"
 X = np.random.default_rng(0).normal(size=(7, 3))
 
 
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    limits = Limits(predict_body_bytes=1_000_000, predict_rows=1000)
-    return settings.model_copy(update={"limits": limits})
-
-
-@pytest.fixture
-def shelf(settings: Settings, door: Door) -> Iterator[Shelf]:
-    shelf = Shelf(settings)
-    yield shelf
-    shelf.database.close()
+@pytest.fixture(scope="module")
+def address(settings_of_module: Settings) -> Iterator[str]:
+    with served(create_app(settings_of_module)) as url:
+        yield url.removeprefix("http://")
 
 
 class TestTriton:
     """Every call of tritonclient.http that the protocol has."""
 
     @pytest.fixture
-    def shelf(self, settings: Settings) -> Iterator[Shelf]:
-        with served(create_app(settings)) as url:
-            self.url = url.removeprefix("http://")
-            shelf = Shelf(settings)
-            yield shelf
-            shelf.database.close()
-
-    @pytest.fixture
-    def triton(self) -> Any:
+    def triton(self, address: str) -> Any:
+        self.url = address
         with warnings.catch_warnings(action="ignore"):  # of the libraries below it
             return pytest.importorskip("tritonclient.http")
 
