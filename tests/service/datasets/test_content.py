@@ -82,10 +82,25 @@ names = st.lists(
 )
 
 
-@hypothesis.settings(max_examples=60)
-@given(X=matrices, columns=st.none() | names, data=st.data())
+ANYTHING = given(X=matrices, columns=st.none() | names, data=st.data())
+
+
+@hypothesis.settings(max_examples=20)
+@ANYTHING
 def test_what_is_read_again_is_the_same(X: Any, columns: Any, data: st.DataObject) -> None:
     """Every float64, every name, and labels that a text can tell from others."""
+    check_read_again(X, columns, data)
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(1800)
+@hypothesis.settings(max_examples=2000)
+@ANYTHING
+def test_two_thousand_are_read_again_the_same(X: Any, columns: Any, data: st.DataObject) -> None:
+    check_read_again(X, columns, data)
+
+
+def check_read_again(X: Any, columns: Any, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([words, numbers]))
     body: dict[str, Any] = {"rows": X.tolist()}
     if columns is not None:

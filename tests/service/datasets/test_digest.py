@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import hypothesis
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -90,6 +91,7 @@ def files(X: npt.NDArray[np.float64], labels: list[Any]) -> list[File]:
     ]
 
 
+@hypothesis.settings(max_examples=30)
 @given(X=matrices, data=st.data())
 def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObject) -> None:
     """Every float64 survives every format; so do labels, and the digest is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,6 +147,7 @@ json_values = st.recursive(
 )
 
 
+@hypothesis.settings(max_examples=50)
 @given(
     content=st.dictionaries(st.text(), st.lists(json_values), max_size=4),
     block_bytes=st.integers(1, 40),
