@@ -63,11 +63,6 @@ def has_checkpoint(settings: Settings) -> bool:
     return files(settings, "checkpoints") != []
 
 
-def digests(client: TestClient) -> list[str]:
-    versions = client.get("/v1/models/clouds/versions").json()["versions"]
-    return [version["digest"] for version in versions]
-
-
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
