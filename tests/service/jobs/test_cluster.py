@@ -117,7 +117,7 @@ def test_no_worker_outlives_its_host(
     running = processes(workers.pid)
     psutil.Process(workers.pid).kill()
     until(lambda: read(client, job)["attempt"] == 2)
-    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert psutil.wait_procs(running, timeout=20)[1] == []
     until(progress_beyond(client, job, read(client, job)["progress"]["epoch"]))
     assert workers.pid is not None
     running = processes(workers.pid)
@@ -125,7 +125,7 @@ def test_no_worker_outlives_its_host(
     given_back = read(client, job)
     assert (given_back["state"], given_back["attempt"]) == ("queued", 2)
     assert has_checkpoint(settings)
-    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert psutil.wait_procs(running, timeout=20)[1] == []
 
 
 def test_worker_with_other_versions_is_refused(

@@ -117,7 +117,7 @@ def test_stopped_engine_saves_its_job_and_leaves_no_process(
     assert engine.pid is not None
     running = processes(engine.pid)
     engine.stop()
-    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert psutil.wait_procs(running, timeout=20)[1] == []
     job = read(client, job_id)
     assert (job["state"], job["attempt"]) == ("queued", 1)
     assert has_checkpoint(settings)
@@ -140,7 +140,7 @@ def test_killed_engine_process_is_started_again(
     first = engine.pid
     running = processes(first)
     psutil.Process(first).kill()
-    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert psutil.wait_procs(running, timeout=20)[1] == []
     until(lambda: engine.pid not in (None, first))
     until(lambda: read(client, job_id)["attempt"] == 2)
     until(progress_beyond(client, job_id, 10))
