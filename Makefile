@@ -35,7 +35,7 @@ docs: $(VENV)/.test ## Make the tables of settings and problems in docs/
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated
 
-soundness: $(VENV)/.test ## Check 5,000 certificates against an exact solver, and exports on 100,000 rows
+soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, course results over 20 seeds
 	$(BIN)/python -m pytest -m soundness -s
 
 torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from service.datasets.parsing.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import MARKS
 from service.storage.tables import identity, metadata
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
@@ -35,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="keep rows and files in PostgreSQL and S3 instead of SQLite and a directory",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Loops are compiled once for all processes of the tests, and kept for the next run."""
+    assert config.cache is not None
+    os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(config.cache.mkdir("loops")))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -164,12 +172,3 @@ def client(app: FastAPI, running: Running | None) -> Iterator[TestClient]:
         return
     with TestClient(app) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def compiled(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Loops are compiled once for all engines of the tests, and kept for the next run."""
-    assert pytestconfig.cache is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", str(pytestconfig.cache.mkdir("numba")))
-        yield

@@ -60,12 +60,10 @@ def blocks(page: Path) -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def service(
-    tmp_path_factory: pytest.TempPathFactory, compiled: None
-) -> Iterator[tuple[Server, Path]]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
     """One for all pages, and where its data are."""
     data_dir = tmp_path_factory.mktemp("docs") / "var"
-    with running(data_dir) as server:
+    with running(data_dir, SVM_WORKERS="1") as server:
         yield server, data_dir
 
 

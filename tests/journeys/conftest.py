@@ -11,5 +11,5 @@ from tests.journeys.server import Server, running
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("service") / "var") as server:
+    with running(tmp_path_factory.mktemp("service") / "var", SVM_WORKERS="1") as server:
         yield server

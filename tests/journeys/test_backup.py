@@ -15,7 +15,7 @@ from tests.journeys.server import COMMAND, running
 
 LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 40_000, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 16_000, "duality_gap": 1e-12},
     "seed": 1,
 }
 OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}
@@ -46,7 +46,7 @@ def _told(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
-def test_backup_under_load_restored_elsewhere(tmp_path: Path, compiled: None) -> None:
+def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
     """Datasets, jobs, models, digests and predictions are those of the moment of the backup; a
     training that ran then goes on from its checkpoint, and ends with the bits it ends with here."""
     random = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def test_a_row_has_one_answer_however_it_is_asked(service: Service) -> None:
     """Few rows, every form, a batch job among them."""
     found = one_answer.differences("linear", serving.fitted_linear(64), 300)
     found |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
-    found |= one_answer.differences_over_http(service, 2100)
+    found |= one_answer.differences_over_http(service, 700)
     assert set(found.values()) == {0}
 
 

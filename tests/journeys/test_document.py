@@ -1,4 +1,5 @@
-"""schemathesis: thousands of requests made from the OpenAPI document, valid and not."""
+"""What the service says: as its document has it, to requests that schemathesis makes of that, valid
+and not; and nothing that is secret."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 
 from service.datasets.parsing.spec import CSV
 from tests.journeys.server import Server, running
+from tests.service.jobs.data import csv_of
 
 ENVIRONMENT = {
     "SVM_AUTH": "on",
@@ -22,12 +25,23 @@ ENVIRONMENT = {
 }
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).parent / "schemathesis"
+KEY = "svm_"
+VALUE = "confidential-4711"
+NUMBER = "31415.92653"
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A service that asks for keys and logs all it can, and a client with the first key."""
+    data_dir = tmp_path_factory.mktemp("locked") / "var"
+    with running(data_dir, **ENVIRONMENT, SVM_LOG_LEVEL="debug") as server:
+        key = (data_dir / "first-key").read_text().strip()
+        server.http.headers["Authorization"] = f"Bearer {key}"
+        yield server
 
 
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
     """How many calls all checks passed for; fails with what schemathesis found."""
-    key = f"Bearer {(folder / 'var' / 'first-key').read_text().strip()}"
-    server.http.headers["Authorization"] = key
     rows = np.arange(120.0).reshape(30, 4) % 7
     csv = "".join(",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(rows))
     dataset = server.upload(csv.encode(), CSV)
@@ -38,7 +52,7 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
             *(f"{server.url}/openapi.json", "--no-color", "--seed", "1", "--no-shrink"),
             *(
                 "--header",
-                f"Authorization: {key}",
+                f"Authorization: {server.http.headers['Authorization']}",
                 "--continue-on-failure",
                 "--request-timeout",
                 "30",
@@ -63,27 +77,64 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
     return int(found.group(1))
 
 
-def test_replies_are_as_the_document_says(tmp_path: Path) -> None:
+def test_replies_are_as_the_document_says(locked: Server, tmp_path: Path) -> None:
     """No 5xx, no status or media type that is not documented, no reply unlike its schema."""
-    with running(tmp_path / "var", **ENVIRONMENT) as server:
-        options = ("--phases", "fuzzing", "--max-examples", "1")
-        assert generated_calls(server, tmp_path, *options, timeout_s=100) > 50
+    options = ("--phases", "fuzzing", "--max-examples", "1")
+    assert generated_calls(locked, tmp_path, *options, timeout_s=100) > 50
+
+
+def test_no_key_value_or_path_is_told(locked: Server) -> None:
+    """Where others read it: in logs, metrics and replies, after a whole way, and everything that
+    can go wrong on it."""
+    folder = locked.log.parent
+    key = (folder / "var" / "first-key").read_text().strip()
+    assert key.startswith(KEY)
+    wrong = {"Authorization": f"Bearer {key}x"}
+    replies = [locked.http.get("/v1/jobs", headers=wrong)]
+    table = csv_of(60).replace("label", VALUE)
+    dataset = locked.upload(table.encode())
+    job = locked.trained(dataset["id"], "m", solver={"name": "pegasos", "lambda": 0.1})
+    rows = [[float(NUMBER), 1, 2]]
+    ask = locked.http.post
+    kind = {"Content-Type": "text/csv"}
+    replies += [
+        ask("/v1/models/m/predict", json={"instances": rows}),
+        ask("/v1/models/m/predict", json={"instances": [[float(NUMBER)]]}),
+        ask("/v1/models/m/predict", content=f"{NUMBER},{VALUE}", headers=kind),
+        ask("/v1/datasets", content=f"a,k\n{NUMBER},x\n1,", headers=kind),
+        ask(
+            "/v1/datasets",
+            content=b"\x93NUMPY broken",
+            headers={"Content-Type": "application/x-npy"},
+        ),
+        ask("/v1/jobs", content=f'{{"a": "{VALUE}"'),
+        ask("/v1/jobs", json={"dataset_id": VALUE}),
+        locked.http.get(f"/v1/jobs?page_token={VALUE}"),
+    ]
+    models = (folder / "var" / "blobs" / "models").iterdir()
+    artifact = max(models, key=lambda path: path.stat().st_mtime)
+    artifact.write_bytes(artifact.read_bytes()[:-1])
+    replies.append(locked.http.get(f"/v1/models/m/versions/{job['model']['version']}/artifact"))
+    for path in ("/v1/info", "/v1/jobs", "/metrics", "/openapi.json", "/docs", "/"):
+        replies.append(locked.http.get(path))
+    metrics = locked.http.get("/metrics").text
+    log = locked.log.read_text()
+    assert len(log.splitlines()) > 10
+    secret = key.split("_", 2)[2]  # it may hold more of them
+    for text, name in ((log, "log"), (metrics, "metrics")):
+        for private in (secret, VALUE, NUMBER, "Traceback"):
+            assert private not in text, (name, private)
+    for reply in replies:
+        for private in (secret, str(folder), "Traceback", "site-packages", "sqlalchemy"):
+            assert private not in reply.text, (reply.url, private)
 
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(3600)
-def test_twenty_thousand_calls(tmp_path: Path) -> None:
+def test_twenty_thousand_calls(locked: Server, tmp_path: Path) -> None:
     """Every boundary of every parameter, and sequences of calls that hang together."""
     examples = os.environ.get("FUZZ_EXAMPLES", "300")
-    with running(tmp_path / "var", **ENVIRONMENT) as server:
-        calls = generated_calls(
-            server,
-            tmp_path,
-            "--phases",
-            "coverage,fuzzing,stateful",
-            "--max-examples",
-            examples,
-            timeout_s=3500,
-        )
+    options = ("--phases", "coverage,fuzzing,stateful", "--max-examples", examples)
+    calls = generated_calls(locked, tmp_path, *options, timeout_s=3500)
     print(f"{calls:,} calls")
     assert calls >= 20_000 or examples != "300"

@@ -1,31 +1,37 @@
-"""SIGTERM while a job runs: the service ends by itself, in time, and the job goes on afterwards."""
+"""SIGTERM while a job runs: the service ends by itself, in time, and the next start goes on."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.journeys.server import running
-from tests.torture.specs import rows
+from tests.journeys.server import ok, running
+from tests.torture.specs import N_FEATURES, rows
 
-LONG = {
+LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 1500, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 3000, "duality_gap": 1e-12},
     "seed": 1,
 }
+ENVIRONMENT = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "3600"}
 
 
 @pytest.mark.timeout(300)
-def test_sigterm_saves_the_running_job(tmp_path: Path, compiled: None) -> None:
-    """Exit code 0 within 30 s, no process left; the next start goes on where the job was, without
-    a lost worker, to the bits of an undisturbed training."""
+def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> None:
+    """Exit code 0 within 30 s, no process left; the next start has the dataset, the ended job and
+    its model as they were, and goes on where the running job was, without a lost worker, to the
+    bits of the undisturbed training."""
     data_dir = tmp_path / "var"
-    with running(data_dir, SVM_CHECKPOINT_S="3600") as server:
-        dataset_id = server.upload(rows())["id"]
-        job = server.train(dataset_id, "disturbed", **LONG)
+    ask = {"instances": [[0.5] * N_FEATURES], "outputs": ["label", "decision"]}
+    with running(data_dir, **ENVIRONMENT) as server:
+        dataset = server.upload(rows())
+        undisturbed = server.trained(dataset["id"], "undisturbed", **LONG)
+        answer = ok(server.http.post("/v1/models/undisturbed/predict", json=ask), 200)
+        job = server.train(dataset["id"], "disturbed", **LONG)
         while (now := server.http.get(f"/v1/jobs/{job['id']}").json())["progress"]["epoch"] < 100:
             assert now["state"] in ("queued", "running"), now
             time.sleep(0.02)
@@ -34,9 +40,11 @@ def test_sigterm_saves_the_running_job(tmp_path: Path, compiled: None) -> None:
         assert server.stop() == 0
         assert time.monotonic() - began < 30
         assert psutil.wait_procs(processes[1:], timeout=5)[1] == []
-    with running(data_dir, SVM_CHECKPOINT_S="3600") as server:
+    with running(data_dir, **ENVIRONMENT) as server:
+        assert ok(server.http.post("/v1/models/undisturbed/predict", json=ask), 200) == answer
+        assert ok(server.http.get(f"/v1/jobs/{undisturbed['id']}"), 200) == undisturbed
+        assert ok(server.http.get(f"/v1/datasets/{dataset['id']}"), 200) == dataset
         job = server.finished(job)
-        undisturbed = server.trained(dataset_id, "undisturbed", **LONG)
         assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
         assert server.version(job)["digest"] == server.version(undisturbed)["digest"]
         events = server.http.get(

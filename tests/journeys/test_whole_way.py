@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from tests.journeys.server import Server, ok, running
+from tests.journeys.server import Server, ok
 
 
 def iris_csv() -> bytes:
@@ -103,20 +102,6 @@ def test_bad_input_is_named_and_leaves_nothing(server: Server) -> None:
     fault = problem["errors"][0]
     assert (fault["row"], fault["column"], fault["value"]) == (70, "sepal_width", "oops")
     assert ok(server.http.get("/v1/datasets"), 200)["datasets"] == before
-
-
-def test_a_restart_keeps_everything(tmp_path: Path) -> None:
-    """After SIGTERM and a new start, datasets, jobs and models are there and models predict."""
-    with running(tmp_path / "var") as server:
-        dataset = server.upload(iris_csv())
-        job = server.trained(dataset["id"], "kept", solver={"name": "newton"})
-        body = {"instances": [ROW], "outputs": ["label", "decision"]}
-        before = ok(server.http.post("/v1/models/kept/predict", json=body), 200)
-        assert server.stop() == 0
-    with running(tmp_path / "var", SVM_WORKERS="0") as server:
-        assert ok(server.http.post("/v1/models/kept/predict", json=body), 200) == before
-        assert ok(server.http.get(f"/v1/jobs/{job['id']}"), 200) == job
-        assert ok(server.http.get(f"/v1/datasets/{dataset['id']}"), 200) == dataset
 
 
 def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:

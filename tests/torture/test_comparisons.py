@@ -29,7 +29,7 @@ CLOCK = {"elapsed_s", "cpu_s", "trace"}
 
 
 @pytest.mark.torture
-def test_killed_worker_changes_nothing_of_a_comparison(tmp_path: Path, compiled: None) -> None:
+def test_killed_worker_changes_nothing_of_a_comparison(tmp_path: Path) -> None:
     """SIGKILL while the last entry is trained: another worker takes it up where its checkpoint is,
     and entries, order and kept model are those of a comparison that nobody disturbed."""
     with running(tmp_path / "var", SVM_CHECKPOINT_S="0.2", SVM_LEASE_S="2") as server:

@@ -59,8 +59,8 @@ class Clients:
                     self.problems.append(reply.text)
 
 
-@ON_ALL_BACKENDS
 def test_keys_make_one_job_each_across_a_kill(tmp_path: Path, backend: dict[str, str]) -> None:
+    """On SQLite and files; `make fuzz` does it on all."""
     _send_and_kill(tmp_path / "var", backend, n_keys=30, n_clients=6, kills=1)
 
 

@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
-def test_every_solver_killed_at_random_moments(tmp_path: Path, compiled: None) -> None:
+def test_every_solver_killed_at_random_moments(tmp_path: Path) -> None:
     """All workers are killed at a moment while the job runs; one that ended before does not count,
     and another takes its place."""
     seed = random.randrange(1000)

@@ -52,7 +52,7 @@ LINEAR: list[dict[str, Any]] = [
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("rows", "specs"), [(KERNEL_ROWS, KERNEL), (LINEAR_ROWS, LINEAR)])
 def test_wishes_take_effect_within_a_second(
-    tmp_path: Path, compiled: None, rows: int, specs: list[dict[str, Any]]
+    tmp_path: Path, rows: int, specs: list[dict[str, Any]]
 ) -> None:
     """p99 over the trials, half of them cancel, half pause; measured by a caller who waits for the
     job's new state."""

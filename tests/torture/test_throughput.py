@@ -22,7 +22,7 @@ CALLERS = 4
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_many_jobs_over_two_replicas(
-    tmp_path: Path, compiled: None, monkeypatch: pytest.MonkeyPatch, workers: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     """All done by some worker, none twice; compare the throughput of one worker and of two."""
     with servers.postgres() as database_url, servers.seaweedfs() as s3:

@@ -11,7 +11,7 @@ from tests.journeys.server import Server, running
 
 
 @pytest.fixture(scope="package")
-def server(tmp_path_factory: pytest.TempPathFactory, compiled: None) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running(tmp_path_factory.mktemp("client") / "var", SVM_WORKERS="1") as server:
         yield server
 

@@ -29,7 +29,7 @@ pytestmark = ON_POSTGRES_AND_S3
 
 
 @pytest.fixture
-def settings(tmp_path: Path, compiled: None, backend: dict[str, str]) -> Settings:
+def settings(tmp_path: Path, backend: dict[str, str]) -> Settings:
     return Settings(
         data_dir=tmp_path / "var",
         database_url=backend["database_url"],

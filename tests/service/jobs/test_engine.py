@@ -37,7 +37,7 @@ ENGINE = "service.jobs.engine_process"
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory, compiled: None) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings_in(tmp_path_factory.mktemp("engine"))
 
 
@@ -148,7 +148,7 @@ def test_killed_engine_process_is_started_again(
 
 
 def test_job_that_takes_too_much_memory_says_so(
-    compiled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nanny ends the worker; the last time that is forgiven it ends the job, with what was
     seen. (Its plan fits. What breaks it is memory that something else takes in the worker's
@@ -192,9 +192,7 @@ time.sleep(600)
 @pytest.mark.parametrize(
     "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
 )
-def test_no_process_outlives_a_killed_service(
-    compiled: None, tmp_path: Path, how: signal.Signals
-) -> None:
+def test_no_process_outlives_a_killed_service(tmp_path: Path, how: signal.Signals) -> None:
     """However the API process dies: the engine sees its pipe close, and ends with its workers."""
     settings = settings_in(tmp_path, workers=2)
     settings.data_dir.mkdir(parents=True)

@@ -22,7 +22,7 @@ LEASE_S = 4.0
 
 
 @pytest.fixture
-def settings(tmp_path: Path, compiled: None) -> Settings:
+def settings(tmp_path: Path) -> Settings:
     return Settings(data_dir=tmp_path / "var", workers=2, lease_s=LEASE_S, checkpoint_s=0.1)
 
 

@@ -31,7 +31,7 @@ BLOCKS = {"name": "pegasos", "lambda": 1e-4, "sampling": "blocks"}
 
 
 @pytest.fixture
-def settings(tmp_path: Path, compiled: None) -> Settings:
+def settings(tmp_path: Path) -> Settings:
     limits = Limits(worker_memory_bytes=LIMIT)
     return Settings(data_dir=tmp_path / "var", workers=1, limits=limits, checkpoint_s=0.5)
 
