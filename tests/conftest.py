@@ -109,7 +109,8 @@ class Running:
 def settings_of_module(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, migrated: Path
 ) -> Settings:
-    """For what is shared by the tests of a module that is marked with `one_application`."""
+    """For what is shared by the tests of a module that is marked with `one_application`: always
+    with SQLite and a directory."""
     return new_settings(tmp_path_factory.mktemp("module"), migrated, request.node)
 
 

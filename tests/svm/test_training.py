@@ -77,8 +77,10 @@ def test_threads_are_used() -> None:
     assert threading.current_thread().name not in seen
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("stopping", [FEW, Stopping(), Stopping(max_epochs=40, duality_gap=1e-2)])
+@pytest.mark.parametrize(
+    ("stopping", "threads"),
+    [(FEW, 1), (FEW, 2), (Stopping(), 1), (Stopping(max_epochs=40, duality_gap=1e-2), 2)],
+)
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_progress_grows(solver: str, intercept: str, stopping: Stopping, threads: int) -> None:
     """The fraction goes from 0 to 1 and never back, updates never fall, and every pair's epochs
