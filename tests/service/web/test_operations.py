@@ -20,8 +20,6 @@ from service.storage.database import Database
 from service.web import problems
 from service.web.health import Health, router
 
-pytestmark = pytest.mark.one_application
-
 
 def test_running_service_is_alive_and_ready(client: TestClient) -> None:
     """Both probes answer 200."""
