@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from service.client import Client
 from tests.journeys.server import COMMAND, running
@@ -46,6 +47,7 @@ def _told(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.timeout(300)
 def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
     """Datasets, jobs, models, digests and predictions are those of the moment of the backup; a
     training that ran then goes on from its checkpoint, and ends with the bits it ends with here."""
@@ -75,7 +77,7 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
         stop.set()
         load.join()
         assert "files" in saved
-        undisturbed = job.wait(100).model_version().digest
+        undisturbed = job.wait(200).model_version().digest
 
     assert "restored" in _command(tmp_path / "there", "restore", str(tmp_path / "backup.tar"))
     with running(tmp_path / "there", **OFTEN) as there, Client(there.url) as client:
@@ -85,7 +87,7 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
         mine = [d for d in after["datasets"] if d["name"] is not None]
         assert mine == [d for d in before["datasets"] if d["name"] is not None]
         assert {**after, "datasets": None} == {**before, "datasets": None}
-        assert again.wait(100).attempt > 1
+        assert again.wait(200).attempt > 1
         assert again.model_version().digest == undisturbed
         assert [event.kind for event in again.events()].count("end") == 1
     assert "saved" in _command(tmp_path / "there", "backup", str(tmp_path / "again.tar"))

@@ -39,7 +39,7 @@ def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> N
         began = time.monotonic()
         assert server.stop() == 0
         assert time.monotonic() - began < 30
-        assert psutil.wait_procs(processes[1:], timeout=5)[1] == []
+        assert psutil.wait_procs(processes[1:], timeout=20)[1] == []
     with running(data_dir, **ENVIRONMENT) as server:
         assert ok(server.http.post("/v1/models/undisturbed/predict", json=ask), 200) == answer
         assert ok(server.http.get(f"/v1/jobs/{undisturbed['id']}"), 200) == undisturbed

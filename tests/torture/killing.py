@@ -9,22 +9,22 @@ from collections import Counter
 from tests.torture.stacks import Stack
 from tests.torture.stream import Stream
 
-OUTSTANDING = 6
-"""Jobs that wait or run at any time."""
 WAIT_S = 90.0
 
 
-def torture(stack: Stack, stream: Stream, kills: int, seed: int, within_s: float) -> str:
+def torture(
+    stack: Stack, stream: Stream, kills: int, seed: int, within_s: float, outstanding: int = 6
+) -> str:
     """Kill, start again, and look at everything `within_s` of that; raises AssertionError.
 
-    Returns the figures.
+    `outstanding`: jobs that wait or run before a kill. Returns the figures.
     """
     chance = random.Random(seed)
     killed: Counter[str] = Counter()
     stream.learn_digests()
     began, slowest, again_at_once = time.monotonic(), 0.0, False
     for _ in range(kills):
-        while len(stream.outstanding()) < OUTSTANDING:
+        while len(stream.outstanding()) < outstanding:
             stream.offer()
         # Sometimes twice in a row; never three times, for that is allowed to end a job.
         again_at_once = not again_at_once and chance.random() < 0.25

@@ -27,7 +27,7 @@ def test_some_kills_on_one_machine(tmp_path: Path) -> None:
     """API, engine and workers with SQLite and files; two of the solvers."""
     with one_machine(tmp_path) as stack:
         stream = Stream(stack.urls, ("pegasos", "smo"))
-        print(torture(stack, stream, 2, SEED, SLOW_S), f"seed {SEED}")
+        print(torture(stack, stream, 2, SEED, SLOW_S, outstanding=3), f"seed {SEED}")
 
 
 @pytest.mark.torture
