@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -42,6 +42,9 @@ BLOCK_VALUES = 1 << 16
 """Values of a block of neighbors: 512 KiB, which a disk reads as fast as longer stretches."""
 BLOCKS_TOGETHER = 16
 """Blocks whose rows are shuffled together: 8 MiB, which the processor's cache holds."""
+
+RUN = 256
+"""Neighbors that a sample takes together: rows in files are read in stretches."""
 
 GROUP = 4
 GROUPED_FROM = 4096
@@ -173,13 +176,10 @@ class Problem:
             operand = _operand(reader.read(rows[start:stop]))
             yield slice(start, stop), operand, np.arange(stop - start)
 
-    def dense_rows(self, chosen: Indices) -> Floats:
-        """Some rows of a dense X, `chosen` ascending: (len(chosen), n_features)."""
-        X = self.X
-        rows = self.rows[chosen]
-        dense = X.read(rows) if isinstance(X, StoredRows) else X[rows]
-        assert isinstance(dense, np.ndarray)
-        return dense
+    def sample(self, share: int) -> Problem:
+        """The problem, with the same λ, on every `share`-th run of `RUN` neighbors."""
+        kept = np.flatnonzero(np.arange(self.n_samples) // RUN % share == 0)
+        return replace(self, rows=self.rows[kept], y=self.y[kept], weights=self.weights[kept])
 
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""

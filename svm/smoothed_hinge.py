@@ -21,6 +21,11 @@ DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
 GATHER_ROWS = 2048
 """Rows copied at a time to build the Hessian."""
+JITTER = 1e-14
+"""Added to the Hessian's diagonal of ones: rounding can push the smallest eigenvalues of a long,
+flat Hessian below zero."""
+ROUGH_JITTER = 1e-7
+"""The same in single precision."""
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 
@@ -50,9 +55,13 @@ def gradient(problem: Problem, point: Vector, pull: Vector) -> Vector:
     return slope
 
 
-def solver_of_hessian(problem: Problem, active: Indices, mu: float) -> Solve:
+def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bool) -> Solve:
     """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
-    `active` are those near the margin."""
+    `active` are those near the margin.
+
+    `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
+    makes it indefinite.
+    """
     curvature = problem.weights[active] / (mu * problem.n_samples)
     ridge = penalty(problem)
     if problem.intercept == "none":
@@ -62,38 +71,61 @@ def solver_of_hessian(problem: Problem, active: Indices, mu: float) -> Solve:
         ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
     if problem.sparse or problem.n_features > DENSE_HESSIAN:
         return _conjugate_gradients(problem, active, curvature, ridge)
-    return _cholesky(problem, active, curvature, ridge)
+    return _cholesky(problem, active, curvature, ridge, rough=rough)
 
 
-def _cholesky(problem: Problem, active: Indices, curvature: Vector, ridge: Vector) -> Solve:
-    from scipy.linalg import cho_factor, cho_solve
-    from scipy.linalg.blas import dsyrk
+def _cholesky(
+    problem: Problem, active: Indices, curvature: Vector, ridge: Vector, *, rough: bool
+) -> Solve:
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    d = problem.n_features
-    hessian = np.zeros((d + 1, d + 1), order="F")  # its lower triangle
-    root = np.sqrt(curvature)
-    for start in range(0, len(active), GATHER_ROWS):
-        problem.interrupted()
-        part = slice(start, start + GATHER_ROWS)
-        block = np.empty((len(active[part]), d + 1))
-        np.multiply(problem.dense_rows(active[part]), root[part, None], out=block[:, :-1])
-        block[:, -1] = root[part] if problem.intercept != "none" else 0.0
-        hessian = dsyrk(1.0, block.T, 1.0, hessian, lower=1, overwrite_c=1)
+    hessian = _hessian(problem, active, curvature, np.float32 if rough else np.float64)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += ridge
     # With a diagonal of ones, features of very different sizes do no harm.
     scale = 1.0 / np.sqrt(diagonal)
     hessian *= scale
     hessian *= scale[:, None]
-    # Rounding can push the smallest eigenvalues of a long, flat Hessian below zero.
-    diagonal += 1e-14
-    factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    diagonal += ROUGH_JITTER if rough else JITTER
+    try:
+        factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        if not rough:
+            raise
+        return _cholesky(problem, active, curvature, ridge, rough=False)
 
     def solve(right: Vector) -> Vector:
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
         return result
 
     return solve
+
+
+def _hessian(
+    problem: Problem, active: Indices, curvature: Vector, precision: type[np.float32 | np.float64]
+) -> Vector:
+    """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature: the lower
+    triangle of (n_features + 1, n_features + 1)."""
+    from scipy.linalg.blas import dsyrk, ssyrk
+
+    from svm.loops.newton import scaled_rows
+
+    d = problem.n_features
+    syrk = ssyrk if precision is np.float32 else dsyrk
+    hessian = np.zeros((d + 1, d + 1), order="F")
+    # Curvatures of mean 1, so that single precision holds them.
+    unit = float(curvature.mean()) if len(curvature) else 1.0
+    root = np.sqrt(curvature / unit).astype(precision)
+    buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
+    for start in range(0, len(active), GATHER_ROWS):
+        some, factors = active[start : start + GATHER_ROWS], root[start : start + GATHER_ROWS]
+        block = buffer[: len(some)]
+        for part, operand, rows in problem.parts(some):
+            scaled_rows(operand, rows, factors[part], block[part, :d])
+        block[:, d] = factors if problem.intercept != "none" else 0.0
+        hessian += syrk(1.0, block.T, lower=1)
+    hessian *= unit
+    return hessian
 
 
 def _conjugate_gradients(

@@ -23,6 +23,8 @@ from svm.matrices import Floats, Indices, Matrix, cuts, is_sparse
 
 PIECE_VALUES = 1 << 20
 """Values of a matrix that are looked at together: 8 MiB."""
+FAR = 1024
+"""Rows between two that are wanted from which on they are passed over, not read."""
 
 
 class StoredArray:
@@ -197,7 +199,8 @@ class Reader:
         parts = [buffer[:total] for buffer in self._buffers]
         at = 0
         for run in runs:
-            at = self._fill(parts, at, run)
+            for near in np.split(run, np.flatnonzero(np.diff(run) > FAR) + 1):
+                at = self._fill(parts, at, near)
         return parts[0].reshape(-1, X.n_features) if X.indptr is None else (*parts, indptr)
 
     def _extents(self, rows: Indices) -> tuple[Indices, Indices]:

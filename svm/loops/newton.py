@@ -6,7 +6,7 @@ from typing import Any
 
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot
-from svm.matrices import Indices, Vector
+from svm.matrices import Floats, Indices, Vector
 
 
 @compiled
@@ -42,3 +42,12 @@ def curvature_product(
         add(operand, rows[i], pull, out)
         total += pull
     return total
+
+
+@compiled
+def scaled_rows(X: Floats, rows: Indices, factors: Floats, out: Floats) -> None:
+    """out[i] = factors[i] · x of rows[i], for a dense X, in the precision of `out`."""
+    for i in range(len(rows)):
+        x, scaled, factor = X[rows[i]], out[i], factors[i]
+        for j in range(len(x)):
+            scaled[j] = factor * x[j]

@@ -17,10 +17,10 @@ from svm.stored_rows import StoredRows
 
 MODERATE = 100.0
 """C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""
-MODERATE_TALL = 10.0
+MODERATE_TALL = 1.0
 """The same with more than `TALL` rows to a feature, where a step of Newton's costs little more
-than a pass over the rows."""
-TALL = 200
+than a pass over the rows, and the first ones go over a sample."""
+TALL = 256
 
 
 @dataclass(frozen=True, kw_only=True)

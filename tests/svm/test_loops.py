@@ -265,6 +265,18 @@ def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss() -> None:
         np.testing.assert_allclose(found[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
 
 
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_scaled_rows(precision: type[np.float32 | np.float64]) -> None:
+    """Chosen rows, each times its factor, beside a column that is left alone."""
+    X = np.random.default_rng(5).normal(size=(9, 4))
+    rows, factors = np.array([1, 2, 8]), np.array([0.5, -2.0, 3.0], dtype=precision)
+    out = np.full((3, 5), 7.0, dtype=precision)
+    newton.scaled_rows(X, rows, factors, out[:, :4])
+    expected = (factors[:, None] * X[rows]).astype(precision)
+    np.testing.assert_allclose(out[:, :4], expected, rtol=float(np.finfo(precision).eps))
+    assert (out[:, 4] == 7.0).all()
+
+
 def test_curvature_product(form: Form) -> None:
     """The product with the Hessian that is never built, added to `out`."""
     problem, X = part_of(form)

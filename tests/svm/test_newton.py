@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from benchmarks.problems import image_like
-from svm import Newton, Pipeline
+from svm import Newton, Pipeline, Stopping, Training
 from svm.hyperparameters import Intercept
+from svm.matrices import Vector
+from svm.problem import RUN
+from svm.solvers.newton import SAMPLE_SHARE, SAMPLED_FROM
+from tests.svm.stored import stored
 from tests.svm.trainings import train
 
 
@@ -19,3 +26,53 @@ def test_less_smoothing_is_foreseen(C: float, intercept: Intercept) -> None:
     result = train(Pipeline(solver=Newton(C=C, intercept=intercept)), X, labels).result()
     assert result.stop_reason == "gap-reached"
     assert result.epochs <= 36
+
+
+def many_rows(n: int) -> tuple[Vector, Vector]:
+    """Two classes that overlap; all rows of one come first."""
+    random = np.random.default_rng(0)
+    labels = np.repeat([-1.0, 1.0], n // 2)
+    return random.normal(size=(n, 3)) + 0.7 * labels[:, None], labels
+
+
+def test_many_rows_begin_where_a_sample_ends() -> None:
+    """The few steps that are left lead to the optimum that all the rows have."""
+    X, labels = many_rows(SAMPLED_FROM[0])
+    pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-6))
+    many = train(pipeline, X, labels).result()
+    fewer = train(pipeline, X[:-2], labels[:-2]).result()
+    assert many.stop_reason == fewer.stop_reason == "gap-reached"
+    assert many.epochs <= fewer.epochs - 4
+    for one, other in zip(many.certificate.pairs, fewer.certificate.pairs, strict=True):
+        assert one.primal == pytest.approx(other.primal, rel=1e-4)
+
+
+def test_sample_that_says_nothing_does_no_harm() -> None:
+    """Where the sample's rows have one label, and the others both."""
+    X, labels = many_rows(SAMPLED_FROM[0])
+    order = np.random.default_rng(1).permutation(len(X))
+    X, labels = X[order], labels[order]
+    sampled = np.arange(len(X)) // RUN % SAMPLE_SHARE == 0
+    labels[sampled] = 1.0
+    result = train(Pipeline(solver=Newton(C=1.0)), X, labels).result()
+    assert result.stop_reason == "gap-reached"
+
+
+def test_same_bits_from_files_where_a_sample_comes_first(tmp_path: Path) -> None:
+    X, labels = many_rows(SAMPLED_FROM[0])
+    pipeline = Pipeline(solver=Newton(C=1.0))
+    in_memory = train(pipeline, X, labels).result()
+    from_files = Training(pipeline, stored(X, tmp_path), labels, seed=0)
+    for _ in from_files:
+        pass
+    assert from_files.result().certificate == in_memory.certificate
+
+
+def test_features_alike_but_for_rounding() -> None:
+    """Their Hessian is indefinite in single precision; it is made again in double."""
+    random = np.random.default_rng(0)
+    one = random.normal(size=(400, 1))
+    X = np.hstack([one + 1e-6 * random.normal(size=(400, 1)) for _ in range(40)])
+    labels = np.where(one[:, 0] + 0.3 * random.normal(size=400) > 0, 1.0, -1.0)
+    result = train(Pipeline(solver=Newton(C=1e4, intercept="none")), X, labels).result()
+    assert result.stop_reason == "gap-reached"
