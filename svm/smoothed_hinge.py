@@ -55,6 +55,11 @@ def gradient(problem: Problem, point: Vector, pull: Vector) -> Vector:
     return slope
 
 
+def builds_hessian(problem: Problem) -> bool:
+    """Whether a step builds the Hessian; else it takes products with it."""
+    return not problem.sparse and problem.n_features <= DENSE_HESSIAN
+
+
 def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bool) -> Solve:
     """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
     `active` are those near the margin.
@@ -69,7 +74,7 @@ def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bo
     elif problem.intercept == "free":
         # No row near the margin, no curvature in b: as much as one row would give.
         ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
-    if problem.sparse or problem.n_features > DENSE_HESSIAN:
+    if not builds_hessian(problem):
         return _conjugate_gradients(problem, active, curvature, ridge)
     return _cholesky(problem, active, curvature, ridge, rough=rough)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from svm.hyperparameters import Doc, Hyperparameters, Intercept
 from svm.kernels import AnyKernel
 from svm.problem import Problem
-from svm.smoothed_hinge import DENSE_HESSIAN
+from svm.smoothed_hinge import builds_hessian
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.solvers.protocol import LINEAR
@@ -78,7 +78,7 @@ class Auto(Hyperparameters):
         limit = MODERATE_TALL if tall else MODERATE
         shape = f"{problem.n_samples} rows of {problem.n_features} features"
         said = f"C times the mean ‖x‖² is {reach:.3g}"
-        if problem.sparse or problem.n_features > DENSE_HESSIAN:
+        if not builds_hessian(problem):
             why = "the rows are sparse" if problem.sparse else f"there are {shape}"
             return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
         if reach <= limit:

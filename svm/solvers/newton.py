@@ -20,10 +20,10 @@ import numpy as np
 from svm.checkpoints import DERIVED
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Vector
+from svm.matrices import Indices, Vector
 from svm.objectives import dual, primal_at_scores, squared_norm
 from svm.problem import Problem
-from svm.smoothed_hinge import gradient, line_search, pulls, solver_of_hessian
+from svm.smoothed_hinge import builds_hessian, gradient, line_search, pulls, solver_of_hessian
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 
 FIRST_SMOOTHING = 4.0
@@ -32,11 +32,14 @@ LESS_SMOOTHING = 0.25
 """Factor from one level of μ to the next."""
 SMALLEST_SMOOTHING = 1e-12
 """μ below which nothing is left to gain."""
-WARM_SMOOTHING = 0.03
+WARM_SMOOTHING = 0.125
 """Least μ of the first step from inherited weights. With less, weights that are near the optimum
 but not at it took more steps than zero weights do."""
 ROUGH_GAP = 0.01
-"""Relative gap above which a Hessian in single precision does."""
+"""Relative gap above which a Hessian in single precision does …"""
+LONGEST_ROUGH = 8.0
+"""… unless the line search makes its step so many times as long: rounding has hidden how flat the
+objective is there."""
 SAMPLE_SHARE = 16
 """One row of so many is where a training with many rows begins …"""
 SAMPLED_FROM = 1 << 16, 256
@@ -46,7 +49,7 @@ SAMPLE_GAP = 0.01
 SAMPLE_STEPS = 50
 """Most steps for that."""
 ROUNDING = 1e-15
-"""A relative gain of the objective that is lost in rounding."""
+"""A relative gain of the objective, or change of the weights, that is lost in rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,15 +157,11 @@ class Newton(Hyperparameters):
         active = np.flatnonzero((short > 0.0) & (short < level))
         pull = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
         slope = gradient(problem, point, pull)
-        rough = _relative_gap(state) > ROUGH_GAP
-        solve = solver_of_hessian(problem, active, mu, rough=rough)
-        step = solve(-slope)
-        changes = problem.scores(step[:-1], step[-1])
+        step, changes, length = self._step(problem, state, point, scores, active, slope)
         # The slopes at the end of the whole step are those whose w(α) is that end, but for the
         # rows that they are cut off for: a better bound than the slopes of the place it leads to.
         pull[active] -= (problem.y * changes)[active] / mu
         lower = dual(problem, np.clip(pull, 0.0, 1.0) * problem.weights)
-        length = line_search(problem, point, step, scores, changes, mu)
         point = point + length * step
         w, intercept = point[:-1].copy(), float(point[-1])
         scores = problem.scores(w, intercept)
@@ -175,8 +174,10 @@ class Newton(Hyperparameters):
         # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), what smoothing
         # costs. Smoothing less before Newton comes near that would only ask for more steps later.
         cost = mu * float((problem.weights * pull * (1.0 - pull)).mean())
-        rounding = -float(slope @ step) <= ROUNDING * primal  # nothing is left to gain here
-        if rounding or primal - lower <= 2.0 * cost:
+        # Where a step is lost in rounding, or what it would gain, nothing is left to gain here.
+        moved = length * float(np.abs(step).max()) > ROUNDING * float(np.abs(point).max())
+        lost = not moved or -float(slope @ step) <= ROUNDING * primal
+        if lost or primal - lower <= 2.0 * cost:
             mu *= LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
         return NewtonState(
@@ -194,6 +195,26 @@ class Newton(Hyperparameters):
             best_primal=best_primal,
             best_dual=best_dual,
         )
+
+    def _step(
+        self,
+        problem: Problem,
+        state: NewtonState,
+        point: Vector,
+        scores: Vector,
+        active: Indices,
+        slope: Vector,
+    ) -> tuple[Vector, Vector, float]:
+        """(Step, what it changes in the scores, its best length)."""
+        mu = state.smoothing
+        rough = builds_hessian(problem) and _relative_gap(state) > ROUGH_GAP
+        while True:
+            step = solver_of_hessian(problem, active, mu, rough=rough)(-slope)
+            changes = problem.scores(step[:-1], step[-1])
+            length = line_search(problem, point, step, scores, changes, mu)
+            if not rough or length <= LONGEST_ROUGH:
+                return step, changes, length
+            rough = False
 
     def _after_sample(self, problem: Problem, state: NewtonState) -> NewtonState:
         """The weights and the smoothing with which a sample of the rows comes near its optimum.

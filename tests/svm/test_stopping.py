@@ -212,7 +212,7 @@ def test_one_pair_that_did_not_converge_speaks_for_the_model() -> None:
     apart = X[LABELS == 1] + 100.0
     rows = np.concatenate([X, apart])
     labels = np.concatenate([LABELS, np.full(len(apart), 2)])
-    stopping = Stopping(max_epochs=8, duality_gap=1e-3)
+    stopping = Stopping(max_epochs=5, duality_gap=1e-3)
     training = train(
         Pipeline(solver=Newton(), scaling="standardize", stopping=stopping), rows, labels
     )
