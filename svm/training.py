@@ -26,6 +26,7 @@ from svm.binary_training import BinaryTraining
 from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.fingerprint import fingerprint
+from svm.interruption import Interruption
 from svm.pipeline import Pipeline
 from svm.preparation import Prepared, held_out, prepare, problems, way_of
 from svm.problem import Problem
@@ -80,13 +81,13 @@ class Training:
         self._digest = digest
         self._elapsed_before = 0.0
         self._started: float | None = None
-        self._interrupted = interrupted
+        self._interruption = Interruption(interrupted)
         self._stopping = pipeline.stopping.resolved()
         if warm_start is not None and not isinstance(pipeline.solver, WorksOnRows):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         self._warm_start = warm_start
         # In memory the preparation is short; from files it reads them three times.
-        poll = self._poll if isinstance(X, StoredRows) else (lambda: None)
+        poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         if prepared is None:
             prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
         elif prepared.way != way_of(pipeline):
@@ -95,7 +96,7 @@ class Training:
             check_warm_start(pipeline, warm_start.pipeline)
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
-        binary = problems(self.prepared, pipeline, seed, self._poll, threads)
+        binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
         solver, reasons = _solver_for(pipeline, binary, warm=warm_start is not None)
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)
@@ -225,12 +226,9 @@ class Training:
 
     def result(self) -> TrainingResult:
         """The model so far; pairs that have not finished count as canceled."""
-        interrupted, self._interrupted = self._interrupted, None
-        try:
+        with self._interruption.suspended():
             pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
             return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
-        finally:
-            self._interrupted = interrupted
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -238,10 +236,6 @@ class Training:
         timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
         pipeline = replace(self.pipeline, stopping=timeless)
         return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
-
-    def _poll(self) -> None:
-        if self._interrupted is not None:
-            self._interrupted()
 
     def _out_of_time(self) -> bool:
         budget = self._stopping.time_budget_s
@@ -252,7 +246,7 @@ class Training:
         seconds that it took."""
         start = time.monotonic()
         while True:
-            self._poll()
+            self._interruption()
             pair = self._pairs[k].step(self._out_of_time())
             self._pairs[k] = pair
             evaluated = pair.progress.evaluated_at == pair.progress.advances
@@ -271,16 +265,22 @@ class Training:
     def _in_threads(self, turns: Turns) -> Iterator[Progress]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
             running: dict[Future[float], int] = {}
-            while turns or running:
-                while turns and len(running) < self.threads:
-                    k = turns.next()
-                    running[pool.submit(self._slice, k)] = k
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    k = running.pop(future)
-                    seconds = future.result()
-                    if not self._pairs[k].progress.finished:
-                        turns.go_on(k, seconds)
-                    yield self._report(k)
+            done: list[Future[float]] = []
+            try:
+                while turns or running:
+                    while turns and len(running) < self.threads:
+                        k = turns.next()
+                        running[pool.submit(self._slice, k)] = k
+                    done = list(wait(running, return_when=FIRST_COMPLETED).done)
+                    while done:
+                        k, seconds = running.pop(done[-1]), done.pop().result()
+                        if not self._pairs[k].progress.finished:
+                            turns.go_on(k, seconds)
+                        yield self._report(k)
+            finally:
+                # An exception knows this frame: if the frame knew its future, they were a circle.
+                running.clear()
+                done.clear()
 
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]

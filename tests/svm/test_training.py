@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from svm.errors import Interrupted, InvalidHyperparameter
 from svm.pipeline import Pipeline
-from svm.solvers import GradientDescent, Pegasos
+from svm.solvers import SOLVERS, GradientDescent, Pegasos
 from svm.solvers.gradient_descent import RandomStart
 from svm.stopping import Stopping
 from svm.training import Training
@@ -26,6 +28,26 @@ RANDOM = (
     GradientDescent(batch_size=7),
     GradientDescent(initial=RandomStart(random_scale=0.1)),
 )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+def test_interrupted_training_leaves_its_memory(solver: str, threads: int) -> None:
+    """As soon as nobody holds it: no circle keeps the data until the garbage collector comes."""
+    gc.collect()
+    gc.disable()
+    try:
+        pipeline = Pipeline(solver=solver_of(solver), scaling="standardize", stopping=FEW)
+        training = Training(
+            pipeline, X, LABELS, seed=0, threads=threads, interrupted=interrupting_at(5)
+        )
+        with pytest.raises(Interrupted):
+            run(training)
+        data = weakref.ref(training.prepared.X)
+        del training
+        assert data() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.web import connections
+from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.shelf import Shelf, fitted_pipeline
 from tests.service.predictions.doors import served
 
@@ -336,9 +337,14 @@ def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
             client.send(request(body(2.0)))
             assert values(client.reply()) == decision(2.0)
             time.sleep(1.2 * STILL_S)
-        job = b"GET /v1/jobs?wait_s=2 HTTP/1.1\r\nHost: x\r\n\r\n"
-        client.send(job)
-        assert client.reply()[0] in (200, 400)
+        client.send(request(csv_of().encode(), "Content-Type: text/csv", path="/v1/datasets"))
+        assert client.reply()[0] == 201
+        client.send(request(json.dumps(job_body()).encode(), path="/v1/jobs"))
+        job = json.loads(client.reply()[2])
+        began = time.monotonic()
+        client.send(f"GET /v1/jobs/{job['id']}?wait_s=2 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert client.reply()[0] == 200
+        assert time.monotonic() - began > 1.5 * STILL_S
 
 
 @pytest.mark.parametrize(
