@@ -135,6 +135,18 @@ def test_docs_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
     for asset in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"):
         assert f"/docs/assets/{asset}" in page
         assert client.get(f"/docs/assets/{asset}").status_code == 200
+    for asset in ("docs.css", "docs.js"):
+        assert f"/docs/assets/own/{asset}" in page
+        assert client.get(f"/docs/assets/own/{asset}").status_code == 200
+
+
+def test_docs_page_is_the_same_however_it_is_sent(client: TestClient) -> None:
+    """Compressed or not, the first time and later."""
+    plain = client.get("/docs", headers={"Accept-Encoding": "identity"})
+    for encoding in ("gzip", "identity", "gzip"):
+        reply = client.get("/docs", headers={"Accept-Encoding": encoding})
+        assert reply.headers.get("content-encoding", "identity") == encoding
+        assert reply.text == plain.text
 
 
 def test_stylesheet_needs_no_other_host(client: TestClient) -> None:
