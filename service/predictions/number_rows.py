@@ -49,7 +49,8 @@ def read_document(
     body: bytes, n_features: int
 ) -> tuple[NDArray[np.float64], tuple[str, ...]] | None:
     """Rows and outputs of `{"instances": [[…], …], "outputs": […]}`."""
-    body = body.rstrip()
+    if body[-1:].isspace():
+        body = body.rstrip()  # of a buffer this is a copy
     head = _HEAD.match(body)
     if head is None:
         return None

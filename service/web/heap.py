@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt(3)
-KEPT_BYTES = 16 * 1024**2
+KEPT_BYTES = 32 * 1024**2
 """Of free memory at the end of the heap."""
-ON_HEAP_BYTES = 4 * 1024**2
+ON_HEAP_BYTES = 16 * 1024**2
 """The largest piece that is taken from the heap, and not from the system each time."""
 
 
