@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -314,9 +315,10 @@ def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> No
     assert browser.page.status == 422
 
 
-def test_service_with_keys_asks_browsers_for_one(settings: Settings) -> None:
+def test_service_with_keys_asks_browsers_for_one(tmp_path: Path) -> None:
     """Whoever has none is led to the login; with one the pages are there. It can be forgotten."""
-    with TestClient(create_app(settings.model_copy(update={"auth": "on"}))) as client:
+    settings = Settings(data_dir=tmp_path / "var", workers=0, auth="on")
+    with TestClient(create_app(settings)) as client:
         reply = client.get("/jobs", follow_redirects=False)
         assert (reply.status_code, reply.headers["location"]) == (303, "/login")
         key = (settings.data_dir / "first-key").read_text().strip()
