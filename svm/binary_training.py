@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from svm.certificate import relative_gap
 from svm.errors import Diverged
 from svm.objectives import evaluate
 from svm.problem import Problem
@@ -60,7 +61,7 @@ class PairProgress:
     def relative_gap(self) -> float:
         if math.isinf(self.primal):
             return 1.0
-        return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
+        return relative_gap(self.primal, self.dual)
 
 
 @dataclass(frozen=True)

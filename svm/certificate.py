@@ -8,6 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 
+def relative_gap(primal: float, dual: float) -> float:
+    """Gap over primal; 0 where the primal value is 0."""
+    return (primal - dual) / primal if primal > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class PairCertificate:
     """The certificate of one binary problem, in the common form of `svm.objectives`."""
@@ -28,7 +33,7 @@ class PairCertificate:
     @property
     def relative_gap(self) -> float:
         """Gap over primal; 0 where the primal value is 0."""
-        return self.gap / self.primal if self.primal > 0 else 0.0
+        return relative_gap(self.primal, self.dual)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from svm.certificate import relative_gap
+
 COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 
 
@@ -20,7 +22,7 @@ class Curve:
     def relative_gap(self) -> float:
         """At its end."""
         primal, dual = self.points["primal"][-1], self.points["dual"][-1]
-        return (primal - dual) / primal if primal > 0 else 0.0
+        return relative_gap(primal, dual)
 
 
 def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:

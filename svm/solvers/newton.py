@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from svm.certificate import relative_gap
 from svm.checkpoints import DERIVED
 from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters, Intercept
@@ -255,8 +256,7 @@ class Newton(Hyperparameters):
 
 
 def _relative_gap(state: NewtonState) -> float:
-    gap = state.best_primal - state.best_dual
-    return gap / state.best_primal if state.best_primal > 0.0 else 0.0
+    return relative_gap(state.best_primal, state.best_dual)
 
 
 def _scores(problem: Problem, w: Vector, intercept: float, known: Vector) -> Vector:

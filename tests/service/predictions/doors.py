@@ -31,6 +31,13 @@ def door(request: pytest.FixtureRequest, settings_of_module: Settings) -> Iterat
         yield door
 
 
+@pytest.fixture(scope="module")
+def url(settings_of_module: Settings) -> Iterator[str]:
+    """One application in a server of its own, for the tests of a module; its address."""
+    with served(create_app(settings_of_module)) as url:
+        yield url
+
+
 @contextmanager
 def opened(name: str, settings: Settings) -> Iterator[Door]:
     app = create_app(settings)

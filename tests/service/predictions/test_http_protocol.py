@@ -21,7 +21,9 @@ from service.settings import Limits, Settings
 from service.web import connections
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import served
+from tests.service.predictions.doors import served, url
+
+__all__ = ["url"]
 
 PATH = "/v1/models/iris/predict"
 N_FEATURES = 3
@@ -32,12 +34,6 @@ STILL_S = 1.0
 pytestmark = pytest.mark.one_application(
     limits=Limits(upload_bytes=1_000_000), header_s=STILL_S, body_idle_s=STILL_S
 )
-
-
-@pytest.fixture(scope="module")
-def url(settings_of_module: Settings) -> Iterator[str]:
-    with served(create_app(settings_of_module)) as url:
-        yield url
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import gzip
 import json
 import warnings
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -16,9 +15,9 @@ import pytest
 from service.app import create_app
 from service.settings import Limits, Settings
 from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import Door, door, served
+from tests.service.predictions.doors import Door, door, served, url
 
-__all__ = ["door"]
+__all__ = ["door", "url"]
 
 pytestmark = pytest.mark.one_application(
     limits=Limits(predict_body_bytes=1_000_000, predict_rows=1000)
@@ -28,18 +27,12 @@ PATH = "/v2/models/iris/infer"
 X = np.random.default_rng(0).normal(size=(7, 3))
 
 
-@pytest.fixture(scope="module")
-def address(settings_of_module: Settings) -> Iterator[str]:
-    with served(create_app(settings_of_module)) as url:
-        yield url.removeprefix("http://")
-
-
 class TestTriton:
     """Every call of tritonclient.http that the protocol has."""
 
     @pytest.fixture
-    def triton(self, address: str) -> Any:
-        self.url = address
+    def triton(self, url: str) -> Any:
+        self.url = url.removeprefix("http://")
         with warnings.catch_warnings(action="ignore"):  # of the libraries below it
             return pytest.importorskip("tritonclient.http")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -14,14 +13,14 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from service.app import create_app
-from service.settings import Settings
 from svm.features import FeatureMap, Identity
 from svm.kernels import GaussianKernel
 from svm.pipeline import FittedPipeline
 from svm.scaling import Scaling
 from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import served
+from tests.service.predictions.doors import url
+
+__all__ = ["url"]
 
 PATH = "/v1/models/iris/predict"
 N_FEATURES = 16
@@ -29,12 +28,6 @@ CAPACITY = 2_000_000
 
 
 pytestmark = pytest.mark.one_application(loaded_models_bytes=CAPACITY)
-
-
-@pytest.fixture(scope="module")
-def url(settings_of_module: Settings) -> Iterator[str]:
-    with served(create_app(settings_of_module)) as url:
-        yield url
 
 
 def gaussian(n_classes: int = 3) -> FittedPipeline:
