@@ -41,8 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Loops are compiled once for all processes of the tests, and kept for the next run."""
-    assert config.cache is not None
-    os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(config.cache.mkdir("loops")))
+    cache = getattr(config, "cache", None)  # none under `-p no:cacheprovider`
+    if cache is not None:
+        os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops")))
 
 
 @pytest.fixture(autouse=True, scope="session")
