@@ -80,7 +80,7 @@ class Dataset:
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
         values = dict(row._mapping)
-        values.pop("upload_key")
+        del values["upload_key"], values["uploaded_at"]
         statistics = values.pop("statistics")
         labels = statistics.get("target") or {}
         classes = values.pop("classes")
@@ -150,13 +150,16 @@ class DatasetStore:
         return True
 
     def find(self, dataset_id: str) -> Dataset:
-        """The dataset with that id; for `latest` the newest one. Raises NotFound."""
+        """The dataset with that id; for `latest` the one that was uploaded last, also where it was
+        there already. Raises NotFound."""
         if dataset_id != LATEST_DATASET:
             return self.get(dataset_id)
-        newest = self.page(PageRequest(size=1)).items
-        if not newest:
+        last_first = datasets.c.uploaded_at.desc(), datasets.c.id.desc()
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(datasets).order_by(*last_first).limit(1)).first()
+        if row is None:
             raise NotFound("not-found", "there is no dataset yet; upload one")
-        return newest[0]
+        return Dataset.from_row(row)
 
     def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
         """Datasets newest first; with `label` only those that carry it."""
@@ -199,7 +202,7 @@ class DatasetStore:
         the dataset that is there already.
         """
         upload_key = _upload_key(parsed, origin)
-        existing = self._find_upload(upload_key)
+        existing = self._uploaded_again(upload_key)
         if existing is not None:
             return existing, False
         dataset_id = new_id("ds")
@@ -211,6 +214,7 @@ class DatasetStore:
             "id": dataset_id,
             "name": name,
             "created_at": now(),
+            "uploaded_at": now(),
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
             "n_samples": parsed.n_samples,
@@ -238,7 +242,7 @@ class DatasetStore:
                         also(connection, dataset)
                     return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
-                existing = self._find_upload(upload_key)
+                existing = self._uploaded_again(upload_key)
             if existing is not None:  # else it was deleted meanwhile
                 self._blobs.delete(f"datasets/{dataset_id}")
                 return existing, False
@@ -322,11 +326,16 @@ class DatasetStore:
             classes=None if dataset.classes is None else list(dataset.classes),
         )
 
-    def _find_upload(self, upload_key: str) -> Dataset | None:
-        with self._database.read() as connection:
-            found = connection.execute(
-                sa.select(datasets).where(datasets.c.upload_key == upload_key)
-            ).first()
+    def _uploaded_again(self, upload_key: str) -> Dataset | None:
+        """The dataset that is there already; from now on it is the latest."""
+        update = (
+            sa.update(datasets)
+            .where(datasets.c.upload_key == upload_key)
+            .values(uploaded_at=now())
+            .returning(*datasets.c)
+        )
+        with self._database.write() as connection:
+            found = connection.execute(update).first()
         return None if found is None else Dataset.from_row(found)
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:

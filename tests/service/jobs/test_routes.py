@@ -64,6 +64,16 @@ def test_latest_means_the_dataset_uploaded_last(
     assert read(client, create(client, dataset_id))["dataset_id"] == dataset_id
 
 
+def test_what_was_there_already_is_the_latest_again(client: TestClient) -> None:
+    """Who uploads a file and trains, trains on that file, whoever uploaded it before."""
+    first, second = upload(client), upload(client, csv_of(seed=1))
+    assert read(client, create(client, "latest"))["dataset_id"] == second
+    assert upload(client) == first
+    assert read(client, create(client, "latest"))["dataset_id"] == first
+    listed = client.get("/v1/datasets").json()["datasets"]
+    assert [dataset["id"] for dataset in listed] == [second, first]  # as they were made
+
+
 def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
     """The detail says what to do."""
     reply = client.post("/v1/jobs", json=job_body())

@@ -58,7 +58,9 @@ def test_rows_of_the_first_schema_are_kept(empty_database_url: str) -> None:
             if table.name != "alembic_version":
                 assert connection.execute(sa.select(table)).all() != [], table.name
         job = connection.execute(sa.select(metadata.tables["jobs"])).one()
+        dataset = connection.execute(sa.select(metadata.tables["datasets"])).one()
     assert (job.id, job.caller, job.pause_requested) == ("x", "", False)
+    assert dataset.uploaded_at == dataset.created_at
     database.close()
 
 
