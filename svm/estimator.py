@@ -85,7 +85,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         training = Training(
-            self._pipeline(X.dtype), X, y, seed=self._seed(), threads=self._threads()
+            self._pipeline(X.dtype, y), X, y, seed=self._seed(), threads=self._threads()
         )
         for _ in training:
             pass
@@ -105,7 +105,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         decision = self.decision_function(X)
         return self.result_.fitted.labels_from_decision(decision)
 
-    def _pipeline(self, dtype: np.dtype[Any]) -> Pipeline:
+    def _pipeline(self, dtype: np.dtype[Any], y: npt.NDArray[Any]) -> Pipeline:
         options: dict[str, Any] = {"dtype": dtype.name, **(self.solver_options or {})}
         options |= (
             {"C": self.C} if self.regularization is None else {"lambda_": self.regularization}
@@ -114,7 +114,10 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             options["kernel"] = KERNELS[self.kernel](**(self.kernel_options or {}))
         weights = self.class_weight
         if isinstance(weights, dict):
-            weights = {label_name(label): weight for label, weight in weights.items()}
+            classes = {label: label_name(label) for label in np.unique(y).tolist()}
+            weights = {
+                classes.get(label, str(label)): float(weight) for label, weight in weights.items()
+            }
         settings: dict[str, Any] = {
             "solver": CHOICES[self.solver](**options),
             "features": FEATURES[self.features](**(self.feature_options or {})),

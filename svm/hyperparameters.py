@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, Predicate
 
 from svm.errors import InvalidHyperparameter
@@ -52,7 +53,10 @@ def _public_name(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A frozen dataclass that checks its fields against their annotations."""
+    """A frozen dataclass that checks its fields against their annotations.
+
+    Numbers of NumPy become Python's.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {
         "extra": "forbid",
@@ -66,6 +70,9 @@ class Checked:
         hints = _hints(cls)
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # such as a value out of an array to be searched over
+                value = value.item()
+                object.__setattr__(self, field.name, value)
             if (expected := _violation(hints[field.name], value)) is not None:
                 raise InvalidHyperparameter(_public_name(field.name), value, expected)
 

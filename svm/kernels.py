@@ -63,8 +63,9 @@ class GaussianKernel(Checked):
         norms = np.einsum("ij,ij->i", Z, Z)
         distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
         upper = distances[np.triu_indices(len(Z), 1)]
-        # Rounding leaves equal rows a distance like -1e-16; they say nothing about the scale.
-        upper = upper[upper > 1e-12 * norms.max(initial=0.0)]
+        # Rounding leaves equal rows a distance like -1e-16; they say nothing about the scale. Nor
+        # do distances that are no longer normal numbers.
+        upper = upper[upper > max(1e-12 * norms.max(initial=0.0), np.finfo(np.float64).tiny)]
         return replace(self, gamma=1.0 / float(np.median(upper)) if len(upper) else 1.0)
 
     def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:

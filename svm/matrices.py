@@ -59,6 +59,8 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
 
 def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
     """As `as_matrix`, but any numbers pass."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise InvalidData("not-a-number", "X holds complex numbers; give real ones")
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 

@@ -98,7 +98,7 @@ def prepare(
         raise InvalidData("empty-data", "there is nothing to train on")
     if labels.shape != (X.shape[0],):
         raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
-    classes = np.unique(labels)
+    classes = _classes(labels)
     codes = np.searchsorted(classes, labels)  # sorting with the inverse takes ten times as long
     if len(classes) < 2:
         raise InvalidData("single-class", "only one class: all rows have the same label")
@@ -139,6 +139,17 @@ def prepare(
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
     )
+
+
+def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The different labels, sorted. Raises InvalidData (`bad-labels`)."""
+    try:
+        classes = np.unique(labels)
+    except TypeError as error:
+        raise InvalidData("bad-labels", "labels must be of one kind that can be sorted") from error
+    if classes.dtype.kind == "f" and np.isnan(classes).any():
+        raise InvalidData("bad-labels", "a label is NaN: leave out the rows that have none")
+    return classes
 
 
 def problems(

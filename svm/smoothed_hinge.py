@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from svm.errors import Diverged
 from svm.matrices import Indices, Vector
 from svm.objectives import hinge_losses
 from svm.problem import Problem
@@ -26,6 +27,8 @@ JITTER = 1e-14
 flat Hessian below zero."""
 ROUGH_JITTER = 1e-7
 """The same in single precision."""
+MOST_JITTER = 1e-6
+"""What rounding never needs, even where it needs more than `JITTER`."""
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 
@@ -80,7 +83,13 @@ def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bo
 
 
 def _cholesky(
-    problem: Problem, active: Indices, curvature: Vector, ridge: Vector, *, rough: bool
+    problem: Problem,
+    active: Indices,
+    curvature: Vector,
+    ridge: Vector,
+    *,
+    rough: bool,
+    jitter: float = JITTER,
 ) -> Solve:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -91,13 +100,17 @@ def _cholesky(
     scale = 1.0 / np.sqrt(diagonal)
     hessian *= scale
     hessian *= scale[:, None]
-    diagonal += ROUGH_JITTER if rough else JITTER
+    diagonal += ROUGH_JITTER if rough else jitter
     try:
         factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        if not rough:
-            raise
-        return _cholesky(problem, active, curvature, ridge, rough=False)
+    except LinAlgError as error:
+        if jitter > MOST_JITTER:
+            raise Diverged(
+                "a Newton step left floating-point numbers", "scale the features"
+            ) from error
+        # The factorization has written over what is summed anew.
+        more = jitter if rough else 100.0 * jitter
+        return _cholesky(problem, active, curvature, ridge, rough=False, jitter=more)
 
     def solve(right: Vector) -> Vector:
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)

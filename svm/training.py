@@ -5,24 +5,24 @@
         print(progress.epoch, progress.relative_gap)
     model = training.result().fitted
 
-How the work is sliced, interrupted, resumed, or spread over threads changes no bit of the result.
+How the work is sliced, interrupted, resumed, or spread over threads changes no bit of the result,
+nor does the number of processors.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from svm.binary_training import BinaryTraining
+from svm.blas import one_blas_thread
 from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.fingerprint import fingerprint
@@ -46,6 +46,7 @@ class Training:
     `pipeline` is the one given, with the solver that was taken in place of `auto`.
     """
 
+    @one_blas_thread
     def __init__(
         self,
         pipeline: Pipeline,
@@ -199,7 +200,7 @@ class Training:
         """
         self._started = time.monotonic()
         try:
-            with _libraries(len(sys.modules)).limit(limits=1):  # equal bits on any number of cores
+            with one_blas_thread:
                 turns = Turns(k for k, pair in enumerate(self._pairs) if not pair.progress.finished)
                 if self.threads == 1 or len(turns) <= 1:
                     yield from self._in_turn(turns)
@@ -224,6 +225,7 @@ class Training:
             arrays |= flatten(pair.progress, f"{k}.progress.")
         return arrays
 
+    @one_blas_thread
     def result(self) -> TrainingResult:
         """The model so far; pairs that have not finished count as canceled."""
         with self._interruption.suspended():
@@ -297,12 +299,6 @@ class Training:
         classifier = pair.solver.classifier(pair.problem, pair.state)
         scores = scores_elsewhere(pair.problem, classifier, watched)
         return float(((scores > 0) != (watched.y > 0)).mean())
-
-
-@lru_cache(maxsize=1)
-def _libraries(n_modules: int) -> ThreadpoolController:
-    """Those that are loaded; looked for again, which takes ms, only where more is imported."""
-    return ThreadpoolController()
 
 
 def _solver_for(

@@ -11,6 +11,9 @@ from svm.matrices import Floats, Indices, Vector
 # Numbers of the three intercept treatments inside compiled loops.
 NONE, AUGMENTED, FREE = 0, 1, 2
 
+LEAST_FACTOR = 1e-100
+"""Left over by projections in turn; its inverse, which counts a violation, is to stay finite."""
+
 
 @compiled
 def updates(
@@ -87,6 +90,10 @@ def updates(
             shrink = step * (regularization / norm) ** 0.5
             norm = regularization * step * step
             factor *= shrink
+            if factor < LEAST_FACTOR:
+                for j in range(len(violations)):
+                    violations[j] *= factor
+                factor = 1.0
             if averaged:
                 for j in range(len(v)):
                     v_lag[j] += harmonic * (shrink - 1.0) * v[j]

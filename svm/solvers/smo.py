@@ -262,6 +262,7 @@ def _intercept(problem: Problem, state: SMOState) -> float:
     order = np.argsort(corners)
     slopes = np.cumsum(problem.weights[order])
     flat = float(problem.weights[problem.y > 0].sum())
-    first, last = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")
-    last = min(last, np.int64(len(order) - 1))
+    ends = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")
+    # The sum in another order may be larger by a rounding.
+    first, last = np.minimum(ends, len(order) - 1)
     return 0.5 * float(corners[order[first]] + corners[order[last]])

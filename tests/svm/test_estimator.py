@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -41,6 +42,37 @@ def test_in_a_pipeline_and_a_grid_search() -> None:
     assert search.score(X, y) >= 0.94
     best = search.best_estimator_.named_steps["svmclassifier"]
     assert best.result_.certificate.worst.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("labels", [int, float, bool, str])
+def test_numbers_of_numpy_are_numbers(labels: type) -> None:
+    """As `GridSearchCV` takes them out of an array, or `np.unique` gives them as keys; a class is
+    named by a label equal to it."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], (y[50:] == 2).astype(labels)
+    weights = np.array([1, 3])
+    of_numpy: dict[str, Any] = {
+        "C": np.int64(2),
+        "kernel_options": {"gamma": np.float32(0.5)},
+        "class_weight": dict(zip(np.unique(y), weights, strict=True)),
+        "max_epochs": np.int64(50),
+    }
+    plain: dict[str, Any] = {
+        "C": 2,
+        "kernel_options": {"gamma": 0.5},
+        "class_weight": dict(zip(np.unique(y).tolist(), weights.tolist(), strict=True)),
+        "max_epochs": 50,
+    }
+    first, second = (
+        SVMClassifier("smo", kernel="gaussian", **options).fit(X, y).result_
+        for options in (of_numpy, plain)
+    )
+    assert bits(first) == bits(second)
+    if labels is float:
+        plain["class_weight"] = {0: 1, 1: 3}
+        assert bits(SVMClassifier("smo", kernel="gaussian", **plain).fit(X, y).result_) == bits(
+            first
+        )
 
 
 def test_is_reached_through_the_package() -> None:

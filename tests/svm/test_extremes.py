@@ -14,10 +14,11 @@ import pytest
 
 from svm.certificate import PairCertificate
 from svm.errors import Diverged, InvalidData
+from svm.features import Identity, Nystroem
 from svm.kernels import GaussianKernel, PolynomialKernel
 from svm.pipeline import Pipeline
 from svm.scaling import ScalingName
-from svm.solvers import SMO, SOLVERS, GradientDescent, Newton
+from svm.solvers import SMO, SOLVERS, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from tests.svm.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
@@ -166,6 +167,43 @@ def test_features_of_any_size(solver: str, intercept: str, size: float, layout: 
     assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
     assert worst.dual > 0.0 or size >= 1e9
     assert np.isfinite(result.fitted.decision_function(size * X)).all()
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e8])
+@pytest.mark.parametrize("n_negative", [1, 15])
+def test_projection_of_large_rows_keeps_its_bound(size: float, n_negative: int) -> None:
+    """Each violation then leaves a millionth, or less, of all counts before it: they fade to zero,
+    and to nothing that is no number."""
+    solver = Pegasos(lambda_=1.0, project=True, intercept="none")
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=3))
+    training = train(pipeline, size * X, np.arange(len(X)) >= n_negative)
+    [pair] = training._pairs
+    assert 0.0 < solver.bound(pair.problem, pair.state) <= pair.progress.primal
+    assert np.isfinite(pair.state.violations).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_classes_of_very_different_weight(solver: str) -> None:
+    """Beside weights of 1e50 those of 1e-50 are lost in every sum."""
+    pipeline = Pipeline(
+        solver=solver_of(solver),
+        class_weight={"0": 1e-50, "1": 1e50},
+        stopping=Stopping(max_epochs=5),
+    )
+    try:
+        worst = train(pipeline, X, LABELS).result().certificate.worst
+    except Diverged:
+        return
+    assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("solver", [SMO(), Newton()])
+def test_median_distance_of_next_to_nothing(solver: Any) -> None:
+    """Squared distances at the end of float64 give no γ of infinity."""
+    features = Nystroem(n_components=5) if isinstance(solver, Newton) else Identity()
+    for size in (1e-150, 1e-158, 1e-162, 1e-200):
+        result = train(Pipeline(solver=solver, features=features), size * X, LABELS).result()
+        assert 0.0 < result.certificate.worst.dual <= result.certificate.worst.primal * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("n_positive", [10, 25, 29, 31, 45])

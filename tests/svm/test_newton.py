@@ -74,3 +74,15 @@ def test_features_alike_but_for_rounding() -> None:
     labels = np.where(one[:, 0] + 0.3 * random.normal(size=400) > 0, 1.0, -1.0)
     result = train(Pipeline(solver=Newton(C=1e4, intercept="none")), X, labels).result()
     assert result.stop_reason == "gap-reached"
+
+
+@pytest.mark.parametrize("C", [1e14, 1e20, 1e100])
+def test_hessian_that_rounding_makes_indefinite(C: float) -> None:
+    """Next to no penalty, and more features than rows near the margin: what is flat in every
+    direction but a few is made a little steeper until it can be solved."""
+    X = np.random.default_rng(0).normal(size=(50, 300))
+    labels = np.random.default_rng(1).integers(0, 2, 50)
+    result = train(Pipeline(solver=Newton(C=C)), X, labels).result()
+    worst = result.certificate.worst
+    assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
+    assert (result.fitted.predict(X) == labels).all()

@@ -1,0 +1,47 @@
+"""Linear algebra on one thread: with several, the bits of a result depend on how many there are."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ContextDecorator, ExitStack
+from functools import lru_cache
+from threading import Lock
+
+from threadpoolctl import ThreadpoolController
+
+
+class OneThread(ContextDecorator):
+    """A block, or the calls of a function, in which the libraries of this process use one thread.
+
+    Blocks may overlap in any order, in any threads: the last one to end restores what was.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limited: ThreadpoolController | None = None
+        self._limits = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            libraries = _libraries(len(sys.modules))
+            if libraries is not self._limited:  # one may have been loaded since the last block
+                self._limited = libraries
+                self._limits.enter_context(libraries.limit(limits=1))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limited = None
+                self._limits.close()
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Those that are loaded; looked for again, which takes ms, only where more is imported."""
+    return ThreadpoolController()
+
+
+one_blas_thread = OneThread()
