@@ -45,6 +45,7 @@ def serve(host: str, port: int) -> None:
         config = uvicorn.Config(
             app,
             http=app.state.conduct.protocol,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,

@@ -1,8 +1,9 @@
 """Connections with limits: uvicorn waits forever for a header or a body that does not come.
 
 Here a header not complete after `header_s`, and a body of which hardly anything comes for
-`body_idle_s`, end with 408; connections beyond `most` hear 503; a client that does not read what it
-asked for is left. What is no HTTP is told so as a problem, like everything else.
+`body_idle_s`, end with 408; a header beyond `HEADER_BYTES` with 431; connections beyond `most` hear
+503; a client that does not read what it asked for is left. What is no HTTP is told so as a problem,
+like everything else.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.datastructures import MutableHeaders
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from service.web.headers import add_headers
 from service.web.observability import Metrics, request_id_of
 from service.web.problems import problem_bytes
 
+HEADER_BYTES = 64 * 1024
+"""The parser holds a header until it is complete, and copies a long line again and again."""
 PROGRESS_BYTES = 4096
 """A body that is not complete has stopped coming unless so much comes in the time it may idle: a
 client that sends a byte now and then would otherwise hold its connection for ever."""
@@ -70,6 +75,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._in_header = True
         self._in_message = False
+        self._header_bytes = 0
         self._progress_at = 0.0
         self._bytes = 0
         self._unread_since: float | None = None
@@ -90,11 +96,22 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._unread_since = None
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_header and not self.transport.is_closing():
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES:
+                detail = f"the header has more than {HEADER_BYTES} bytes"
+                if not self._busy():
+                    self._refuse(431, "header-too-large", detail)
+                self.transport.close()
+
     # What the parser reports
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_header = True
+        self._header_bytes = 0
         self._in_message = True
         self._progress_at = self.loop.time()
 
@@ -167,10 +184,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
         path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
-        body = problem_bytes(status, code, detail, path, request_id_of(self.headers or []))
-        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body)
-        more = [b"retry-after: %d\r\n" % RETRY_S] if status == 503 else []
-        self.transport.write(
-            b"".join((STATUS_LINE[status], head, *more, b"connection: close\r\n\r\n", body))
+        request_id = request_id_of(self.headers or [])
+        body, media_type = problem_bytes(status, code, detail, path, request_id)
+        headers = MutableHeaders(
+            {
+                "content-type": media_type,
+                "content-length": str(len(body)),
+                "x-request-id": request_id,
+                "connection": "close",
+            }
         )
+        if status == 503:
+            headers["retry-after"] = str(RETRY_S)
+        add_headers(headers)
+        lines = (b"%b: %b\r\n" % header for header in headers.raw)
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
         self._limits.metrics.record("none", "none", status, 0.0)

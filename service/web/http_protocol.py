@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from starlette.datastructures import MutableHeaders
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -25,6 +26,7 @@ from service.errors import ServiceError
 from service.web.callers import Caller
 from service.web.connections import ConnectionLimits, LimitedProtocol
 from service.web.gate import Gate
+from service.web.headers import add_headers
 from service.web.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
 from service.web.observability import Metrics, new_request_id, request_id_of
 from service.web.short_cut import Answerer, Headers, Reply
@@ -55,9 +57,10 @@ class Conduct:
         """How every reply begins; uvicorn writes the date anew each second."""
         headers = state.default_headers
         if self._preamble[0] is not headers:
-            lines = [b"%b: %b\r\n" % header for header in headers]
-            fixed = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nx-request-id: "
-            self._preamble = headers, b"".join((STATUS_LINE[200], *lines, fixed))
+            fixed = MutableHeaders()
+            add_headers(fixed)
+            lines = [b"%b: %b\r\n" % header for header in (*headers, *fixed.raw)]
+            self._preamble = headers, b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))
         return self._preamble[1]
 
 

@@ -22,6 +22,11 @@ from service.web.headers import add_headers
 from service.web.problems import internal_error
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+TRACEPARENT = re.compile(
+    # Version 00 ends here, later ones may go on.
+    r"(?!ff|00.{53}.)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
+"""Of W3C Trace Context."""
 QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 """Paths that probes call all the time: logged at debug level."""
 PREDICTIONS = ("/predict", "/infer")
@@ -50,6 +55,13 @@ def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
             if REQUEST_ID.fullmatch(given):
                 return given
     return new_request_id()
+
+
+def trace_id_of(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """That of the request's `traceparent`, if there is one that says so."""
+    given = [value.decode("latin-1") for name, value in headers if name == b"traceparent"]
+    found = TRACEPARENT.fullmatch(given[0]) if len(given) == 1 else None
+    return None if found is None else found[1]
 
 
 class _Tally:
@@ -123,8 +135,12 @@ class Observability:
             await self._app(scope, receive, send)
             return
         request_id = request_id_of(scope["headers"])
-        scope.setdefault("state", {})["request_id"] = request_id
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        marks = {"request_id": request_id}
+        trace_id = trace_id_of(scope["headers"])
+        if trace_id is not None:
+            marks["trace_id"] = trace_id
+        scope.setdefault("state", {}).update(marks)
+        structlog.contextvars.bind_contextvars(**marks)
         started = time.perf_counter()
         status = 0
 
@@ -148,7 +164,7 @@ class Observability:
             await internal_error(Request(scope))(scope, receive, send_marked)
         finally:
             self._record(scope, status, time.perf_counter() - started)
-            structlog.contextvars.unbind_contextvars("request_id")
+            structlog.contextvars.unbind_contextvars(*marks)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")

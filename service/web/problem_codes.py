@@ -39,6 +39,9 @@ PROBLEMS: dict[str, Problem] = {
         "The request stopped coming",
         "Its header or its body was not complete, and hardly anything more came for a while.",
     ),
+    "header-too-large": Problem(
+        431, "The header is too large", "It may have 64 KiB, the request's path among them."
+    ),
     "digest-mismatch": Problem(
         400,
         "The body is not what Content-Digest says",

@@ -90,6 +90,8 @@ class ProblemRead(BaseModel):
     """The path that was asked for."""
     code: str
     request_id: str | None = None
+    trace_id: str | None = None
+    """Of the request's `traceparent`, if it had one."""
     errors: list[ProblemError]
     """At most 100 of them."""
     errors_total: int
@@ -217,17 +219,27 @@ def _reply(
         faults_total,
         extra or {},
     )
-    media_type = MEDIA_TYPE
-    if request.scope["path"].startswith("/v2"):
-        # The Open Inference Protocol has its own form of errors, to which members may be added.
-        content = {"error": detail, **content}
-        media_type = "application/json"
+    trace_id = getattr(request.state, "trace_id", None)
+    if trace_id is not None:
+        content["trace_id"] = trace_id
+    content, media_type = _formed(content)
     return JSONResponse(content, status, headers, media_type=media_type)
 
 
-def problem_bytes(status: int, code: str, detail: str, path: str, request_id: str) -> bytes:
-    """A problem's body, for what never becomes a request of the application."""
-    return json.dumps(_content(status, code, detail, path, request_id)).encode()
+def problem_bytes(
+    status: int, code: str, detail: str, path: str, request_id: str
+) -> tuple[bytes, str]:
+    """A problem's body and media type, for what never becomes a request of the application."""
+    content, media_type = _formed(_content(status, code, detail, path, request_id))
+    return json.dumps(content).encode(), media_type
+
+
+def _formed(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """As it is sent: the Open Inference Protocol has its own form of errors, to which members may
+    be added."""
+    if content["instance"].startswith("/v2"):
+        return {"error": content["detail"], **content}, "application/json"
+    return content, MEDIA_TYPE
 
 
 def _content(

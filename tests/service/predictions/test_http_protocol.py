@@ -360,9 +360,39 @@ def test_what_is_no_request_is_a_problem(address: tuple[str, int], data: bytes, 
     with Connection(address) as client:
         client.send(data)
         status, headers, content = client.reply()
-        assert (status, json.loads(content)["code"]) == (400, code)
+        problem = json.loads(content)
+        assert (status, problem["code"]) == (400, code)
         assert headers["content-type"] == "application/problem+json"
+        assert headers["x-request-id"] == problem["request_id"]
+        assert headers["x-content-type-options"] == "nosniff"
         assert client.closed()
+
+
+@pytest.mark.parametrize("line", [b"X: " + b"a" * 65_530, b"a: b\r\n" * 10_925])
+def test_a_header_ends_somewhere(address: tuple[str, int], line: bytes) -> None:
+    """One long line, or many: 431 long before the time limit, and nothing more is read."""
+    with Connection(address) as client:
+        client.send(b"GET /v2/models/iris HTTP/1.1\r\nHost: x\r\n", line)
+        status, headers, content = client.reply()
+        assert (status, json.loads(content)["code"]) == (431, "header-too-large")
+        assert json.loads(content)["error"]
+        assert headers["content-type"] == "application/json"
+        assert client.closed()
+
+
+def test_quick_answers_bear_the_headers_of_all_others(address: tuple[str, int]) -> None:
+    """Of a head that is known, and of one that is not."""
+    with Connection(address) as client:
+        quick, slow = [], []
+        for _ in range(3):
+            client.send(request(body(1.0)))
+            quick.append(client.reply()[1])
+            client.send(request(body(1.0), path=f"{PATH}?outputs=label"))
+            slow.append(client.reply()[1])
+    for one, other in zip(quick, slow, strict=True):
+        assert one.keys() == other.keys()
+        for name in ("referrer-policy", "content-security-policy", "cache-control"):
+            assert one[name] == other[name]
 
 
 def test_client_who_leaves_disturbs_nobody(address: tuple[str, int]) -> None:

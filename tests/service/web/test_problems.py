@@ -28,6 +28,30 @@ def test_problem_has_all_members(caller: TestClient) -> None:
     }
 
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "trace_id"),
+    [
+        (f"00-{TRACE}-00f067aa0ba902b7-01", TRACE),
+        (f"01-{TRACE}-00f067aa0ba902b7-01-more", TRACE),
+        (f"00-{TRACE}-00f067aa0ba902b7-01-more", None),
+        (f"ff-{TRACE}-00f067aa0ba902b7-01", None),
+        (f"00-{'0' * 32}-00f067aa0ba902b7-01", None),
+        (f"00-{TRACE}-{'0' * 16}-01", None),
+        (f"00-{TRACE.upper()}-00f067aa0ba902b7-01", None),
+        ("junk", None),
+    ],
+)
+def test_problem_names_the_trace_it_belongs_to(
+    caller: TestClient, traceparent: str, trace_id: str | None
+) -> None:
+    """That of W3C Trace Context; what is none is left out."""
+    problem = caller.get("/fail/busy", headers={"traceparent": traceparent}).json()
+    assert problem.get("trace_id") == trace_id
+
+
 def test_long_lists_of_errors_are_cut(caller: TestClient) -> None:
     """A hundred errors are shown and all are counted; values are cut at 64 characters."""
     problem = caller.get("/fail/many").json()
