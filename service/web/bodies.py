@@ -64,7 +64,7 @@ def validated(model: type[Model], body: bytes) -> Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise body_error(error.errors(include_url=False), parsed) from None
+        raise body_error(error.errors(include_url=False), parsed, _schema_of(model)) from None
 
 
 def json_request(

@@ -114,7 +114,7 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "body-too-large": Problem(413, "The body is too large", "`limit_bytes` is the most allowed."),
     "unsupported-format": Problem(
-        415, "The format is not read here", "The detail lists the media types that are."
+        415, "The format is not read here", "The detail lists the media types that are read."
     ),
     "format-mismatch": Problem(
         415, "The body is not what Content-Type says", "Name the format that was sent."

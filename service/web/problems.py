@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -13,11 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import errors
 from service.errors import Fault, ServiceError
 from service.web import offered
+from service.web.accept import choose
+from service.web.plain_page import plain_page
 from service.web.problem_codes import PROBLEMS
 from service.web.validation import parameter_error
 
@@ -184,7 +188,7 @@ def internal_error(request: Request) -> Response:
 def _render_http_exception(app: FastAPI, request: Request, error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        return _reply(request, 404, "not-found", f"there is nothing at {request.scope['path']}")
+        return _nothing_there(request)
     if error.status_code == 405:
         headers |= offered.headers_for(app, request.scope["path"])
         if request.method == "OPTIONS":
@@ -196,6 +200,20 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
     if error.status_code >= 500:
         return internal_error(request)
     return _reply(request, 400, "malformed-request", error.detail, headers=headers)
+
+
+def _nothing_there(request: Request) -> Response:
+    """No path of ours: a problem, and for browsers a page, since somebody has mistyped it."""
+    path, headers = request.scope["path"], {"Vary": "Accept"}
+    with suppress(errors.NotAcceptable):
+        if choose(request, (MEDIA_TYPE, "text/html")) == "text/html":
+            title = "There is no such page"
+            main = f"""<h1>{title}</h1>
+<p>There is nothing at <code>{html.escape(path)}</code>.</p>
+<p><a href="/">Home</a> · <a href="/docs">Every call of the API</a></p>
+"""
+            return HTMLResponse(plain_page(f"{title} · svm-service", main), 404, headers)
+    return _reply(request, 404, "not-found", f"there is nothing at {path}", headers=headers)
 
 
 def _reply(

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError
+from service.web.hints import hint_of
 from service.web.names import INVALID_NAME
 
 MAX_VALUE_CHARACTERS = 64
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_BOUNDS = {
+    "greater_than": ("gt", "greater than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
 
 
-def body_error(found: Sequence[Any], body: Any) -> ServiceError:
-    """The error for a JSON `body` (as parsed) in which Pydantic `found` these errors."""
-    faults = tuple(_body_fault(error, body) for error in found)
+def body_error(found: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> ServiceError:
+    """The error for a JSON `body` (as parsed) of that schema in which Pydantic `found` these."""
+    faults = _one_a_place([_body_fault(error, body, schema) for error in _of_the_form(found)])
     named = next((fault for fault in faults if fault.code == INVALID_NAME), None)
     if named is not None:
         return InvalidRequest(INVALID_NAME, f"{named.pointer}: {named.message}", faults)
@@ -47,9 +56,48 @@ def _parameter_fault(error: Any) -> Fault:
     )
 
 
-def _body_fault(error: Any, body: Any) -> Fault:
+def _of_the_form(found: Sequence[Any]) -> list[Any]:
+    """Without the errors of those forms of a union that the body's `name` does not choose.
+
+    Where it chooses none, there is one error, as for unions that Pydantic tells apart itself.
+    """
+    unions: dict[tuple[Any, ...], dict[Any, Any]] = {}
+    for error in found:
+        if error["type"] == "literal_error" and error["loc"][-1] == "name":
+            *union, form, _ = error["loc"]
+            unions.setdefault(tuple(union), {})[form] = error
+    kept = list(found)
+    for union, forms in unions.items():
+        depth = len(union)
+        inside = [error for error in kept if error["loc"][:depth] == union]
+        chosen = [error for error in inside if error["loc"][depth] not in forms]
+        # An object with a name is none of the forms that are no objects.
+        chosen = [error for error in chosen if len(error["loc"]) > depth + 1]
+        if not chosen:
+            known = ", ".join(error["ctx"]["expected"] for error in forms.values())
+            named = next(iter(forms.values()))["input"]
+            tags = {"discriminator": "name", "tag": named, "expected_tags": known}
+            chosen = [{"type": "union_tag_invalid", "loc": union, "msg": "", "ctx": tags}]
+        kept = [error for error in kept if error not in inside] + chosen
+    return kept
+
+
+def _one_a_place(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+    """Several of one place are what each form of a union says: none of them fits."""
+    places: dict[str | None, Fault] = {}
+    for fault in faults:
+        before = places.get(fault.pointer)
+        if before is None:
+            places[fault.pointer] = fault
+        elif (also := fault.message.removeprefix("Input should be ")) not in before.message:
+            places[fault.pointer] = replace(before, message=f"{before.message}, or {also}")
+    return tuple(places.values())
+
+
+def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     path = _path_in(body, error)
-    message, hint = _message(error), None
+    message = _message(error)
+    hint = hint_of(schema, error["loc"], error["type"] in _UNKNOWN) if error["loc"] else None
     if error["type"] == "union_tag_invalid":
         path.append(error["ctx"]["discriminator"].strip("'"))
         message = f"{json.dumps(error['ctx']['tag'])} is not known here"
@@ -73,8 +121,11 @@ def _code(error: Any, default: str) -> str:
 def _message(error: Any) -> str:
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
-    if error["type"] == "extra_forbidden":
+    if error["type"] in _UNKNOWN:
         return "There is no such field"
+    if error["type"] in _BOUNDS:
+        bound, words = _BOUNDS[error["type"]]
+        return f"Input should be {words} {error['ctx'][bound]:.12g}"  # Pydantic writes out 1e-100
     message: str = error["msg"]
     return message
 

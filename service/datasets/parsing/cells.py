@@ -67,7 +67,7 @@ def examine(
                 "ragged-row",
                 f"{len(cells)} cells where {layout.n_cells} are expected",
                 row=row,
-                hint="all rows have as many cells as the first one",
+                hint="give one cell for each column",
             )
             continue
         if layout.target is not None:

@@ -118,8 +118,54 @@ def test_wrong_field_is_pointed_at(
     assert reply.status_code == 422, reply.text
     problem = reply.json()
     assert problem["code"] == "invalid-field"
-    assert pointer in [error["pointer"] for error in problem["errors"]]
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
     assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("solver", "pointer", "message", "hint"),
+    [
+        ({"name": "newton", "C": -1}, "/C", "Input should be at least 1e-100", "hinge losses"),
+        ({"name": "newton", "lamda": 1}, "/lamda", "There is no such field", "mean `lambda`? "),
+        ({"name": "newton", "gamma": 1}, "/gamma", "There is no such field", "there are `C`, "),
+        (
+            {"name": "smo", "kernel": {"name": "rbf", "gamma": 1}},
+            "/kernel/name",
+            '"rbf" is not known here',
+            "one of 'linear', 'gaussian', 'polynomial'",
+        ),
+        (
+            {"name": "smo", "kernel": {"name": "gaussian", "gama": 1}},
+            "/kernel/gama",
+            "There is no such field",
+            "did you mean `gamma`? there are `gamma`, `name`",
+        ),
+        (
+            {"name": "smo", "kernel": {"name": "gaussian", "gamma": "wide"}},
+            "/kernel/gamma",
+            "Input should be a valid number, or 'median'",
+            "between rows",
+        ),
+        (
+            {"name": "gradient-descent", "learning_rate": {"name": "fast"}},
+            "/learning_rate/name",
+            '"fast" is not known here',
+            "one of 'inverse-time', 'inverse-square-root'",
+        ),
+    ],
+)
+def test_wrong_field_is_explained(
+    client: TestClient,
+    dataset_id: str,
+    solver: dict[str, Any],
+    pointer: str,
+    message: str,
+    hint: str,
+) -> None:
+    """One error a mistake, of the form that the caller chose, with what the document says of it."""
+    (error,) = client.post("/v1/jobs", json=job_body(solver=solver)).json()["errors"]
+    assert (error["pointer"], error["message"]) == (f"/solver{pointer}", message)
+    assert hint in error["hint"]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,19 @@ def test_unexpected_error_tells_nothing_of_its_cause(caller: TestClient) -> None
     assert "RuntimeError" not in reply.text
 
 
+def test_unknown_path_is_a_page_for_browsers(caller: TestClient) -> None:
+    """What was mistyped is shown, and where to go; whoever would rather have JSON gets it."""
+    accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+    reply = caller.get("/<b>nowhere", headers={"Accept": accept})
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "/&lt;b&gt;nowhere" in reply.text
+    assert 'href="/"' in reply.text
+    for other in ("*/*", "application/json", "image/png", "text/html;q=0.5, application/*"):
+        reply = caller.get("/nowhere", headers={"Accept": other})
+        assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
+        assert reply.headers["vary"] == "Accept"
+
+
 def test_unknown_path_is_a_problem(caller: TestClient) -> None:
     """404, also with a slash too many: nothing redirects."""
     for path in ("/nowhere", "/things/"):

@@ -1,0 +1,55 @@
+"""What helps with a wrong field of a body: how its JSON Schema describes it, or the fields there
+are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+
+def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str | None:
+    """For the field at Pydantic's `location` in a body of that schema; None where nothing is known.
+
+    `unknown` says that there is no such field.
+    """
+    described: str | None = None
+    here = list(_variants(schema, schema))
+    *path, last = location
+    for part in path if unknown else location:
+        fields = [node["properties"][part] for node in here if part in node.get("properties", {})]
+        if fields:
+            described = next((f["description"] for f in fields if "description" in f), None)
+            here = [variant for field in fields for variant in _variants(field, schema)]
+        else:  # Pydantic names the form of a union that it tried
+            here = [node for node in here if part in _names(node)] or here
+    if not unknown:
+        return None if described is None else " ".join(described.partition("\n\n")[0].split())
+    names = sorted({name for node in here for name in node.get("properties", {})})
+    if not names:
+        return None
+    if last in names:
+        return "it does not go with what stands beside it"
+    near = get_close_matches(str(last).lower(), names, n=1)
+    there_are = f"there are {', '.join(f'`{name}`' for name in names)}"
+    return f"did you mean `{near[0]}`? {there_are}" if near else there_are
+
+
+def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """The schema itself, or those that it refers to or offers a choice of."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        yield from _variants(root["$defs"][name], root)
+        return
+    choice = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    for variant in choice:
+        yield from _variants(variant, root)
+    if not choice:
+        yield schema
+
+
+def _names(form: Schema) -> tuple[Any, Any]:
+    """What tells this form of a union from the others."""
+    return form.get("title"), form.get("properties", {}).get("name", {}).get("const")
