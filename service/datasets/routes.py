@@ -24,6 +24,7 @@ from service.datasets.store import Dataset, DatasetStore
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.web import etags
 from service.web.accept import choose
 from service.web.auth import needs
 from service.web.bodies import json_body, json_request
@@ -38,7 +39,7 @@ from service.web.routing import Routes
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
-_TAGGED = ("invalid-parameter", "invalid-header", "not-found")
+_TAGGED = ("invalid-parameter", "not-found", *etags.PROBLEMS)
 
 
 def router(
@@ -96,7 +97,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         responses={
             **downloads(*FORMATS),
             **responses(
-                *(*_TAGGED, "not-acceptable", "precondition-failed", "range-not-satisfiable"),
+                *(*_TAGGED, "not-acceptable", "range-not-satisfiable"),
                 *("parsing-failed", "dataset-corrupt", "storage-full"),
             ),
         },
@@ -133,7 +134,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         description="The data never change. What the body does not mention stays; null removes.",
         response_model=DatasetRead,
         responses=responses(
-            *(*_TAGGED, "malformed-json", "precondition-failed", "body-too-large"),
+            *(*_TAGGED, "malformed-json", "body-too-large"),
             *("unsupported-format", "invalid-field"),
         ),
         openapi_extra=json_request(
@@ -158,7 +159,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         operation_id="delete_dataset",
         summary="Delete a dataset",
         description="Refused while a job that has not ended uses it. Models trained on it stay.",
-        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
+        responses=responses(*_TAGGED, "resource-in-use"),
     )
     def delete_dataset(request: Request, id: DatasetId) -> None:
         store.delete(id, lambda dataset: check_if_match(request, etag(dataset.tag)))

@@ -17,9 +17,10 @@ from service.jobs.job import Job
 from service.jobs.kind_schemas import KindRead
 from service.jobs.lifecycle import State
 from service.jobs.store import Also, JobFilter, JobStore
+from service.web import etags
 from service.web.auth import needs
 from service.web.callers import caller_of
-from service.web.etags import etag, not_modified
+from service.web.etags import check_if_match, etag, not_modified
 from service.web.idempotency import Creation
 from service.web.keys import Scope
 from service.web.label_filter import LabelFilter
@@ -120,7 +121,7 @@ class KindRoutes:
             summary=f"Get {_one(self._name)}",
             description=description,
             response_model=model,
-            responses=responses("invalid-parameter", "not-found", *codes),
+            responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS, *codes),
         )
         def get_job(request: Request, response: Response, id: JobId) -> Any:
             job = self.get(id)
@@ -135,12 +136,12 @@ class KindRoutes:
             operation_id=f"delete_{self._id}",
             summary=f"Delete {_one(self._name)}",
             description="With its results, once it has ended.",
-            responses=responses("invalid-parameter", "not-found", "invalid-state"),
+            responses=responses("invalid-parameter", "not-found", "invalid-state", *etags.PROBLEMS),
         )
         @needs(scope)
-        def delete_job(id: JobId) -> None:
+        def delete_job(request: Request, id: JobId) -> None:
             self.get(id)
-            self._jobs.delete(id)
+            self._jobs.delete(id, lambda job: check_if_match(request, etag(str(job.revision))))
 
 
 def _one(name: str) -> str:

@@ -21,11 +21,11 @@ from service.jobs.schemas import (
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
 from service.jobs.trainings import Trainings
-from service.web import idempotency
+from service.web import etags, idempotency
 from service.web.auth import needs
 from service.web.bodies import json_body, json_request
 from service.web.callers import caller_of
-from service.web.etags import etag, not_modified
+from service.web.etags import check_if_match, etag, not_modified
 from service.web.idempotency import Once
 from service.web.label_filter import LabelFilter
 from service.web.names import DatasetId, JobId, ModelName
@@ -156,7 +156,7 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
         description="State, progress and, once it has ended, metrics, certificate and model. With "
         "`wait_s` the reply waits for the end of the job.",
         response_model=JobRead,
-        responses=responses("invalid-parameter", "not-found"),
+        responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS),
     )
     async def get_job(
         request: Request, response: Response, id: JobId, wait_s: WaitS = 0
@@ -226,11 +226,11 @@ def _add_steering(routes: APIRouter, jobs: JobStore) -> None:
         operation_id="delete_job",
         summary="Delete a job",
         description="Removes a job that has ended, its events and its trace. Its model stays.",
-        responses=responses("invalid-parameter", "not-found", "invalid-state"),
+        responses=responses("invalid-parameter", "not-found", "invalid-state", *etags.PROBLEMS),
     )
     @needs("train")
-    def delete_job(id: JobId) -> None:
-        jobs.delete(id)
+    def delete_job(request: Request, id: JobId) -> None:
+        jobs.delete(id, lambda job: check_if_match(request, etag(str(job.revision))))
 
 
 async def _ended(jobs: JobStore, tail: Tail, job: Job, wait_s: float) -> Job:

@@ -247,10 +247,14 @@ class JobStore:
                 job = _changed(connection, job, update, events.state)
             return job, effect
 
-    def delete(self, job_id: str) -> None:
-        """Remove a job that has ended, its events and its trace. Raises NotFound, Conflict."""
+    def delete(self, job_id: str, check: Callable[[Job], None] = lambda job: None) -> None:
+        """Remove a job that has ended, its events and its trace.
+
+        `check` raises where the job is not to be deleted. Raises NotFound, Conflict.
+        """
         with self._database.write() as connection:
             job = locked(connection, job_id)
+            check(job)
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
             connection.execute(sa.delete(jobs).where(jobs.c.id == job_id))

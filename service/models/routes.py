@@ -27,6 +27,7 @@ from service.models.schemas import (
     ModelVersionPage,
     ModelVersionRead,
 )
+from service.web import etags
 from service.web.accept import choose
 from service.web.auth import needs
 from service.web.bodies import json_body, json_request
@@ -47,7 +48,7 @@ AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
 Read = TypeVar("Read", bound=BaseModel)
 
 _NAMED = ("invalid-name", "invalid-parameter", "not-found")
-_TAGGED = (*_NAMED, "invalid-header")
+_TAGGED = (*_NAMED, *etags.PROBLEMS)
 
 
 def router(registry: ModelRegistry, datasets: DatasetStore) -> Routes:
@@ -93,7 +94,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Delete a model",
         description="Deletes all versions. Should a model of this name be trained again, its "
         "version numbers go on where they ended. Refused while aliases exist, unless forced.",
-        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
+        responses=responses(*_TAGGED, "resource-in-use"),
     )
     def delete_model(
         request: Request,
@@ -140,7 +141,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="delete_model_version",
         summary="Delete a version of a model",
         description="Refused while an alias points to it. Its number is not given again.",
-        responses=responses(*_TAGGED, "precondition-failed", "resource-in-use"),
+        responses=responses(*_TAGGED, "resource-in-use"),
     )
     def delete_version(request: Request, name: ModelName, version: Version) -> None:
         registry.delete_version(
@@ -158,7 +159,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         response_class=Response,
         responses={
             **downloads(ARTIFACT),
-            **responses(*_TAGGED, "precondition-failed", "range-not-satisfiable", "model-corrupt"),
+            **responses(*_TAGGED, "range-not-satisfiable", "model-corrupt"),
         },
         openapi_extra=RANGE_PARAMETERS,
     )
@@ -248,7 +249,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         responses={
             201: {"model": AliasRead, "description": "Created."},
             **responses(
-                *(*_TAGGED, "malformed-json", "precondition-failed"),
+                *(*_TAGGED, "malformed-json"),
                 *("precondition-required", "invalid-field", "invalid-state"),
             ),
         },
@@ -275,7 +276,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="remove_alias",
         summary="Remove an alias",
         description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
-        responses=responses(*_TAGGED, "precondition-failed", "precondition-required"),
+        responses=responses(*_TAGGED, "precondition-required"),
     )
     @needs("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.errors import RangeNotSatisfiable
-from service.web.etags import check_expected, etag, not_modified
+from service.web.etags import etag, not_modified
 from service.web.head import is_head
 
 CHUNK_BYTES = 1024 * 1024
@@ -40,7 +40,6 @@ def download(
     """
     tag = etag(sha256)
     try:
-        check_expected(request, tag)
         if (unchanged := not_modified(request, tag)) is not None:
             file.close()
             return unchanged

@@ -9,6 +9,9 @@ from starlette.responses import Response
 
 from service.errors import InvalidRequest, PreconditionFailed, PreconditionRequired
 
+PROBLEMS = ("invalid-header", "precondition-failed")
+"""What every route of a resource with a tag can answer."""
+
 _TAG = re.compile(r'(?:W/)?"[^"\s]*"')
 _TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
@@ -26,11 +29,11 @@ def check_if_match(request: Request, current: str | None, required: bool = False
     """
     unexpected = _tags(request, "if-none-match")
     if required and unexpected is None and "if-match" not in request.headers:
-        raise PreconditionRequired(
-            "precondition-required",
-            "send If-Match with the ETag you have seen, or If-None-Match: * to create",
+        what = (
+            "If-Match with the ETag you have seen" if current else "If-None-Match: * to create it"
         )
-    check_expected(request, current)
+        raise PreconditionRequired("precondition-required", f"send {what}")
+    _check_expected(request, current)
     if unexpected is not None and current and _weakly_in(current, unexpected):
         raise PreconditionFailed(
             "precondition-failed",
@@ -39,8 +42,19 @@ def check_if_match(request: Request, current: str | None, required: bool = False
         )
 
 
-def check_expected(request: Request, current: str | None) -> None:
-    """Raises PreconditionFailed where If-Match names other tags than the resource's present one."""
+def not_modified(request: Request, current: str) -> Response | None:
+    """The reply 304 where If-None-Match names the present tag, else None.
+
+    Raises PreconditionFailed where If-Match does not name it.
+    """
+    _check_expected(request, current)
+    seen = _tags(request, "if-none-match")
+    if seen is None or not _weakly_in(current, seen):
+        return None
+    return Response(status_code=304, headers={"ETag": current})
+
+
+def _check_expected(request: Request, current: str | None) -> None:
     expected = _tags(request, "if-match")
     if expected is not None and not (current in expected or (current and "*" in expected)):
         raise PreconditionFailed(
@@ -50,14 +64,6 @@ def check_expected(request: Request, current: str | None) -> None:
             else "If-Match names a resource that does not exist; create it with If-None-Match: *",
             extra={"etag": current},
         )
-
-
-def not_modified(request: Request, current: str) -> Response | None:
-    """The reply 304 where If-None-Match names the present tag, else None."""
-    seen = _tags(request, "if-none-match")
-    if seen is None or not _weakly_in(current, seen):
-        return None
-    return Response(status_code=304, headers={"ETag": current})
 
 
 def _weakly_in(current: str, tags: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from service.predictions.number_rows import MARK, cut_data
 from service.settings import Limits
 from service.web.encodings import inflate
 from service.web.short_cut import Headers, Reply
-from service.web.strict_json import decode_json
+from service.web.strict_json import MAX_DEPTH, decode_json
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -168,23 +169,38 @@ class InferenceExchange:
                 raise invalid(("inputs", 0, "data"), "these are not the numbers read")
             values = from_numbers(numbers, datatype, shape)
         else:
-            values = from_json(tensor.get("data"), datatype, shape)
+            values = from_json(tensor.get("data"), datatype, shape, model)
         return finite(np.require(values, np.float64, ["C", "A"]), model)
 
 
 def _parse(head: bytes) -> Any:
     try:
-        return orjson.loads(head)
+        document = orjson.loads(head)
     except ValueError:
         return decode_json(head)  # which says what is wrong, or reads what orjson does not
+    # orjson takes a name twice and any depth. Each member has its colon, and so has each one that
+    # was lost; a colon in a text only costs the second look.
+    if _n_members(document, MAX_DEPTH) != head.count(b":"):
+        return decode_json(head)
+    return document
+
+
+def _n_members(value: Any, levels: int) -> float:
+    """Of all objects in a document; NaN where it is deeper than `levels`."""
+    if type(value) not in (dict, list):
+        return 0
+    if levels == 0:
+        return math.nan
+    inner = value.values() if type(value) is dict else value
+    own = len(value) if type(value) is dict else 0
+    return own + sum(_n_members(item, levels - 1) for item in inner)
 
 
 def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise invalid(path, "give an object")
     if unknown := value.keys() - known:
-        name = min(unknown)
-        raise invalid((*path, name[:64]), f"unknown; known are {', '.join(sorted(known))}")
+        raise invalid((*path, min(unknown)), f"unknown; known are {', '.join(sorted(known))}")
     return value
 
 

@@ -78,7 +78,7 @@ _INFER: dict[str, Any] = {
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
         *("invalid-header", "not-found", "body-too-large", "too-many-rows"),
         *("decompression-limit", "unsupported-format", "format-mismatch", "invalid-field"),
-        *("empty-data", "feature-mismatch", "not-a-number", "non-finite-value"),
+        *("empty-data", "feature-mismatch", "not-a-number", "missing-value", "non-finite-value"),
         *("model-corrupt", "overloaded"),
     ),
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, InvalidRequest
+from service.predictions.careful import wrong_width
 from service.predictions.inference.datatypes import NUMBERS
 from service.predictions.loaded_models import LoadedModel
 from service.web.validation import MAX_VALUE_CHARACTERS, pointer
@@ -19,7 +20,7 @@ def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
     """A member of the JSON part that cannot be."""
     place = pointer(path)
     fault = Fault(code="invalid-field", message=message, pointer=place)
-    return InvalidContent("invalid-field", f"{place}: {message}", (fault,))
+    return InvalidContent("invalid-field", f"{place or 'the body'}: {message}", (fault,))
 
 
 def check_shape(shape: Any, model: LoadedModel) -> tuple[int, int]:
@@ -30,9 +31,7 @@ def check_shape(shape: Any, model: LoadedModel) -> tuple[int, int]:
     if len(shape) != 2:
         raise invalid(path, f"give [rows, {model.n_features}], not {len(shape)} dimensions")
     if shape[1] != model.n_features:
-        message = f"the model takes {model.n_features} features, the tensor has {shape[1]}"
-        extra = {"expected": model.n_features, "got": shape[1]}
-        raise InvalidContent("feature-mismatch", message, extra=extra)
+        raise wrong_width(shape[1], model)
     if shape[0] == 0:
         raise InvalidContent("empty-data", "the tensor holds no row")
     return shape[0], shape[1]
@@ -48,7 +47,7 @@ def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArr
     return np.frombuffer(data, kind).reshape(shape)
 
 
-def from_json(data: Any, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
+def from_json(data: Any, datatype: str, shape: tuple[int, int], model: LoadedModel) -> NDArray[Any]:
     """The tensor in a flat or nested JSON list of numbers. Raises InvalidContent."""
     path: tuple[str | int, ...] = ("inputs", 0, "data")
     if not isinstance(data, list):
@@ -63,21 +62,20 @@ def from_json(data: Any, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
     allowed = {bool} if datatype == "BOOL" else {int, float}
     if not set(map(type, flat)) <= allowed:
         at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
-        raise _bad_cell(flat[at], at, shape, "not-a-number", f"is not of type {datatype}")
+        raise _bad_cell(flat[at], at, model, datatype)
     kind = np.dtype(NUMBERS[datatype])
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         for at, value in enumerate(flat):
             if not limits.min <= value <= limits.max or value != int(value):
-                raise _bad_cell(value, at, shape, "not-a-number", f"is not of type {datatype}")
+                raise _bad_cell(value, at, model, datatype)
         return np.array([int(value) for value in flat], dtype=kind).reshape(shape)
     try:
         with np.errstate(over="ignore"):  # what is infinite now is found later
             return np.array(flat, dtype=np.float64).astype(kind).reshape(shape)
     except OverflowError:  # an integer beyond float64
         largest = max(flat, key=abs)
-        at = flat.index(largest)
-        raise _bad_cell(largest, at, shape, "non-finite-value", "is not finite") from None
+        raise _bad_cell(largest, flat.index(largest), model, datatype) from None
 
 
 def from_numbers(
@@ -93,12 +91,16 @@ def from_numbers(
         return numbers.astype(kind, copy=False).reshape(shape)
 
 
-def _bad_cell(
-    value: Any, at: int, shape: tuple[int, int], code: str, message: str
-) -> InvalidContent:
-    row, column = divmod(at, shape[1])
+def _bad_cell(value: Any, at: int, model: LoadedModel, datatype: str) -> InvalidContent:
+    row, position = divmod(at, model.n_features)
+    column = model.column(position)
+    code, what = "not-a-number", f"is not of type {datatype}"
+    hint = "numbers stand without quotes, in the range of their datatype"
+    if value is None:
+        code, what, hint = "missing-value", "is missing", "nothing is imputed"
+    elif type(value) is int and datatype.startswith("FP"):
+        code, what, hint = "non-finite-value", "is too large to be finite", "numbers reach 1.8e308"
     shown = (value if isinstance(value, str) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
-    text = f"row {row + 1}, column {column}: {shown} {message}"
-    hint = "numbers stand without quotes, in the range of their datatype; nothing is imputed"
+    text = f"row {row + 1}, column {column!r}: {shown} {what}"
     fault = Fault(code=code, message=text, row=row + 1, column=column, value=shown, hint=hint)
     return InvalidContent(code, text, (fault,))

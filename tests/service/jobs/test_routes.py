@@ -350,6 +350,25 @@ def test_only_ended_jobs_are_deleted(client: TestClient, dataset_id: str) -> Non
         assert client.get(path).status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["jobs", "comparisons"])
+def test_what_has_changed_is_not_deleted(client: TestClient, dataset_id: str, kind: str) -> None:
+    """If-Match with an old tag is 412, for reading too, and the job is still there."""
+    if kind == "jobs":
+        path = f"/v1/jobs/{create(client)}"
+    else:
+        specs = [{"solver": {"name": "smo"}}]
+        body = {"dataset_id": dataset_id, "specs": specs, "validation": {"fraction": 0.5}}
+        made = client.post("/v1/comparisons", json=body)
+        path = made.headers["Location"]
+    old = {"If-Match": client.get(path).headers["ETag"]}
+    assert client.post(f"/v1/jobs/{path.rpartition('/')[2]}/cancel").status_code in (200, 202)
+    for method in ("GET", "DELETE"):
+        reply = client.request(method, path, headers=old)
+        assert (reply.status_code, reply.json()["code"]) == (412, "precondition-failed")
+    present = {"If-Match": client.get(path).headers["ETag"]}
+    assert client.delete(path, headers=present).status_code == 204
+
+
 def test_unknown_and_malformed_ids(client: TestClient) -> None:
     """404 for an id that names nothing, 400 for what is no id."""
     assert client.get(f"/v1/jobs/{UNKNOWN}").status_code == 404

@@ -114,7 +114,7 @@ class TestTriton:
         """As the client expects them."""
         shelf.add("iris", fitted_pipeline(n_features=4))
         with triton.InferenceServerClient(self.url) as client:
-            with pytest.raises(triton.InferenceServerException, match="4 features") as caught:
+            with pytest.raises(triton.InferenceServerException, match="takes 4") as caught:
                 self.infer(triton, client)
             assert caught.value.status() == "422"
             with pytest.raises(triton.InferenceServerException, match="no model none"):
@@ -205,8 +205,22 @@ def test_kserve_client(door: Door, shelf: Shelf) -> None:
     assert [output["name"] for output in reply["outputs"]][:2] == ["label", "decision"]
 
 
+ONE = b'{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]}'
 BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "no JSON": ({"head": b"{"}, 400, "malformed-json"),
+    "a name twice": ({"head": ONE[:-1] + b', "inputs": []}'}, 400, "malformed-json"),
+    "a name twice in a tensor": (
+        {"head": ONE.replace(b'"name"', b'"name": "y", "name"')},
+        400,
+        "malformed-json",
+    ),
+    "17 levels": (
+        {"head": ONE[:-1] + b', "parameters": {"a": ' + b"[" * 15 + b"]" * 15 + b"}}"},
+        400,
+        "malformed-json",
+    ),
+    "a gap": ({"data": [0.0] * 20 + [None]}, 422, "missing-value"),
+    "too large an integer": ({"data": [0.0] * 20 + [10**400]}, 422, "non-finite-value"),
     "no tensor": ({"head": {"inputs": []}}, 422, "invalid-field"),
     "two tensors": ({"head": {"inputs": [{}, {}]}}, 422, "invalid-field"),
     "an unknown member": ({"head": {"input": []}}, 422, "invalid-field"),
@@ -286,7 +300,19 @@ def test_bad_requests_are_told_in_the_protocols_form(door: Door, shelf: Shelf) -
     headers = {"Inference-Header-Content-Length": "999"}
     reply = door.post(PATH, content=b"{}", headers=headers)
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
+    deep = ONE[:-1] + b', "parameters": {"a": ' + b"[" * 14 + b"]" * 14 + b', "b": ":"}}'
+    assert ask(door, head=deep).status_code == 200
     assert ask(door, data=X.tolist()).status_code == 200
+
+
+def test_a_bad_number_is_called_by_its_column(door: Door, shelf: Shelf) -> None:
+    """By the name that the model has for it; a wrong width says what is expected."""
+    shelf.add("iris", columns=["a", "b", "c"])
+    for value in (None, True, 10**400, "1"):
+        (fault,) = ask(door, data=[0.0] * 19 + [value, 0.0]).json()["errors"]
+        assert (fault["row"], fault["column"]) == (7, "b")
+    problem = ask(door, shape=[7, 2], data=[0.0] * 14).json()
+    assert (problem["expected"], problem["got"], problem["first_difference"]) == (3, 2, "c")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])

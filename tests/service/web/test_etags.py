@@ -53,3 +53,16 @@ def test_changes_hold_to_their_preconditions(
     reply = caller.put(f"/models/{name}", headers=headers)
     assert reply.status_code == status
     assert code is None or reply.json()["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [('"iris"', 200), ("*", 200), ('"old"', 412), ('W/"iris"', 412), ("iris", 400)],
+)
+def test_if_match_holds_for_reading_too(caller: TestClient, header: str, status: int) -> None:
+    """Who asks for one state of a resource gets no other, also where it knows the present one."""
+    asked = {"If-Match": header}
+    assert caller.get("/models/iris", headers=asked).status_code == status
+    if status == 412:
+        known = caller.get("/models/iris", headers={**asked, "If-None-Match": '"iris"'})
+        assert known.json()["code"] == "precondition-failed"
