@@ -6,7 +6,6 @@ The label follows the score; a probability is a statement beside it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +19,10 @@ CalibrationName = Literal["sigmoid", "isotonic"]
 
 CLOSEST = 1e-7
 """How near a probability of a pair may come to 0 or 1 before pairs are coupled, as in LIBSVM."""
+
+SYSTEM_VALUES = 1 << 16
+"""Of the systems of equations that are solved at a time, one for each row: 512 KiB, and as
+much again for what they are made of."""
 
 _STEPS = 100
 _SMALLEST_STEP = 1e-10
@@ -116,11 +119,19 @@ def coupled(positive: Vector, n_classes: int) -> Vector:
 
     They minimize Σ (r_ji p_i - r_ij p_j)² where r_ij = P(i | i or j), under Σ p = 1.
     """
+    rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
+    parts = [
+        _coupled(positive[k : k + rows], n_classes) for k in range(0, len(positive) or 1, rows)
+    ]
+    return np.concatenate(parts)
+
+
+def _coupled(positive: Vector, n_classes: int) -> Vector:
     n = len(positive)
     r = np.zeros((n, n_classes, n_classes))
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        likely = np.clip(positive[:, k], CLOSEST, 1.0 - CLOSEST)
-        r[:, j, i], r[:, i, j] = likely, 1.0 - likely
+    lower, higher = np.triu_indices(n_classes, 1)
+    likely = np.clip(positive, CLOSEST, 1.0 - CLOSEST)
+    r[:, higher, lower], r[:, lower, higher] = likely, 1.0 - likely
     system = np.zeros((n, n_classes + 1, n_classes + 1))
     Q = system[:, :n_classes, :n_classes]
     Q -= r * r.transpose(0, 2, 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.matrices import Vector
+from svm.matrices import Vector, read_only
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
@@ -56,16 +57,23 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     The label is the largest entry, the lower class number where even the sums are equal.
     """
     # Products with the signs in one fixed order for every row, so that no bit depends on others.
-    pairs = list(combinations(range(n_classes), 2))
-    signs = np.zeros((n_classes, len(pairs)))
-    for k, (i, j) in enumerate(pairs):
-        signs[i, k], signs[j, k] = -1.0, 1.0
+    signs = _signs(n_classes)
     votes = np.einsum("ik,ck->ic", np.where(scores > 0, 0.5, -0.5), signs)
     votes += 0.5 * (n_classes - 1)
     sums = np.einsum("ik,ck->ic", scores, signs)
     largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
     values: Vector = votes + sums / largest / 3.0
     return values
+
+
+@lru_cache(maxsize=4)
+def _signs(n_classes: int) -> Vector:
+    """(n_classes, n_pairs): 1 where a score speaks for the class, -1 where against it, else 0."""
+    lower, higher = np.triu_indices(n_classes, 1)
+    pairs = np.arange(len(lower))
+    signs = np.zeros((n_classes, len(pairs)))
+    signs[lower, pairs], signs[higher, pairs] = -1.0, 1.0
+    return read_only(signs)
 
 
 def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:

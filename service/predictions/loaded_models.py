@@ -46,8 +46,20 @@ class LoadedModel:
 
     @cached_property
     def work_per_row(self) -> int:
-        """About the multiplications that scoring one row takes."""
-        return self.fitted.nbytes // 8
+        """About the multiplications that the decision on one row takes."""
+        n_classes, n_problems = len(self.classes), len(self.fitted.intercepts)
+        votes = 2 * n_classes * n_problems if n_problems > n_classes else 0
+        return self.fitted.nbytes // 8 + votes
+
+    def reply_work(self, output: str) -> int:
+        """In the same unit, what one of `schemas.OUTPUTS` takes in a reply for one row."""
+        if output == "label":
+            return 200
+        n_classes, n_problems = len(self.classes), len(self.fitted.intercepts)
+        if output == "explanation":
+            return n_problems * (10_000 + 200 * self.n_features)
+        coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0
+        return 1000 * n_classes + coupling
 
     @cached_property
     def header(self) -> bytes | None:

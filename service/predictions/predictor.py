@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from service.predictions.answers import Answer
-from service.predictions.batcher import Batcher
+from service.predictions.batcher import INLINE_WORK, Batcher
 from service.predictions.exchange import PlainExchange
 from service.predictions.inference.exchange import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
@@ -35,6 +35,10 @@ class Asked(Protocol):
     @property
     def X(self) -> Matrix:  # noqa: N802
         """The rows to predict, finite and of the model's width."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What to answer, of `schemas.OUTPUTS`."""
 
 
 class Exchange(Protocol):
@@ -94,13 +98,15 @@ class Predictor:
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
         """Raises ServiceError: see `LoadedModels.get`, `bodies.decode`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)
-        exchange = call.exchange
-        if _is_read_soon(exchange, body):
+        exchange, in_thread = call.exchange, self._batcher.in_thread
+        soon = _is_read_soon(exchange, body)
+        if soon:
             asked = exchange.read(body, model)
-            return exchange.reply(asked, await self._batcher.score(model, asked.X))
-        in_thread = self._batcher.in_thread
-        asked = await in_thread(partial(exchange.read, body, model))
+        else:
+            asked = await in_thread(partial(exchange.read, body, model))
         answer = await self._batcher.score(model, asked.X)
+        if soon and _is_told_soon(model, asked):
+            return exchange.reply(asked, answer)
         return await in_thread(partial(exchange.reply, asked, answer))
 
     def answer_soon(
@@ -116,6 +122,8 @@ class Predictor:
             return False
         try:
             asked = exchange.read(body, model)
+            if not _is_told_soon(model, asked):
+                return False
             now = self._batcher.score_now(model, asked.X) if alone else None
             reply = None if now is None else exchange.reply(asked, now)
         except Exception:  # whatever it is, `answer` meets it again, where it is told
@@ -139,6 +147,11 @@ class Predictor:
 
         self._batcher.submit(model, asked.X, scored)
         return True
+
+
+def _is_told_soon(model: LoadedModel, asked: Asked) -> bool:
+    work = sum(map(model.reply_work, asked.outputs))
+    return int(asked.X.shape[0]) * work <= INLINE_WORK
 
 
 def _is_read_soon(exchange: Exchange, body: bytes) -> bool:

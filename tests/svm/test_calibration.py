@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -132,6 +133,20 @@ def test_probabilities_of_a_row_depend_on_it_alone(
         FittedPipeline.from_arrays(content | {"calibration_knots": np.zeros((9, 2))})
     with pytest.raises(InvalidData, match="lacks a part"):
         FittedPipeline.from_arrays({k: v for k, v in content.items() if k != "calibration_knots"})
+
+
+def test_many_classes_are_coupled_in_little_memory() -> None:
+    """A few MiB at a time, where the systems of all rows together would take 300."""
+    n_rows, n_classes = 500, 200
+    positive = np.random.default_rng(0).random((n_rows, n_classes * (n_classes - 1) // 2))
+    tracemalloc.start()
+    try:
+        together = coupled(positive, n_classes)
+        assert tracemalloc.get_traced_memory()[1] < 16 * 1024**2
+    finally:
+        tracemalloc.stop()
+    alone = np.concatenate([coupled(row[None], n_classes) for row in positive[:20]])
+    assert alone.tobytes() == together[:20].tobytes()
 
 
 def test_extreme_scores_have_probabilities() -> None:

@@ -46,8 +46,12 @@ class Asked(NamedTuple):
 
     X: NDArray[np.float64]
     id: str | None
-    outputs: tuple[tuple[str, bool], ...]
-    """Names, and whether each is sent as bytes."""
+    tensors: tuple[tuple[str, bool], ...]
+    """Outputs, and whether each is sent as bytes."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.tensors)
 
 
 class InferenceExchange:
@@ -105,7 +109,7 @@ class InferenceExchange:
         if asked.id is not None:
             head["id"] = asked.id
         tensors, parts = [], []
-        for name, binary in asked.outputs:
+        for name, binary in asked.tensors:
             is_label = name == "label"
             values = model.fitted.classes if is_label else answer.output(name)
             tensor: dict[str, Any] = {

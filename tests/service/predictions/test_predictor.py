@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import numpy as np
+import orjson
+import pytest
+
+from service.predictions.loaded_models import LoadedModels
+from service.predictions.predictor import Predictor
+from service.settings import Settings
+from service.storage.database import Database
+from tests.service.models.shelf import Shelf, fitted_pipeline
+
+pytestmark = pytest.mark.one_application
+
+N_CLASSES, N_FEATURES = 12, 4
+
+
+@pytest.mark.parametrize("outputs", [["explanation"], ["probability"]], ids=str)
+def test_long_replies_leave_the_loop_free(
+    shelf: Shelf, settings: Settings, outputs: list[str]
+) -> None:
+    """Rows that are read and scored in no time may take long to be told of: others go on."""
+    random = np.random.default_rng(0)
+    fitted = fitted_pipeline(range(N_CLASSES), N_FEATURES)
+    held_out = random.normal(size=(200, N_FEATURES))
+    codes = np.arange(200) % N_CLASSES
+    shelf.add("iris", fitted.calibrated("sigmoid", fitted.problem_scores(held_out), codes))
+    rows = random.normal(size=(500 if "explanation" in outputs else 2000, N_FEATURES)).round(2)
+    body = json.dumps({"instances": rows.tolist(), "outputs": outputs}).encode()
+    assert len(body) < 256 * 1024
+
+    async def ask() -> tuple[bytes, int]:
+        database = Database(settings.database_url)
+        models = LoadedModels(database, shelf.registry, 2**30)
+        predictor = Predictor(models, settings.limits)
+        headers = [(b"content-type", b"application/json"), (b"accept", b"application/x-ndjson")]
+        call = predictor.call(b"/v1/models/iris/predict", headers)
+        assert call is not None
+        await models.get("iris", None)  # to be at hand
+        delivered: list[object] = []
+        if not predictor.answer_soon(call, body, delivered.append, alone=True):
+            answering = asyncio.create_task(predictor.answer(call, body))
+            turns = 0
+            while not answering.done():
+                await asyncio.sleep(0.0005)
+                turns += 1
+            database.close()
+            return answering.result().body, turns
+        raise AssertionError("answered in a turn of the loop")
+
+    reply, turns = asyncio.run(ask())
+    assert len(reply.splitlines()) == len(rows)
+    assert turns > 5
+
+
+def test_short_replies_are_told_at_once(shelf: Shelf, settings: Settings) -> None:
+    """No thread for a few rows, whatever is asked of them."""
+    shelf.add("iris", columns=["a", "b", "c"])
+    body = orjson.dumps({"instances": [[1, 2, 3]], "outputs": ["label", "decision", "explanation"]})
+
+    async def ask() -> list[object]:
+        database = Database(settings.database_url)
+        models = LoadedModels(database, shelf.registry, 2**30)
+        predictor = Predictor(models, settings.limits)
+        call = predictor.call(b"/v1/models/iris/predict", [])
+        assert call is not None
+        await models.get("iris", None)
+        delivered: list[object] = []
+        assert predictor.answer_soon(call, body, delivered.append, alone=True)
+        database.close()
+        return delivered
+
+    assert len(asyncio.run(ask())) == 1
