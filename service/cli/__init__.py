@@ -12,7 +12,9 @@ from typing import Annotated
 
 import typer
 
-from service.cli.output import Json, Url
+from service import __version__
+from service.cli.client_commands import client_commands
+from service.cli.output import InputFile, Json
 
 cli = typer.Typer(
     add_completion=False,
@@ -21,16 +23,7 @@ cli = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-PROCESSES, CALLS, DATA = "Run the service", "Call a service", "Look after the data"
-InputFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Anything else of the job, such as solver.C=10 or stopping.duality_gap=1e-4.",
-    ),
-]
+PROCESSES, DATA = "Run the service", "Look after the data"
 key_commands = typer.Typer(no_args_is_help=True)
 cli.add_typer(key_commands, name="keys", rich_help_panel=PROCESSES)
 
@@ -39,8 +32,21 @@ def main() -> None:
     cli()
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"svm-service {__version__}")
+        raise typer.Exit
+
+
 @cli.callback()
-def about() -> None:
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
     """Train, keep and serve support vector machines over HTTP.
 
     The service is set up by environment variables, SVM_DATA_DIR for one; commands that call it
@@ -88,158 +94,7 @@ def scheduler(
     cluster.scheduler(host, port)
 
 
-@cli.command(rich_help_panel=CALLS)
-def upload(
-    file: InputFile,
-    name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column of the labels, or `none`. Default: the last one.")
-    ] = None,
-    header: Annotated[
-        str | None, typer.Option(help="CSV and TSV: present, absent, or auto.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="CSV and TSV: between cells.")] = None,
-    media_type: Annotated[
-        str | None, typer.Option(help="Format. Default: what the file's ending says.")
-    ] = None,
-    validate_only: Annotated[bool, typer.Option(help="Check the file, keep nothing.")] = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Upload a file of data: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ or Parquet."""
-    from service.cli import calling
-
-    options = {
-        "name": name,
-        "target": target,
-        "header": header,
-        "delimiter": delimiter,
-        "media_type": media_type,
-        "validate_only": validate_only or None,
-    }
-    calling.upload(url, file, as_json, options)
-
-
-@cli.command(rich_help_panel=CALLS)
-def train(
-    model: Annotated[str, typer.Argument(help="The model that gets a new version.")],
-    dataset: Annotated[
-        str | None, typer.Option(help="Id of a dataset. Default: the one uploaded last.")
-    ] = None,
-    solver: Annotated[str | None, typer.Option(help="Default: auto, by the data.")] = None,
-    scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
-    validation: Annotated[
-        float | None, typer.Option(help="Share of the rows to measure the model on.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides every random choice.")] = None,
-    settings: Settings = None,
-    spec: Annotated[
-        Path | None, typer.Option(help="JSON of a job; `-` reads it from standard input.")
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Train a model; with --watch, see it converge."""
-    from service.cli import calling
-
-    given = {
-        "dataset_id": dataset,
-        "model_name": model,
-        "solver.name": solver,
-        "scaling": scaling,
-        "validation.fraction": validation,
-        "seed": seed,
-    }
-    calling.train(url, spec, settings or [], given, watch, as_json)
-
-
-@cli.command(rich_help_panel=CALLS)
-def watch(
-    job: Annotated[str, typer.Argument(help="Id of a job.")], url: Url = None, as_json: Json = False
-) -> None:
-    """Follow a job to its end."""
-    from service.cli import calling
-
-    calling.watch(url, job, as_json)
-
-
-@cli.command(rich_help_panel=CALLS)
-def predict(
-    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
-    file: InputFile,
-    output: Annotated[
-        list[str], typer.Option(help="label, decision or probability; may be given several times.")
-    ] = ["label"],  # noqa: B006  (never changed)
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Predict the rows of a file; prints CSV."""
-    from service.cli import calling
-
-    calling.predict(url, model, file, output, as_json)
-
-
-@cli.command(rich_help_panel=CALLS)
-def compare(
-    solver: Annotated[list[str], typer.Option(help="Name of a solver; give several.")],
-    c: Annotated[list[float] | None, typer.Option("--c", help="C of each; give several.")] = None,
-    dataset: Annotated[str, typer.Option(help="Id, or `latest`.")] = "latest",
-    scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Keep the best one as a version of this model.")
-    ] = None,
-    settings: Settings = None,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Train with several solvers and costs, and rank them on rows held back."""
-    from service.cli import calling
-
-    calling.compare(url, dataset, solver, c or [], scaling, model, settings or [], as_json)
-
-
-@cli.command(rich_help_panel=CALLS)
-def export(
-    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
-    file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
-    url: Url = None,
-) -> None:
-    """Save a version of a model for other programs."""
-    from service.cli import calling
-
-    calling.export(url, model, file)
-
-
-@cli.command("import", rich_help_panel=CALLS)
-def import_model(
-    model: Annotated[str, typer.Argument(help="The model that gets a new version.")],
-    file: InputFile,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Keep a model that was exported as JSON or NPZ."""
-    from service.cli import calling
-
-    calling.import_model(url, model, file, as_json)
-
-
-@cli.command(rich_help_panel=CALLS)
-def models(
-    name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
-    alias: Annotated[
-        str | None,
-        typer.Option(metavar="ALIAS=VERSION", help="Let an alias of the model be this version."),
-    ] = None,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """List the models, or the versions of one."""
-    from service.cli import calling
-
-    if alias is not None:
-        calling.set_alias(url, name, alias)
-    calling.models(url, name, as_json)
+cli.registered_commands += client_commands.registered_commands  # `add_typer` puts them last
 
 
 @cli.command(rich_help_panel=DATA)

@@ -1,4 +1,4 @@
-"""Commands that call a service: upload, train, watch, predict, and a look at the models."""
+"""Commands that have a service do something: upload, train, predict and the like."""
 
 from __future__ import annotations
 
@@ -9,16 +9,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from service.cli.output import print_fields, print_json, print_table, problems_told, say
-from service.client import Client, Dataset, Job, ModelVersion, Retries
+from service.cli.output import caller, print_json, print_table, problems_told, say
+from service.cli.showing import (
+    ENTRY_COLUMNS,
+    entry_cells,
+    print_dataset,
+    print_evaluation,
+    print_job,
+)
+from service.client import Job
 
 DEFAULT_SOLVER = "auto"
 
 
-def upload(url: str | None, file: Path, as_json: bool, options: Mapping[str, Any]) -> None:
-    with problems_told(as_json), _client(url) as client:
-        dataset = client.upload(file, progress_bar=False if as_json else None, **options)
-        print_json(dataset.data) if as_json else _print_dataset(dataset)
+def upload(
+    url: str | None, file: Path, labels: Path | None, as_json: bool, options: Mapping[str, Any]
+) -> None:
+    name = options["name"] or file.name
+    with problems_told(as_json), caller(url) as client:
+        drawn = False if as_json else None
+        dataset = client.upload(file, labels, progress_bar=drawn, **{**options, "name": name})
+        if as_json:
+            print_json(dataset.data)
+            return
+        print_dataset(dataset)
+        if dataset.name != name:
+            named = f"named {dataset.name}" if dataset.name else "without a name"
+            print(f"  note: the same data were here already, {named}")
 
 
 def train(
@@ -29,20 +46,30 @@ def train(
     watch: bool,
     as_json: bool,
 ) -> None:
-    with problems_told(as_json), _client(url) as client:
+    with problems_told(as_json), caller(url) as client:
         job = spec_of(spec, settings, given)
         dataset = job.pop("dataset_id", "latest")
-        solver = {"name": DEFAULT_SOLVER, **job.pop("solver", {})}
+        solver = job.pop("solver", {})
+        if isinstance(solver, Mapping):
+            solver = {"name": DEFAULT_SOLVER, **solver}
         _follow(client.train(dataset, job.pop("model_name"), solver, **job), watch, as_json)
 
 
 def watch(url: str | None, job_id: str, as_json: bool) -> None:
-    with problems_told(as_json), _client(url) as client:
+    with problems_told(as_json), caller(url) as client:
         _follow(client.job(job_id), True, as_json)
 
 
+def cancel(url: str | None, job_id: str, keep_model: bool, as_json: bool) -> None:
+    with problems_told(as_json), caller(url) as client:
+        job = client.job(job_id).cancel(keep_model=keep_model)
+        print_json(job.data) if as_json else print_job(job)
+
+
 def predict(url: str | None, model: str, rows: Path, outputs: Sequence[str], as_json: bool) -> None:
-    with problems_told(as_json), _client(url) as client:
+    with problems_told(as_json), caller(url) as client:
+        if "explanation" in outputs and not as_json:
+            raise ValueError("an explanation has no columns: say --json")
         answer = client.predict(model, rows, outputs)
     if as_json:
         print_json(answer)
@@ -62,6 +89,14 @@ def predict(url: str | None, model: str, rows: Path, outputs: Sequence[str], as_
     writer.writerows(zip(*columns, strict=True))
 
 
+def evaluate(url: str | None, model: str, dataset: str, as_json: bool) -> None:
+    with problems_told(as_json), caller(url) as client:
+        job = client.evaluate(dataset, model)
+        _wait(job, as_json)
+        found = job.results()
+    print_json(found) if as_json else print_evaluation(found)
+
+
 def compare(
     url: str | None,
     dataset: str,
@@ -72,7 +107,7 @@ def compare(
     settings: Sequence[str],
     as_json: bool,
 ) -> None:
-    with problems_told(as_json), _client(url) as client:
+    with problems_told(as_json), caller(url) as client:
         options = spec_of(None, settings, {"scaling": scaling, "model_name": model})
         grid = {"solver": list(solvers), "C": list(costs)} if costs else {"solver": list(solvers)}
         job = client.compare(dataset, grid=grid, **options)
@@ -81,13 +116,13 @@ def compare(
     if as_json:
         print_json(found)
         return
-    print_table(_ENTRY_COLUMNS, map(_entry_cells, found["entries"]))
+    print_table(ENTRY_COLUMNS, map(entry_cells, found["entries"]))
     if found["model"]:
         print(f"the best is {found['model']['name']}/{found['model']['version']}")
 
 
 def export(url: str | None, model: str, file: Path) -> None:
-    with problems_told(False), _client(url) as client:
+    with problems_told(False), caller(url) as client:
         name, _, which = model.partition("/")
         if not which.isdecimal():
             found = client.model(name)
@@ -101,41 +136,9 @@ def export(url: str | None, model: str, file: Path) -> None:
 
 
 def import_model(url: str | None, model: str, file: Path, as_json: bool) -> None:
-    with problems_told(as_json), _client(url) as client:
+    with problems_told(as_json), caller(url) as client:
         version = client.import_model(model, file)
     print_json(version.data) if as_json else print(f"{version.name}/{version.version}")
-
-
-def models(url: str | None, name: str | None, as_json: bool) -> None:
-    with problems_told(as_json), _client(url) as client:
-        if name is not None:
-            versions = list(client.model(name).versions())
-            if as_json:
-                print_json({"versions": [version.data for version in versions]})
-            else:
-                print_table(_VERSION_COLUMNS, map(_version_cells, versions))
-            return
-        found = list(client.models())
-        if as_json:
-            print_json({"models": [model.data for model in found]})
-        else:
-            cells = ((m.name, m.latest_version, _pairs(m.aliases), m.created_at) for m in found)
-            print_table(("model", "latest", "aliases", "created"), cells)
-
-
-def set_alias(url: str | None, name: str | None, alias: str) -> None:
-    with problems_told(False), _client(url) as client:
-        if name is None:
-            raise ValueError("say which model the alias is of")
-        which, _, version = alias.partition("=")
-        if not version.isdecimal():
-            raise ValueError(f"{alias}: say ALIAS=VERSION, such as champion=3")
-        client.model(name).set_alias(which, int(version))
-
-
-def _client(url: str | None) -> Client:
-    """A person waits: a service that is not there is told soon."""
-    return Client(url, retries=Retries(times=2))
 
 
 def _follow(job: Job, watch: bool, as_json: bool) -> None:
@@ -143,8 +146,10 @@ def _follow(job: Job, watch: bool, as_json: bool) -> None:
         _wait(job, as_json)
     if as_json:
         print_json(job.data)
-    else:
-        _print_job(job)
+        return
+    print_job(job)
+    if not job.ended:
+        say(f"follow it with: svm-service watch {job.id}")
 
 
 def _wait(job: Job, as_json: bool) -> None:
@@ -155,86 +160,6 @@ def _wait(job: Job, as_json: bool) -> None:
         raise
 
 
-def _print_dataset(dataset: Dataset) -> None:
-    counts = zip(dataset.classes or (), dataset.class_counts or (), strict=False)
-    print_fields(
-        f"{dataset.id}  {dataset.name or ''}".rstrip(),
-        {
-            "rows": f"{dataset.n_samples:,}",
-            "features": f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else ""),
-            "classes": ", ".join(f"{label} ({count:,})" for label, count in counts) or None,
-        },
-    )
-    for warning in dataset.warnings:
-        print(f"  note: {warning['message']}")
-
-
-def _print_job(job: Job) -> None:
-    model = job.model and f"{job.model['name']}/{job.model['version']}"
-    print_fields(
-        f"{job.id}  {job.state}",
-        {
-            "model": model,
-            "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
-            "certificate": _certificate(job.certificate),
-            **{f"{part} accuracy": acc for part, acc in _accuracies(job.metrics).items()},
-        },
-    )
-    for warning in job.warnings:
-        print(f"  note: {warning}")
-
-
-def _certificate(certificate: Mapping[str, Any] | None) -> str | None:
-    gap = (certificate or {}).get("relative_gap")
-    return None if gap is None else f"within {100 * gap:.2g} % of the best possible"
-
-
-def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str]:
-    return {
-        part: f"{100 * values['accuracy']:.2f} %"
-        for part, values in (metrics or {}).items()
-        if "accuracy" in values
-    }
-
-
-_ENTRY_COLUMNS = ("rank", "solver", "λ or C", "score", "gap", "epochs", "seconds", "")
-
-
-def _entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    solver, gap = entry["spec"]["solver"], (entry["certificate"] or {}).get("relative_gap")
-    weight = [f"{name} = {solver[name]:g}" for name in ("lambda", "C") if solver.get(name)]
-    return (
-        entry["rank"],
-        solver["name"],
-        ", ".join(weight),
-        None if entry["score"] is None else f"{100 * entry['score']:.2f} %",
-        None if gap is None else f"{100 * gap:.2g} %",
-        entry["epochs"],
-        None if entry["elapsed_s"] is None else f"{entry['elapsed_s']:.3g}",
-        (entry["error"] or {}).get("detail"),
-    )
-
-
-_VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "size", "created")
-
-
-def _version_cells(version: ModelVersion) -> tuple[Any, ...]:
-    accuracies = _accuracies(version.metrics)
-    gap = version.certificate.get("relative_gap")
-    return (
-        version.version,
-        version.spec.get("solver", {}).get("name"),
-        accuracies.get("validation") or accuracies.get("train"),
-        None if gap is None else f"{100 * gap:.2g} %",
-        f"{version.size_bytes:,}",
-        version.created_at,
-    )
-
-
-def _pairs(aliases: Mapping[str, int]) -> str:
-    return ", ".join(f"{alias} = {version}" for alias, version in sorted(aliases.items()))
-
-
 def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """A job: what a file says, then what options say, then `name.part=value` settings.
 
@@ -242,7 +167,11 @@ def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]
     """
     spec: dict[str, Any] = {}
     if file is not None:
-        spec = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text())
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        try:
+            spec = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{file}: not JSON: {error}") from None
         if not isinstance(spec, dict):
             raise ValueError(f"{file}: not a JSON object")
     for name, value in given.items():

@@ -7,10 +7,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 JSON = "application/json"
+Content: TypeAlias = bytes | Path | tuple[bytes | Path, ...]
+"""A body: in memory, a file to be streamed, or both by turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +24,7 @@ class Call:
     params: Mapping[str, Any] = field(default_factory=dict)
     """Of the query; None is left out."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    content: bytes | Path | None = None
-    """The body; a file is streamed."""
+    content: Content | None = None
     drawn: bool = False
     """Show how much of the file is on its way."""
     repeatable: bool = True
@@ -55,7 +56,7 @@ def create(
     path: str, content: Any, media_type: str = JSON, params: Mapping[str, Any] | None = None
 ) -> Call:
     """A POST that makes something, once: the key tells the service when it comes again."""
-    if media_type == JSON and not isinstance(content, (bytes, Path)):
+    if media_type == JSON and not isinstance(content, (bytes, Path, tuple)):
         content = json.dumps(content, allow_nan=False).encode()
     return Call(
         method="POST",

@@ -9,7 +9,7 @@ ClientError
     ├── NotAllowed       401, 403: no key, or one without the scope
     ├── NotFound         404
     ├── Conflict         409, 412, 428: the present state forbids it
-    ├── TooLarge         413
+    ├── TooLarge         413, 431
     ├── InvalidContent   422: a row, a column or a field
     ├── Overloaded       429, 503: still so after the last retry
     └── ServerFault      any other 5xx
@@ -94,6 +94,10 @@ class Problem(ClientError):
         super().__init__(self._message())
 
     def _message(self) -> str:
+        if len(self.errors) == 1 and self.errors[0].message in self.detail:
+            hint = self.errors[0].hint
+            told = self.detail if hint is None or hint in self.detail else f"{self.detail}; {hint}"
+            return f"{told} ({self.code})"
         lines = [f"{self.detail} ({self.code})"]
         shown = [str(error) for error in self.errors[:SHOWN]]
         if len(self.errors) > 1 or any(line not in self.detail for line in shown):
@@ -140,7 +144,7 @@ _FAMILIES: dict[int, type[Problem]] = {
     **dict.fromkeys((401, 403), NotAllowed),
     404: NotFound,
     **dict.fromkeys((409, 412, 428), Conflict),
-    413: TooLarge,
+    **dict.fromkeys((413, 431), TooLarge),
     422: InvalidContent,
     **dict.fromkeys((429, 503), Overloaded),
 }

@@ -10,11 +10,14 @@ import csv
 import io
 import json
 import math
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from service.client.calls import Content
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -24,6 +27,7 @@ NPZ = "application/x-npz"
 
 MEDIA_TYPES = {
     ".csv": CSV,
+    ".txt": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
     ".ndjson": "application/x-ndjson",
@@ -42,7 +46,7 @@ class Body:
     """What is sent, and what the query must say of it."""
 
     media_type: str
-    content: bytes | Path
+    content: Content
     params: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +56,7 @@ def media_type_of(path: Path) -> str:
         return MEDIA_TYPES[path.suffix.lower()]
     except KeyError:
         endings = ", ".join(MEDIA_TYPES)
-        raise ValueError(f"{path.name}: not one of {endings}; say `media_type`") from None
+        raise ValueError(f"{path.name}: not one of {endings}; say the media type") from None
 
 
 def upload_body(
@@ -63,9 +67,13 @@ def upload_body(
     Raises ValueError for what no format can hold.
     """
     if isinstance(data, (str, Path)):
-        _only_rows(labels, columns, "a file")
         path = Path(data)
-        return Body(media_type or media_type_of(path), path)
+        media_type = media_type or media_type_of(path)
+        if isinstance(labels, Path):
+            _only_rows(None, columns, "a file")
+            return _form(path, media_type, labels)
+        _only_rows(labels, columns, "a file")
+        return Body(media_type, path)
     if isinstance(data, (bytes, bytearray, memoryview)):
         _only_rows(labels, columns, "bytes")
         if media_type is None:
@@ -136,6 +144,18 @@ def read_arrays(content: bytes) -> tuple[Any, Any]:
 def _only_rows(labels: Any, columns: Any, what: str) -> None:
     if labels is not None or columns is not None:
         raise ValueError(f"{what} holds labels and names itself: say `target`, or give an array")
+
+
+def _form(file: Path, media_type: str, labels: Path) -> Body:
+    """Data and labels in two files: the parts of a form."""
+    boundary = uuid.uuid4().hex
+    types = {"file": media_type, "labels": MEDIA_TYPES.get(labels.suffix.lower(), CSV)}
+    content: list[bytes | Path] = []
+    for name, path in (("file", file), ("labels", labels)):
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"'
+        content += [f"{head}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
+    content.append(f"--{boundary}--\r\n".encode())
+    return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
 
 
 def _is_frame(data: Any) -> bool:

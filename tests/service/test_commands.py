@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from service import __version__
 from tests.journeys.server import COMMAND, Server, running
 from tests.journeys.test_whole_way import iris_csv
 
@@ -75,6 +76,50 @@ def test_whole_way(run: Run) -> None:
     assert [version["version"] for version in versions] == [2, 1]
 
 
+def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
+    """As the course hands them out; without a name the dataset has that of the file."""
+    rows = [line.rpartition(",") for line in iris_csv().decode().splitlines()[1:]]
+    (tmp_path / "features.txt").write_text("".join(f"{x}\n" for x, _, _ in rows))
+    (tmp_path / "target.txt").write_text("".join(f"{y}\n" for _, _, y in rows))
+    done = run("upload", "features.txt", "--labels", "target.txt")
+    assert done.returncode == 0, done.stderr
+    assert "features.txt" in done.stdout
+    assert "setosa (50)" in done.stdout
+    assert "already, named features.txt" in (
+        run("upload", "features.txt", "--labels", "target.txt", "--name", "x").stdout
+    )
+    one = json.loads(run("upload", "iris.csv", "--json").stdout)
+    two = json.loads(run("upload", "features.txt", "--labels", "target.txt", "--json").stdout)
+    assert one["matrix_digest"] == two["matrix_digest"]
+    assert two["id"] in run("datasets", "--limit", "100").stdout
+
+
+def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
+    """Without a look at the service's pages."""
+    run("upload", "iris.csv")
+    done = run("train", "listed", "--set", "solver=newton")
+    job_id = done.stdout.partition(" ")[0]
+    assert f"svm-service watch {job_id}" in done.stderr
+    assert run("watch", job_id).returncode == 0
+    listed = run("jobs", "--state", "succeeded", "--limit", "1").stdout
+    assert job_id in listed
+    assert "listed/1" in listed
+    found = json.loads(run("evaluate", "listed", "--json").stdout)
+    assert found["metrics"]["accuracy"] > 0.9
+    assert "versicolor" in run("evaluate", "listed/1").stdout
+    assert run("cancel", job_id).returncode == 3  # it has ended
+    endless = ("--solver", "pegasos", "--set", "stopping.max_epochs=10000000")
+    long = run("train", "long", *endless, "--set", "stopping.duality_gap=1e-12", "--json")
+    canceled = run("cancel", json.loads(long.stdout)["id"], "--json")
+    assert json.loads(canceled.stdout)["cancel_requested"]
+    assert run("watch", json.loads(long.stdout)["id"]).returncode == 4
+
+
+def test_version_is_told(run: Run) -> None:
+    """As the service tells it."""
+    assert run("--version").stdout == f"svm-service {__version__}\n"
+
+
 def test_comparing_and_carrying_away(run: Run, tmp_path: Path) -> None:
     """A table with the best first; a version as a file, and back."""
     run("upload", "iris.csv")
@@ -116,16 +161,19 @@ def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:
             "solver.name.x: name is 'newton' already",
         ),
         (("train", "m", "--spec", "-"), "-: not a JSON object"),
+        (("train", "m", "--spec", "notes.md"), "notes.md: not JSON"),
         (("models", "--alias", "a=1"), "say which model"),
         (("upload", "nothing.csv"), "does not exist"),
-        (("predict", "iris", "notes.txt"), "notes.txt: not one of .csv"),
+        (("predict", "iris", "notes.md"), "notes.md: not one of .csv"),
+        (("predict", "iris", "rows.csv", "--output", "explanation"), "say --json"),
+        (("export", "iris", "notes.md"), "notes.md: not one of .onnx"),
     ],
 )
 def test_wrong_usage_is_told(
     run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     """Status 2, and what to say instead."""
-    (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "notes.md").write_text("notes")
     done = run(*arguments, stdin="[]")
     assert done.returncode == 2, done.stderr
     assert said in " ".join(done.stderr.split())

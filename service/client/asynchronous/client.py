@@ -68,7 +68,8 @@ class AsyncClient:
 
         `data` is the path of a file in any format of the service, bytes with their `media_type`,
         a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
-        `labels` has one entry a row; without them the label column of a frame or file is the
+        `labels` has one entry a row, or is the `pathlib.Path` of a file beside that of the data,
+        which has a line for each; without them the label column of a frame or file is the
         last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
         names the features of an array. Further options are those of the service: `name`, `target`,
         `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.

@@ -13,6 +13,8 @@ from service.client.errors import NotFound
 from service.client.fields import ModelFields, ModelVersionFields
 from service.client.rows import NPY, predict_body, read_array
 
+EXPORTS = ("onnx", "npz", "json")
+
 
 class AsyncModelVersion(ModelVersionFields):
     """A trained model; it never changes."""
@@ -40,6 +42,8 @@ class AsyncModelVersion(ModelVersionFields):
         ending = Path(path).suffix.lower().removeprefix(".")
         if ending == "joblib":
             return await self.download(path)
+        if ending not in EXPORTS:
+            raise ValueError(f"{path}: not one of .onnx, .npz, .json, .joblib")
         return await self._session.download(calls.get(self._path("export"), format=ending), path)
 
     async def card(self) -> str:

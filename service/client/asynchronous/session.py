@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import tempfile
@@ -82,6 +83,8 @@ class AsyncSession:
     async def download(self, call: Call, path: str | Path) -> Path:
         """The body of the reply, as a file: whole and as its digest says, or not at all."""
         path = Path(path)
+        if not path.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "no such folder", str(path.parent))
         digest = hashlib.sha256()
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
@@ -119,10 +122,11 @@ class AsyncSession:
     def _request(self, call: Call) -> httpx2.Request:
         headers = dict(call.headers)
         content: Any = call.content
-        if isinstance(content, Path):
+        if isinstance(content, (Path, tuple)):
+            pieces = content if isinstance(content, tuple) else (content,)
             # The service refuses what is too large before it is sent.
-            headers["Content-Length"] = str(content.stat().st_size)
-            content = _chunks(content, call.drawn)
+            headers["Content-Length"] = str(sum(map(_size, pieces)))
+            content = _chunks(pieces, call.drawn)
         return self._http.build_request(
             call.method,
             call.path,
@@ -133,12 +137,20 @@ class AsyncSession:
         )
 
 
-async def _chunks(path: Path, drawn: bool) -> AsyncIterator[bytes]:
-    with progress.sent(path, drawn) as show:
-        async with await anyio.Path(path).open("rb") as file:
-            while chunk := await file.read(CHUNK_BYTES):
-                yield chunk
-                show(len(chunk))
+def _size(piece: bytes | Path) -> int:
+    return piece.stat().st_size if isinstance(piece, Path) else len(piece)
+
+
+async def _chunks(pieces: tuple[bytes | Path, ...], drawn: bool) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+            continue
+        with progress.sent(piece, drawn) as show:
+            async with await anyio.Path(piece).open("rb") as file:
+                while chunk := await file.read(CHUNK_BYTES):
+                    yield chunk
+                    show(len(chunk))
 
 
 def _members(reply: httpx2.Response) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from service.client.fields import ModelFields, ModelVersionFields
 from service.client.rows import NPY, predict_body, read_array
 from service.client.synchronous.session import Session
 
+EXPORTS = ("onnx", "npz", "json")
+
 
 class ModelVersion(ModelVersionFields):
     """A trained model; it never changes."""
@@ -41,6 +43,8 @@ class ModelVersion(ModelVersionFields):
         ending = Path(path).suffix.lower().removeprefix(".")
         if ending == "joblib":
             return self.download(path)
+        if ending not in EXPORTS:
+            raise ValueError(f"{path}: not one of .onnx, .npz, .json, .joblib")
         return self._session.download(calls.get(self._path("export"), format=ending), path)
 
     def card(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import tempfile
@@ -83,6 +84,8 @@ class Session:
     def download(self, call: Call, path: str | Path) -> Path:
         """The body of the reply, as a file: whole and as its digest says, or not at all."""
         path = Path(path)
+        if not path.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "no such folder", str(path.parent))
         digest = hashlib.sha256()
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
@@ -120,10 +123,11 @@ class Session:
     def _request(self, call: Call) -> httpx2.Request:
         headers = dict(call.headers)
         content: Any = call.content
-        if isinstance(content, Path):
+        if isinstance(content, (Path, tuple)):
+            pieces = content if isinstance(content, tuple) else (content,)
             # The service refuses what is too large before it is sent.
-            headers["Content-Length"] = str(content.stat().st_size)
-            content = _chunks(content, call.drawn)
+            headers["Content-Length"] = str(sum(map(_size, pieces)))
+            content = _chunks(pieces, call.drawn)
         return self._http.build_request(
             call.method,
             call.path,
@@ -134,12 +138,20 @@ class Session:
         )
 
 
-def _chunks(path: Path, drawn: bool) -> Iterator[bytes]:
-    with progress.sent(path, drawn) as show:
-        with Path(path).open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
-                show(len(chunk))
+def _size(piece: bytes | Path) -> int:
+    return piece.stat().st_size if isinstance(piece, Path) else len(piece)
+
+
+def _chunks(pieces: tuple[bytes | Path, ...], drawn: bool) -> Iterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+            continue
+        with progress.sent(piece, drawn) as show:
+            with Path(piece).open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+                    show(len(chunk))
 
 
 def _members(reply: httpx2.Response) -> dict[str, Any]:

@@ -146,8 +146,8 @@ def test_what_no_format_holds_is_told_before_it_is_sent(client: Client) -> None:
     """Ambiguous uploads raise ValueError that says what to do."""
     with pytest.raises(ValueError, match="say `media_type`"):
         client.upload(b"1,2,a\n")
-    with pytest.raises(ValueError, match=r"data\.txt: not one of \.csv"):
-        client.upload("data.txt")
+    with pytest.raises(ValueError, match=r"data\.log: not one of \.csv"):
+        client.upload("data.log")
     with pytest.raises(ValueError, match="all of them as texts"):
         client.upload(X[:2], [1, "b"])
     with pytest.raises(ValueError, match="say `target`"):

@@ -1,0 +1,168 @@
+"""What people see of datasets, jobs and models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.cli.output import print_fields, print_table
+from service.client import Dataset, Job, Model, ModelVersion
+
+MANY = 20
+"""Classes that are named."""
+
+
+def print_dataset(dataset: Dataset) -> None:
+    counts = list(zip(dataset.classes or (), dataset.class_counts or (), strict=False))
+    classes = [f"{label} ({count:,})" for label, count in counts[:MANY]]
+    if len(counts) > MANY:
+        classes.append(f"and {len(counts) - MANY:,} more")
+    print_fields(
+        f"{dataset.id}  {dataset.name or ''}".rstrip(),
+        {
+            "rows": f"{dataset.n_samples:,}",
+            "features": f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else ""),
+            "classes": ", ".join(classes) or None,
+        },
+    )
+    for warning in dataset.warnings:
+        print(f"  note: {warning['message']}")
+
+
+def print_job(job: Job) -> None:
+    model = job.model and f"{job.model['name']}/{job.model['version']}"
+    print_fields(
+        f"{job.id}  {job.state}",
+        {
+            "dataset": job.dataset_id,
+            "model": model,
+            "cancel": "asked for" if job.cancel_requested and not job.ended else None,
+            "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
+            "certificate": _certificate(job.certificate),
+            **{f"{part} accuracy": acc for part, acc in _accuracies(job.metrics).items()},
+        },
+    )
+    for warning in job.warnings:
+        print(f"  note: {warning}")
+
+
+def print_evaluation(found: Mapping[str, Any]) -> None:
+    metrics, auc = found["metrics"], found["metrics"]["roc_auc"]
+    print_fields(
+        f"{found['model']['name']}/{found['model']['version']} on {found['dataset_id']}",
+        {
+            "rows": f"{metrics['n_samples']:,}",
+            "accuracy": _percent(metrics["accuracy"]),
+            "balanced accuracy": _percent(metrics["balanced_accuracy"]),
+            "area under ROC": None if auc is None else f"{auc:.4f}",
+        },
+    )
+    print_table(
+        ("class", "precision", "recall", "f1", "rows"), map(_class_cells, metrics["per_class"])
+    )
+
+
+def _class_cells(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    shares = (_percent(found[name]) for name in ("precision", "recall", "f1"))
+    return found["label"], *shares, f"{found['support']:,}"
+
+
+DATASET_COLUMNS = ("dataset", "name", "rows", "features", "classes", "made (UTC)")
+
+
+def dataset_cells(dataset: Dataset) -> tuple[Any, ...]:
+    return (
+        dataset.id,
+        dataset.name,
+        f"{dataset.n_samples:,}",
+        f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else ""),
+        None if dataset.classes is None else len(dataset.classes),
+        _minute(dataset.created_at),
+    )
+
+
+JOB_COLUMNS = ("job", "kind", "model", "state", "gap", "made (UTC)")
+
+
+def job_cells(job: Job) -> tuple[Any, ...]:
+    model = job.model and f"{job.model['name']}/{job.model['version']}"
+    return (
+        job.id,
+        job.kind,
+        model or job.spec.get("model_name"),
+        job.state,
+        _gap(job.progress),
+        _minute(job.created_at),
+    )
+
+
+MODEL_COLUMNS = ("model", "latest", "aliases", "made (UTC)")
+
+
+def model_cells(model: Model) -> tuple[Any, ...]:
+    return model.name, model.latest_version, _pairs(model.aliases), _minute(model.created_at)
+
+
+def _certificate(certificate: Mapping[str, Any] | None) -> str | None:
+    gap = _gap(certificate)
+    return gap and f"within {gap} of the best possible"
+
+
+def _gap(found: Mapping[str, Any] | None) -> str | None:
+    """Of a certificate, or of progress."""
+    gap = (found or {}).get("relative_gap")
+    return None if gap is None else f"{100 * gap:.2g} %"
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.2f} %"
+
+
+def _minute(moment: str) -> str:
+    """A time as the service gives it, as people read it."""
+    return moment[:16].replace("T", " ")
+
+
+def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str]:
+    return {
+        part: f"{100 * values['accuracy']:.2f} %"
+        for part, values in (metrics or {}).items()
+        if "accuracy" in values
+    }
+
+
+ENTRY_COLUMNS = ("rank", "solver", "λ or C", "score", "gap", "epochs", "seconds", "")
+
+
+def entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    solver = entry["spec"]["solver"]
+    weight = [f"{name} = {solver[name]:g}" for name in ("lambda", "C") if solver.get(name)]
+    return (
+        entry["rank"],
+        solver["name"],
+        ", ".join(weight),
+        _percent(entry["score"]),
+        _gap(entry["certificate"]),
+        entry["epochs"],
+        None if entry["elapsed_s"] is None else f"{entry['elapsed_s']:.3g}",
+        (entry["error"] or {}).get("detail"),
+    )
+
+
+VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "bytes", "made (UTC)")
+
+
+def version_cells(version: ModelVersion) -> tuple[Any, ...]:
+    accuracies = _accuracies(version.metrics)
+    return (
+        version.version,
+        version.spec.get("solver", {}).get("name"),
+        accuracies.get("validation") or accuracies.get("train"),
+        _gap(version.certificate),
+        f"{version.size_bytes:,}",
+        _minute(version.created_at),
+    )
+
+
+def _pairs(aliases: Mapping[str, int]) -> str:
+    return ", ".join(f"{alias} = {version}" for alias, version in sorted(aliases.items()))
