@@ -46,10 +46,10 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database
+from service.storage.database import Database, NewerTables
 from service.storage.idempotency import Reservations
 from service.storage.machine_code import machine_code_folder
-from service.storage.ownership import claim, secret_of
+from service.storage.ownership import ForeignFiles, claim, secret_of
 from service.storage.sweep import Sweeper
 from service.web import docs, health, login, problem_pages, problems
 from service.web.auth import Admission
@@ -213,6 +213,9 @@ def _prepare(database: Database, blobs: Blobs) -> None:
         try:
             database.migrate()
             return claim(database, blobs)
+        except (NewerTables, ForeignFiles) as error:
+            log.critical("cannot start", reason=str(error))
+            raise
         except Unavailable as error:
             if time.monotonic() > deadline:
                 raise

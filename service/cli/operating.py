@@ -15,7 +15,8 @@ from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups import BackupFailed, Saved, back_up, restore
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database
+from service.storage.database import Database, NewerTables
+from service.storage.ownership import ForeignFiles
 
 
 def migrate() -> None:
@@ -55,7 +56,7 @@ def _opened(settings: Settings) -> Iterator[tuple[Database, Blobs]]:
         yield database, open_blobs(settings)
     except ServiceError as error:
         raise fail(f"{error.detail}: {error.__cause__ or ''}".rstrip(": ")) from None
-    except (BackupFailed, OSError) as error:
+    except (BackupFailed, ForeignFiles, NewerTables, OSError) as error:
         raise fail(str(error)) from None
     finally:
         database.close()

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from service import __version__
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.blobs.base import digest_of
+from service.storage.blobs.local import sync_folder
 from service.storage.database import Database, present_revision, revisions
 from service.storage.ownership import MARKS, claim
 
@@ -77,6 +78,7 @@ def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = No
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
+        sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
     return saved

@@ -47,12 +47,10 @@ class SQLiteCommits:
 
     def __init__(self, engine: sa.Engine) -> None:
         # The index stays where it is as long as any connection has looked into the database.
-        self._connection = engine.raw_connection()
+        self._connection = engine.connect()
         self._connection.detach()
-        cursor = self._connection.cursor()
-        cursor.execute("SELECT count(*) FROM sqlite_master")
-        cursor.fetchall()
-        cursor.close()
+        self._connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+        self._connection.rollback()
         with Path(f"{engine.url.database}-shm").open("rb") as file:
             self._index = mmap.mmap(file.fileno(), INDEX_HEAD, access=mmap.ACCESS_READ)
 

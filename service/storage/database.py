@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 CLOSE_S = 3.0
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads as SQL does)
@@ -42,6 +43,16 @@ def _now_postgresql(element: now, compiler: sa.sql.compiler.SQLCompiler, **_: An
 def new_id(prefix: str) -> str:
     """An identifier such as `job_019a3f…`: creation time in milliseconds, then 80 random bits."""
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+class NewerTables(Exception):
+    """A newer version of the service has used the database."""
+
+    def __init__(self, revision: str) -> None:
+        super().__init__(
+            f"the database is of a newer version of svm-service (revision {revision}, this one "
+            f"knows {_newest_revision()}); install that version, or restore a backup of before"
+        )
 
 
 class Database:
@@ -99,8 +110,16 @@ class Database:
         return self._commits.number()
 
     def migrate(self, revision: str = "head") -> None:
-        """Bring the schema to the newest revision; nothing happens where it is there already."""
-        # Imported here: workers use the database, but never migrate it.
+        """Bring the schema to the newest revision; nothing happens where it is there already.
+
+        Raises NewerTables, and Unavailable.
+        """
+        present = present_revision(self)
+        if revision == "head" and present == _newest_revision():
+            return
+        if present is not None and present not in revisions():
+            raise NewerTables(present)
+        # Imported here: hardly any start has something to migrate, and no worker.
         from alembic import command
 
         config = _alembic()
@@ -129,6 +148,11 @@ def revisions() -> list[str]:
     return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
 
 
+def _newest_revision() -> str:
+    """The first of `revisions`, by the names of their files."""
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
 def present_revision(database: Database) -> str | None:
     """Of the tables that are there; None where there are none. Raises Unavailable."""
     with database.read() as connection:
@@ -153,5 +177,5 @@ def _alembic() -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     return config

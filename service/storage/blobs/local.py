@@ -39,7 +39,7 @@ class LocalBlobs(Blobs):
                 os.fsync(file.fileno())
             self._make_folder(target.parent)
             source.rename(target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         return Blob(key, digest, size)
 
     def open(self, key: str, sha256: str) -> BufferedReader:
@@ -76,10 +76,11 @@ class LocalBlobs(Blobs):
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in it durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from service.errors import Unavailable
 from service.storage import commits
 from service.storage.database import Database
 from service.storage.tables import models
@@ -44,6 +46,17 @@ def _settled(database: Database) -> object:
         if database.commits() == first:
             return first
     raise AssertionError("the number never settles")
+
+
+def test_database_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
+    """As for readers and writers; and it is asked again once it is there."""
+    folder = tmp_path / "away"
+    database = Database(f"sqlite:///{folder / 'service.db'}")
+    with pytest.raises(Unavailable):
+        database.commits()
+    folder.mkdir()
+    assert database.commits() == database.commits()
+    database.close()
 
 
 @ON_ALL_BACKENDS
