@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svm.binary_problems import held_out, problems
 from svm.binary_training import BinaryTraining
 from svm.blas import one_blas_thread
 from svm.checkpoints import Arrays, flatten, platform, restore
@@ -28,7 +29,7 @@ from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.fingerprint import fingerprint
 from svm.interruption import Interruption
 from svm.pipeline import Pipeline
-from svm.preparation import Prepared, held_out, prepare, problems, way_of
+from svm.preparation import Prepared, prepare, way_of
 from svm.problem import Problem
 from svm.progress import SLICE_S, Progress, Standing, evaluation_of
 from svm.results import TrainingResult, result_of
@@ -56,6 +57,7 @@ class Training:
         seed: int,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
+        checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
@@ -66,14 +68,18 @@ class Training:
         X is (n_samples, n_features), dense or sparse, or `StoredRows` where the solver streams: the
         bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
         further (X, labels), only watched. With `warm_start` it begins where another training ended
-        (see `svm.warm_start`). With `prepared` of another training on the same rows, X and labels
-        are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is called about every 0.05 s
-        of work, from any thread, and stops the iteration by raising `Interrupted` (with
-        `StoredRows` this preparation too). `threads` is how many pairs run at once, or how many
-        compute the kernel rows of a single one. `digest` stands for X and labels in checkpoints,
-        equal for equal ones; without it, the first checkpoint reads all of them to make one.
+        (see `svm.warm_start`). With `checkpoint` it is the training that this was taken from, at
+        that point; the other arguments are to be the same. With `prepared` of another training on
+        the same rows, X and labels are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is
+        called about every 0.05 s of work, from any thread, and stops the iteration by raising
+        `Interrupted` (with `StoredRows` this preparation too). `threads` is how many pairs run at
+        once, or how many compute the kernel rows of a single one. `digest` stands for X and labels
+        in checkpoints, equal for equal ones; without it, the first checkpoint reads all of them to
+        make one.
 
-        Raises InvalidData, and InvalidHyperparameter for the seed.
+        Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch where data,
+        hyperparameters or seed are others than those of the checkpoint; other libraries or another
+        type of processor only give a warning, for bits may differ then.
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
@@ -113,62 +119,9 @@ class Training:
         self._validation: list[Problem] | None = None
         if validation is not None:
             self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
-        self._standing = Standing(self._pairs, self._stopping, 0.0)
-
-    @classmethod
-    def resume(
-        cls,
-        pipeline: Pipeline,
-        X: Any,
-        labels: Any,
-        *,
-        seed: int,
-        checkpoint: Mapping[str, npt.NDArray[Any]],
-        validation: tuple[Any, Any] | None = None,
-        warm_start: WarmStart | None = None,
-        prepared: Prepared | None = None,
-        interrupted: Callable[[], None] | None = None,
-        threads: int = 1,
-        digest: str | None = None,
-    ) -> Training:
-        """The training that `checkpoint` was taken from, at that point; same arguments otherwise.
-
-        Raises CheckpointMismatch where data, hyperparameters or seed are others; other libraries
-        or another type of processor only give a warning, for bits may differ then.
-        """
-        training = cls(
-            pipeline,
-            X,
-            labels,
-            seed=seed,
-            validation=validation,
-            warm_start=warm_start,
-            prepared=prepared,
-            interrupted=interrupted,
-            threads=threads,
-            digest=digest,
-        )
-        if str(checkpoint.get("fingerprint")) != training._fingerprint:
-            raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
-        if "elapsed_s" not in checkpoint:
-            raise CheckpointMismatch("the checkpoint has no fitting elapsed_s")
-        if str(checkpoint.get("platform")) != platform():
-            training.warnings.append(
-                "resumed on another type of processor or with other library versions: "
-                "the model may differ in its last bits from an undisturbed training"
-            )
-        training._elapsed_before = float(checkpoint["elapsed_s"])
-        training._pairs = [
-            replace(
-                pair,
-                state=restore(pair.state, checkpoint, f"{k}.state."),
-                certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
-                progress=restore(pair.progress, checkpoint, f"{k}.progress."),
-            )
-            for k, pair in enumerate(training._pairs)
-        ]
-        training._standing = Standing(training._pairs, training._stopping, training.elapsed_s)
-        return training
+        if checkpoint is not None:
+            self._take_up(checkpoint)
+        self._standing = Standing(self._pairs, self._stopping, self.elapsed_s)
 
     @property
     def classes(self) -> npt.NDArray[Any]:
@@ -231,6 +184,27 @@ class Training:
         with self._interruption.suspended():
             pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
             return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
+
+    def _take_up(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+        if str(checkpoint.get("fingerprint")) != self._fingerprint:
+            raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
+        if "elapsed_s" not in checkpoint:
+            raise CheckpointMismatch("the checkpoint has no fitting elapsed_s")
+        if str(checkpoint.get("platform")) != platform():
+            self.warnings.append(
+                "resumed on another type of processor or with other library versions: "
+                "the model may differ in its last bits from an undisturbed training"
+            )
+        self._elapsed_before = float(checkpoint["elapsed_s"])
+        self._pairs = [
+            replace(
+                pair,
+                state=restore(pair.state, checkpoint, f"{k}.state."),
+                certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
+                progress=restore(pair.progress, checkpoint, f"{k}.progress."),
+            )
+            for k, pair in enumerate(self._pairs)
+        ]
 
     @cached_property
     def _fingerprint(self) -> str:

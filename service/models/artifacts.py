@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from service.errors import Corrupt
 from svm.pipeline import FittedPipeline
+from svm.plain_form import from_arrays
 
 Content = Mapping[str, NDArray[Any] | str | int | float]
 
@@ -59,7 +60,7 @@ def load(content: bytes, expected_sha256: str) -> FittedPipeline:
     if hashlib.sha256(content).hexdigest() != expected_sha256:
         raise Corrupt("model-corrupt", "The model's file is not the one that was stored.")
     try:
-        return FittedPipeline.from_arrays(_PlainUnpickler(content).load())
+        return from_arrays(_PlainUnpickler(content).load())
     except MemoryError:  # says nothing about the file: sizes are checked before they are allocated
         raise
     except Exception as error:  # whatever garbage makes the parsers raise

@@ -64,7 +64,7 @@ def test_checkpoint_goes_on_with_the_same_solver() -> None:
     _, expected = train(Auto(C=0.5), X)
     first = Training(pipeline, X, LABELS, seed=1)
     next(iter(first))
-    second = Training.resume(pipeline, X, LABELS, seed=1, checkpoint=first.checkpoint())
+    second = Training(pipeline, X, LABELS, seed=1, checkpoint=first.checkpoint())
     for _ in second:
         pass
     fitted = second.result().fitted

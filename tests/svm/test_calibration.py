@@ -21,7 +21,7 @@ from svm.calibration import (
 )
 from svm.errors import InvalidData
 from svm.multiclass import MulticlassName, splits_of
-from svm.pipeline import FittedPipeline
+from svm.plain_form import from_arrays
 from tests.svm.models import random_model
 from tests.svm.strategies import PROPERTY
 
@@ -126,13 +126,13 @@ def test_probabilities_of_a_row_depend_on_it_alone(
     np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-12)
     alone = np.concatenate([model.probabilities_from_scores(row[None]) for row in scores])
     assert alone.tobytes() == together.tobytes()
-    again = FittedPipeline.from_arrays(model.to_arrays())
+    again = from_arrays(model.to_arrays())
     assert again.probabilities_from_scores(scores).tobytes() == together.tobytes()
     content = model.to_arrays()
     with pytest.raises(InvalidData, match="fit together"):
-        FittedPipeline.from_arrays(content | {"calibration_knots": np.zeros((9, 2))})
+        from_arrays(content | {"calibration_knots": np.zeros((9, 2))})
     with pytest.raises(InvalidData, match="lacks a part"):
-        FittedPipeline.from_arrays({k: v for k, v in content.items() if k != "calibration_knots"})
+        from_arrays({k: v for k, v in content.items() if k != "calibration_knots"})
 
 
 def test_many_classes_are_coupled_in_little_memory() -> None:

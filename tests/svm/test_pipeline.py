@@ -17,6 +17,7 @@ from svm.errors import InvalidData, InvalidHyperparameter
 from svm.features import AnyFeatures, FeatureMap, Identity, Nystroem, RandomFourier, Square
 from svm.kernels import GaussianKernel, PolynomialKernel
 from svm.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
+from svm.plain_form import from_arrays
 from svm.scaling import Scaling
 from svm.solvers import AnySolver, KernelPegasos, Newton
 from tests.svm.models import fitted, random_model
@@ -234,7 +235,7 @@ def test_plain_form_and_back(kind: str, scaled: bool) -> None:
     for value in content.values():
         assert isinstance(value, np.ndarray | str | int | float)
         assert not (isinstance(value, np.ndarray) and value.dtype.hasobject)
-    again = FittedPipeline.from_arrays(content)
+    again = from_arrays(content)
     assert again.decision_function(rows).tobytes() == model.decision_function(rows).tobytes()
     assert again.predict(rows).tolist() == model.predict(rows).tolist()
     assert again.predict(rows).dtype == classes.dtype
@@ -246,7 +247,7 @@ def test_trained_model_goes_through_the_plain_form() -> None:
     X, labels = blobs(3)
     for scaling in ("none", "standardize", "min-max", "max-abs"):
         model = train(Pipeline(solver=Newton(), scaling=scaling), X, labels).result().fitted
-        again = FittedPipeline.from_arrays(model.to_arrays())
+        again = from_arrays(model.to_arrays())
         assert again.decision_function(X).tobytes() == model.decision_function(X).tobytes()
         assert again.scaling.name == scaling
 
@@ -271,9 +272,9 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_unreadable_model_is_refused(change: str) -> None:
     """Parts that are missing or do not fit together: InvalidData, and no model."""
     content = random_model(5, 3, scaled=True)[0].to_arrays()
-    FittedPipeline.from_arrays(content)
+    from_arrays(content)
     with pytest.raises(InvalidData) as caught:
-        FittedPipeline.from_arrays({**content, **CHANGES[change]})
+        from_arrays({**content, **CHANGES[change]})
     assert caught.value.code == "model-unreadable"
 
 
@@ -283,7 +284,7 @@ def test_model_without_a_part_is_refused(part: str) -> None:
     content = random_model(5, 3)[0].to_arrays()
     del content[part]
     with pytest.raises(InvalidData) as caught:
-        FittedPipeline.from_arrays(content)
+        from_arrays(content)
     assert caught.value.code == "model-unreadable"
 
 
@@ -310,8 +311,8 @@ def test_a_model_without_rows_needs_numpy_alone() -> None:
     program = """
 import sys
 import numpy as np
-from svm.pipeline import FittedPipeline
-model = FittedPipeline.from_arrays({
+from svm.plain_form import from_arrays
+model = from_arrays({
     "format": 1, "features": '{"name": "identity"}', "n_features": 2,
     "multiclass": "one-vs-one", "classes": np.array(["a", "b"]),
     "scaling": "none", "coefficients": np.ones((1, 2)), "intercepts": np.zeros(1),

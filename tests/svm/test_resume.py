@@ -44,7 +44,7 @@ CUTS = (0, 1, 2, 4, 9, 20)
 
 def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) -> Training:
     """The training that goes on from the checkpoint of the given one, after a file."""
-    return Training.resume(
+    return Training(
         training.pipeline,
         rows,
         labels,
@@ -134,7 +134,7 @@ def test_checkpoint_between_threads(threads: int) -> None:
     training = Training(pipeline, X, LABELS, seed=0, threads=2)
     checkpoints = [written_and_read(training.checkpoint()) for _ in training]
     for checkpoint in checkpoints[::2]:
-        again = Training.resume(pipeline, X, LABELS, seed=0, checkpoint=checkpoint, threads=threads)
+        again = Training(pipeline, X, LABELS, seed=0, checkpoint=checkpoint, threads=threads)
         run(again)
         assert bits(again.result()) == expected
 
@@ -248,20 +248,20 @@ def test_checkpoint_of_another_training_is_refused(other: str) -> None:
     """Other data, labels, hyperparameters or another seed: CheckpointMismatch."""
     checkpoint = train(BASE, X, LABELS).checkpoint()
     given = {"pipeline": BASE, "X": X, "labels": LABELS, "seed": 0, "checkpoint": checkpoint}
-    Training.resume(**given)  # type: ignore[arg-type]
+    Training(**given)  # type: ignore[arg-type]
     with pytest.raises(CheckpointMismatch, match="other data, settings or seed"):
-        Training.resume(**OTHERS[other](given))
+        Training(**OTHERS[other](given))
 
 
 def test_digest_stands_for_the_rows() -> None:
     """Where the caller has one the rows are not read for it, and another one is refused."""
     checkpoint = train(BASE, X, LABELS, digest="mine").checkpoint()
     again = {"seed": 0, "checkpoint": checkpoint}
-    Training.resume(BASE, X, LABELS, digest="mine", **again)  # type: ignore[arg-type]
-    Training.resume(BASE, X + 1, LABELS, digest="mine", **again)  # type: ignore[arg-type]
+    Training(BASE, X, LABELS, digest="mine", **again)  # type: ignore[arg-type]
+    Training(BASE, X + 1, LABELS, digest="mine", **again)  # type: ignore[arg-type]
     for other in ("yours", None):
         with pytest.raises(CheckpointMismatch, match="other data, settings or seed"):
-            Training.resume(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
+            Training(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
 
 
 def test_what_follows_from_the_weights_is_not_written_down() -> None:
@@ -276,7 +276,7 @@ def test_other_time_budget_is_no_other_training() -> None:
     """What is left of a budget may change on the way; the states do not depend on it."""
     checkpoint = written_and_read(train(BASE, X, LABELS).checkpoint())
     longer = replace(BASE, stopping=replace(BASE.stopping, time_budget_s=100.0))
-    Training.resume(longer, X, LABELS, seed=0, checkpoint=checkpoint)
+    Training(longer, X, LABELS, seed=0, checkpoint=checkpoint)
 
 
 def test_incomplete_checkpoint_is_refused() -> None:
@@ -289,14 +289,14 @@ def test_incomplete_checkpoint_is_refused() -> None:
         lacking = {key: value for key, value in checkpoint.items() if key != name}
         again: dict[str, Any] = {"seed": 0, "checkpoint": lacking}
         if name == "platform":
-            assert Training.resume(BASE, X, LABELS, **again).warnings
+            assert Training(BASE, X, LABELS, **again).warnings
             continue
         with pytest.raises(CheckpointMismatch):
-            Training.resume(BASE, X, LABELS, **again)
+            Training(BASE, X, LABELS, **again)
     for wrong in (np.zeros((2, 2)), np.array("text")):
         again = {"seed": 0, "checkpoint": {**checkpoint, "0.state.v": wrong}}
         with pytest.raises(CheckpointMismatch, match=r"0\.state\.v"):
-            Training.resume(BASE, X, LABELS, **again)
+            Training(BASE, X, LABELS, **again)
 
 
 def test_other_platform_warns() -> None:
@@ -306,7 +306,7 @@ def test_other_platform_warns() -> None:
     for _ in training:
         break
     checkpoint = {**training.checkpoint(), "platform": np.array("abacus")}
-    again = Training.resume(BASE, X, LABELS, seed=0, checkpoint=checkpoint)
+    again = Training(BASE, X, LABELS, seed=0, checkpoint=checkpoint)
     run(again)
     [warning] = again.result().warnings
     assert "last bits" in warning

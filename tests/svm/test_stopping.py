@@ -199,7 +199,7 @@ def test_time_budget_counts_all_attempts() -> None:
     for _ in training:
         if training.elapsed_s > 0.15:
             break
-    again = Training.resume(pipeline, X, LABELS, seed=0, checkpoint=training.checkpoint())
+    again = Training(pipeline, X, LABELS, seed=0, checkpoint=training.checkpoint())
     started = time.monotonic()
     for _ in again:
         pass

@@ -175,13 +175,13 @@ def test_resumed_from_files(both: tuple[Matrix, StoredRows], case: str) -> None:
             pass
         checkpoint = written_and_read(training.checkpoint())
         assert not any(array.size >= X.shape[0] * 10 for array in checkpoint.values())
-        again = Training.resume(pipeline, in_files, labels, seed=0, checkpoint=checkpoint)
+        again = Training(pipeline, in_files, labels, seed=0, checkpoint=checkpoint)
         for _ in again:
             pass
         assert bits(again.result()) == expected
         other = in_files[np.arange(1, X.shape[0])]
         with pytest.raises(ValueError, match="other data"):
-            Training.resume(pipeline, other, labels[1:], seed=0, checkpoint=checkpoint)
+            Training(pipeline, other, labels[1:], seed=0, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -155,7 +155,7 @@ def test_resumed_warm_start_equals_undisturbed(solver: AnySolver) -> None:
         for _, _ in zip(range(cut), training, strict=False):
             pass
         checkpoint = written_and_read(training.checkpoint())
-        again = Training.resume(pipeline, X, LABELS, checkpoint=checkpoint, **given)
+        again = Training(pipeline, X, LABELS, checkpoint=checkpoint, **given)
         assert bits(again.result()) == bits(training.result())
         run(again)
         assert bits(again.result()) == expected
@@ -172,10 +172,10 @@ def test_checkpoint_of_another_start_is_refused() -> None:
         for j, other in enumerate(starts):
             given: dict[str, Any] = {"seed": 0, "checkpoint": checkpoint, "warm_start": other}
             if i == j:
-                Training.resume(pipeline, X, LABELS, **given)
+                Training(pipeline, X, LABELS, **given)
             else:
                 with pytest.raises(CheckpointMismatch):
-                    Training.resume(pipeline, X, LABELS, **given)
+                    Training(pipeline, X, LABELS, **given)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from service.jobs.comparisons.found import Error, Found
 from service.jobs.schemas import JobCreate
 from service.storage.arrays import Arrays, pack, unpack
 from svm.errors import CheckpointMismatch
-from svm.pipeline import FittedPipeline
+from svm.plain_form import from_arrays
 from svm.training import Training
 from svm.warm_start import WarmStart
 
@@ -91,7 +91,7 @@ class Standing:
         for name in ("latest", "best"):
             if name in arrays:
                 part = json.loads(str(arrays[name]))
-                fitted = FittedPipeline.from_arrays(
+                fitted = from_arrays(
                     {
                         key: array.item() if array.ndim == 0 else array
                         for key, array in _below(f"{name}.model", arrays).items()

@@ -190,10 +190,7 @@ class ComparisonCourse:
         arguments = replace(pipeline, stopping=stopping), X, labels
         saved, self._saved = self._saved, {}
         try:
-            if not saved:
-                training = Training(*arguments, **options)
-            else:
-                training = Training.resume(*arguments, checkpoint=saved, **options)
+            training = Training(*arguments, checkpoint=saved or None, **options)
         except CheckpointMismatch:  # costs one training's time and changes nothing else
             self.standing.cpu_s, self.standing.curve = 0.0, []
             training = Training(*arguments, **options)

@@ -131,23 +131,24 @@ class Trainer:
         start: WarmStart | None,
     ) -> tuple[Course, tuple[str, ...]]:
         """The job's trainings at the last checkpoint, or at their start, and warnings."""
+        seed = spec.seed
+        assert seed is not None
 
         def begin(number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
             part, pipeline = parts[number], spec.pipeline()
             stopping = replace(pipeline.stopping, time_budget_s=budget_s)
             watched = part.held_back if number == 0 else None
-            options: dict[str, Any] = {
-                "seed": spec.seed,
-                "validation": None if watched is None else rows.of(watched),
-                "warm_start": start if number == 0 else None,
-                "interrupted": attempt.check,
-                "digest": part.digest,
-                "threads": self._threads,
-            }
-            arguments = replace(pipeline, stopping=stopping), *rows.of(part.kept)
-            if checkpoint is None:
-                return Training(*arguments, **options)
-            return Training.resume(*arguments, checkpoint=checkpoint, **options)
+            return Training(
+                replace(pipeline, stopping=stopping),
+                *rows.of(part.kept),
+                seed=seed,
+                validation=None if watched is None else rows.of(watched),
+                warm_start=start if number == 0 else None,
+                checkpoint=checkpoint,
+                interrupted=attempt.check,
+                digest=part.digest,
+                threads=self._threads,
+            )
 
         def measure(number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
             held_back = parts[number].held_back

@@ -18,6 +18,7 @@ from svm.kernels import AnyKernel, GaussianKernel
 from svm.matrices import is_sparse
 from svm.multiclass import MulticlassName
 from svm.pipeline import FittedPipeline
+from svm.plain_form import from_arrays
 from svm.scaling import ScalingName
 
 TEXTS = {"scaling", "features", "multiclass", "kernel", "calibration"}
@@ -41,7 +42,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     """The model. Raises InvalidContent (`invalid-model`)."""
     _check_types(parts, limits)
     try:
-        model = FittedPipeline.from_arrays(parts)
+        model = from_arrays(parts)
         check_features(model.features.spec, model.n_features, sparse=False)
     except InvalidData as error:
         raise invalid(str(error)) from None
