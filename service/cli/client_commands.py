@@ -48,7 +48,7 @@ def upload(
         int | None, typer.Option(help="LIBSVM: index of the first feature, 1 (default) or 0.")
     ] = None,
     n_features: Annotated[
-        int | None, typer.Option(help="LIBSVM: columns. Default: the highest index found.")
+        int | None, typer.Option(help="Columns there shall be; of LIBSVM the last may be empty.")
     ] = None,
     media_type: Annotated[
         str | None,

@@ -103,7 +103,7 @@ def _add_change(routes: APIRouter, parts: Parts) -> None:
         form = await form_of(request)
         alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
         await run_sync(parts.models.set_alias, name, _alias(alias), _number(version), _anything)
-        return back(f"/models/{name}/versions/{version}")
+        return go(request, f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
     @needs("train")

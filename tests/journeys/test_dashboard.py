@@ -197,6 +197,13 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
     model = "/models/browser-clouds/versions/1"
     watched.open(model)
+    alias = page.get_by_label("Let an alias name this version")
+    alias.fill("Not Good")
+    watched.click("Set alias")
+    expect(page.locator("#alias-problem")).to_contain_text("lower-case letters")
+    alias.fill("good")
+    watched.click("Set alias")
+    expect(page.locator("h1 .tag").filter(has_text="good")).to_be_visible()
     watched.click("Evaluate")
     page.wait_for_url(re.compile("/jobs/job_"))
     expect(page.get_by_role("img", name="ROC curves")).to_be_visible()

@@ -70,6 +70,19 @@ def test_samples_are_loaded_by_one_click(browser: Browser, name: str) -> None:
     assert browser.page.html.count('class="histogram"') == (4 if name == "iris" else 2)
 
 
+def test_labels_come_in_a_file_of_their_own(browser: Browser) -> None:
+    """Beside the rows; how LIBSVM is to be read stands beside them."""
+    files = {"file": ("rows.txt", b"1,2\n3,4\n", "text/plain"), "labels": ("y.txt", b"a\nb\n")}
+    browser.go("/")
+    browser.send("/datasets", files=files, header="absent")
+    assert browser.page.path.startswith("/datasets/ds_"), browser.page.text
+    assert "2 classes" in browser.page.text
+    rows = {"file": ("few.libsvm", b"1 0:1\n-1 2:1\n"), "labels": ("", b"")}
+    browser.go("/")
+    browser.send("/datasets", files=rows, n_features="5", index_base="0")
+    assert "5 sparse" in browser.page.text
+
+
 def test_rejected_rows_are_shown_where_they_are(browser: Browser) -> None:
     """Row, column, value and what helps stand in a table; nothing is kept."""
     _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n")
