@@ -43,7 +43,17 @@ def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> 
         raise UnsupportedFormat(
             "unsupported-format", f"send the rows as {', '.join(MEDIA_TYPES)}"
         ) from None
+    if media_type in _LINES and len(body) > limits.line_bytes:
+        _check_lines(body, limits.line_bytes)
     return read(body, model, limits)
+
+
+def _check_lines(body: bytes, limit_bytes: int) -> None:
+    """Raises InvalidContent `csv-cell-too-large` where one is longer."""
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if len(line) > limit_bytes:
+            message = f"line {number} has more than {limit_bytes:,} bytes"
+            raise refuse("csv-cell-too-large", message, hint="is a line end missing?")
 
 
 def _read_json(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
@@ -108,12 +118,16 @@ def _read_delimited_carefully(
             layout = Layout(model.n_features, [name.strip() for name in first], None)
         faults = Faults()
         found = []
+        widths = set()
         for done, row in enumerate(rows, 1):
             if done > limits.predict_rows:
                 raise too_many_rows(limits.predict_rows)
+            widths.add(len(row))
             found += examine([row], layout, done, limits.cell_bytes, faults)
     except csv.Error:
         raise unterminated(done + 1) from None
+    if len(widths) == 1 and widths != {layout.n_cells}:
+        raise careful.wrong_width(widths.pop(), model)
     faults.check()
     if not found:
         raise InvalidContent("empty-data", "there is no row below the header")
@@ -149,7 +163,11 @@ def _read_libsvm(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
         raise too_many_rows(limits.predict_rows)
     lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
     faults = Faults()
-    found = libsvm.rows_of(lines, 1, model.n_features, faults)
+    found = libsvm.rows_of(
+        *(lines, 1, model.n_features, faults),
+        below_hint="indices begin at 1 here, whatever the data of the model began at",
+        beyond_hint=f"the model takes {model.n_features} features, with indices from 1",
+    )
     faults.check()
     indptr = np.concatenate([[0], np.cumsum(found.lengths)])
     shape = (len(lines), model.n_features)
@@ -234,4 +252,5 @@ _READERS: dict[str, Callable[[bytes, LoadedModel, Limits], Instances]] = {
     "text/x-libsvm": _read_libsvm,
     NPY: _read_npy,
 }
+_LINES = frozenset(_READERS) - {JSON, NPY}
 MEDIA_TYPES = tuple(_READERS)

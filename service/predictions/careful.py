@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from service.datasets.parsing.text import decode_text
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.web.strict_json import decode_json
-from service.web.validation import MAX_VALUE_CHARACTERS, pointer
+from service.web.validation import MAX_VALUE_CHARACTERS, pointer_to_member
 from svm.matrices import Matrix
 
+WIDTH_HINT = "send one number for each feature, without the label"
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
 
 
@@ -40,25 +42,31 @@ def decode_carefully(body: bytes, model: LoadedModel, row_limit: int) -> Instanc
 def decode_lines(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
     """The same of NDJSON: a list or an object a line; blank lines are skipped."""
     rows: list[Any] = []
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for line in decode_text(body).split("\n"):
         if not line.strip():
             continue
         if len(rows) == row_limit:
             raise too_many_rows(row_limit)
         try:
-            rows.append(decode_json(line))
+            rows.append(decode_json(line.encode()))
         except InvalidRequest as error:
-            raise InvalidRequest(error.code, f"line {number}: {error.detail}") from None
+            row = len(rows) + 1
+            message = f"row {row}: {error.detail}"
+            fault = Fault(code=error.code, message=message, row=row)
+            raise InvalidRequest(error.code, message, (fault,)) from None
     if not rows:
         raise InvalidContent("empty-data", "the body holds no row")
-    return Instances(_read_rows(rows, model, row_limit), DEFAULT_OUTPUTS)
+    return Instances(_read_rows(rows, model, row_limit, place=None), DEFAULT_OUTPUTS)
 
 
-def _read_rows(instances: list[Any], model: LoadedModel, row_limit: int) -> NDArray[np.float64]:
+def _read_rows(
+    instances: list[Any], model: LoadedModel, row_limit: int, place: str | None = "/instances"
+) -> NDArray[np.float64]:
+    """`place`: a JSON pointer to the list, if the body is one document."""
     if len(instances) > row_limit:
         raise too_many_rows(row_limit)
     _check_length(instances, model)
-    rows = [_read_row(number, row, model) for number, row in enumerate(instances, start=1)]
+    rows = [_read_row(number, row, model, place) for number, row in enumerate(instances, start=1)]
     faults = tuple(row for row in rows if isinstance(row, Fault))
     if not faults:
         return np.array(rows, dtype=np.float64)
@@ -95,7 +103,7 @@ def _members(document: Any) -> tuple[list[Any], tuple[str, ...]]:
     if type(document) is not dict:
         raise _invalid_fields([("", f"give an object with `instances`, not {_shown(document)}")])
     wrong = [
-        (pointer((name[:MAX_VALUE_CHARACTERS],)), "unknown; known are `instances` and `outputs`")
+        (pointer_to_member((), name), "unknown; known are `instances` and `outputs`")
         for name in document
         if name not in ("instances", "outputs")
     ]
@@ -134,12 +142,12 @@ def wrong_width(got: int, model: LoadedModel) -> InvalidContent:
     return InvalidContent(
         "feature-mismatch",
         message,
-        (Fault(code="feature-mismatch", message=message, row=1, column=column),),
+        (Fault(code="feature-mismatch", message=message, row=1, column=column, hint=WIDTH_HINT),),
         extra={"expected": model.n_features, "got": got, "first_difference": column},
     )
 
 
-def _read_row(number: int, row: Any, model: LoadedModel) -> list[Any] | Fault:
+def _read_row(number: int, row: Any, model: LoadedModel, place: str | None) -> list[Any] | Fault:
     """The row's numbers in feature order, or the first thing that is wrong with it."""
     cells = row
     if type(row) is dict:
@@ -148,18 +156,18 @@ def _read_row(number: int, row: Any, model: LoadedModel) -> list[Any] | Fault:
             return cells
     elif type(row) is not list:
         message = f"row {number} is {_shown(row)}; give a list of numbers, or an object"
+        single = "[[1.4, 0.2]], not [1.4, 0.2]" if place else "[1.4, 0.2], alone on its line"
         return Fault(
             code="invalid-field",
             message=message,
             row=number,
             value=_shown(row),
-            pointer=f"/instances/{number - 1}",
-            hint="a single row is [[1.4, 0.2]], not [1.4, 0.2]",
+            pointer=None if place is None else f"{place}/{number - 1}",
+            hint=f"a single row is {single}",
         )
     elif len(row) != model.n_features:
         message = f"row {number} has {len(row)} numbers, the model takes {model.n_features}"
-        hint = "send one number for each feature"
-        return Fault(code="ragged-row", message=message, row=number, hint=hint)
+        return Fault(code="ragged-row", message=message, row=number, hint=WIDTH_HINT)
     if not _all_numbers(cells):
         position = next(i for i, cell in enumerate(cells) if not _all_numbers([cell]))
         return _cell_fault(number, model.column(position), cells[position])

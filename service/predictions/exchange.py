@@ -56,7 +56,8 @@ class PlainExchange:
 
 def _not_calibrated() -> InvalidContent:
     message = "the model has no probabilities; train it with `calibration`"
-    fault = Fault(code="not-calibrated", message=message, pointer="/outputs")
+    hint = "ask for `decision`, or train again with `calibration` and `validation`"
+    fault = Fault(code="not-calibrated", message=message, pointer="/outputs", hint=hint)
     return InvalidContent("not-calibrated", message, (fault,))
 
 

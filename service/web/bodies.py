@@ -11,8 +11,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.digests import ContentDigest
+from service.web.encodings import inflate
 from service.web.idempotency import note
-from service.web.strict_json import parse_json
+from service.web.strict_json import BOM, parse_json
 from service.web.validation import body_error
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -35,7 +36,6 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
         raise InvalidRequest("malformed-request", "the client left before the body ended") from None
     digest.update(body)
     digest.check()
-    note(request, body)
     return bytes(body)
 
 
@@ -46,12 +46,13 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """
 
     async def read(request: Request) -> Model:
+        limit_bytes = request.app.state.limits.control_body_bytes
         media_type = request.headers.get("content-type", "application/json").partition(";")[0]
-        body = await read_limited(request, request.app.state.limits.control_body_bytes)
+        encoding = request.headers.get("content-encoding", "").strip().lower()
+        body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
+        note(request, body)
         if body and media_type.strip().lower() != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UnsupportedFormat("unsupported-format", "send the body without Content-Encoding")
         return validated(model, body or b"{}")
 
     return read
@@ -62,7 +63,7 @@ def validated(model: type[Model], body: bytes) -> Model:
     places that are wrong."""
     parsed = parse_json(body)
     try:
-        return model.model_validate_json(body)
+        return model.model_validate_json(body.removeprefix(BOM))
     except ValidationError as error:
         raise body_error(error.errors(include_url=False), parsed, _schema_of(model)) from None
 

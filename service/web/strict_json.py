@@ -10,12 +10,15 @@ from service.errors import Fault, InvalidContent, InvalidRequest
 from service.web.validation import pointer
 
 MAX_DEPTH = 16
+BOM = b"\xef\xbb\xbf"
+"""A byte order mark at the beginning counts for nothing, here as in every other text."""
 
 
 def parse_json(body: bytes) -> Any:
     """Strict JSON: UTF-8, no name twice, no NaN, no lone surrogate, at most 16 levels.
 
-    Raises InvalidRequest `malformed-json`; a number too large to be finite is an invalid field.
+    Raises InvalidRequest `malformed-json` and `bad-encoding`; a number too large to be
+    finite is an invalid field.
     """
     value = decode_json(body)
     _check_finite(value)
@@ -25,19 +28,34 @@ def parse_json(body: bytes) -> Any:
 def decode_json(body: bytes) -> Any:
     """As `parse_json`, but a number too large to be finite is given as infinity."""
     try:
-        text = body.decode("utf-8")
+        text = body.removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _malformed(f"byte {error.start} is not UTF-8") from None
+        raise _bad_encoding(f"byte 0x{body[error.start]:02x}") from None
+    if "\0" in text:
+        raise _bad_encoding("a NUL byte")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _loads(text)
     except json.JSONDecodeError as error:
         raise _malformed(f"{error.msg}: line {error.lineno} column {error.colno}") from None
     except RecursionError:
         raise _malformed(f"more than {MAX_DEPTH} levels") from None
-    except ValueError:  # an integer of thousands of digits
-        raise _malformed("a number is too long") from None
     _check_levels(value)
     return value
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more digits than Python reads
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer
+        )
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 1000 else float(digits)
 
 
 def _check_levels(value: Any) -> None:
@@ -69,10 +87,17 @@ def _check_finite(value: Any) -> None:
         if isinstance(item, (dict, list)):
             entries = item.items() if isinstance(item, dict) else enumerate(item)
             todo += [(entry, (*path, key)) for key, entry in entries]
-        elif isinstance(item, float) and not math.isfinite(item):
+        elif isinstance(item, (int, float)) and not _is_finite(item):
             place = pointer(path)
             fault = Fault(code="invalid-field", message="too large to be finite", pointer=place)
             raise InvalidContent("invalid-field", f"{place}: too large to be finite", (fault,))
+
+
+def _is_finite(number: int | float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -86,6 +111,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise _malformed(f"{name} is not JSON")
+
+
+def _bad_encoding(what: str) -> InvalidRequest:
+    message, hint = f"the body is not UTF-8 text: {what}", "send it as UTF-8"
+    fault = Fault(code="bad-encoding", message=message, hint=hint)
+    return InvalidRequest("bad-encoding", f"{message}; {hint}", (fault,))
 
 
 def _malformed(reason: str) -> InvalidRequest:

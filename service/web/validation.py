@@ -12,6 +12,7 @@ from service.web.hints import hint_of
 from service.web.names import INVALID_NAME
 
 MAX_VALUE_CHARACTERS = 64
+MAX_NAME_CHARACTERS = 200
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),
@@ -39,6 +40,11 @@ def parameter_error(found: Sequence[Any]) -> ServiceError:
     faults = tuple(_parameter_fault(error) for error in found)
     code = INVALID_NAME if faults[0].code == INVALID_NAME else "invalid-parameter"
     return InvalidRequest(code, "; ".join(fault.message for fault in faults[:5]), faults)
+
+
+def pointer_to_member(path: Sequence[str | int], name: str) -> str:
+    """To a member whose name comes from outside; to its object where the name is very long."""
+    return pointer((*path, name) if len(name) <= MAX_NAME_CHARACTERS else path)
 
 
 def pointer(parts: Sequence[str | int]) -> str:

@@ -137,12 +137,14 @@ PREDICTIONS: list[Case] = [
 ]
 INFERENCES: list[Case] = [
     (JSON, infer("1e999"), NAN, "b", "inf"),
-    (JSON, infer("null"), WORD, 1, "null"),
-    (JSON, infer('"oops"'), WORD, 1, "oops"),
-    (JSON, infer("true"), WORD, 1, "true"),
+    (JSON, infer("null"), MISSING, "b", "null"),
+    (JSON, infer('"oops"'), WORD, "b", "oops"),
+    (JSON, infer("true"), WORD, "b", "true"),
 ]
 
 
+LONG = "é".encode() * 2049
+"""More than 4,096 bytes, in fewer characters."""
 NO_DATA: list[tuple[str, bytes, int, str]] = [
     (CSV, b"", 422, "empty-data"),
     (CSV, b"a,k\n", 422, "empty-data"),
@@ -167,6 +169,16 @@ NO_DATA: list[tuple[str, bytes, int, str]] = [
     *((kind, b"a,b,k\n1,2,\0\n", 400, "bad-encoding") for kind in (CSV, TSV)),
     (LIBSVM, b"1 1:\xff\n", 400, "bad-encoding"),
     (NDJSON, b'{"a": "\xff"}', 400, "bad-encoding"),
+    (JSON, b'{"rows": [[1]], "labels": ["\xff"]}', 400, "bad-encoding"),
+    (JSON, b'{"rows": [[1]], "labels": ["\0"]}', 400, "bad-encoding"),
+    (JSON, b'{"rows": [[%s]], "labels": ["x"]}' % (b"1" * 5000), 422, "non-finite-value"),
+    (JSON, b'{"rows": [[1e999, %s]]}' % (b"1" * 30), 422, "non-finite-value"),
+    (CSV, b"a,b,k\n1,2,%s\n" % LONG, 422, "csv-cell-too-large"),
+    (JSON, b'{"rows": [[1]], "labels": ["%s"]}' % LONG, 422, "csv-cell-too-large"),
+    (NDJSON, b'{"a": 1, "k": "%s"}' % LONG, 422, "csv-cell-too-large"),
+    (CSV, b"a,%s,k\n1,2,x\n" % LONG, 422, "csv-cell-too-large"),
+    (JSON, b'{"columns": ["%s"], "rows": [[1]]}' % LONG, 422, "csv-cell-too-large"),
+    (LIBSVM, b"1" + b"".join(b" %d:1" % i for i in range(1, 150_000)), 422, "csv-cell-too-large"),
     (NDJSON, b'{"a": NaN, "k": 1}', 400, "malformed-json"),
     (JSON, b'{"rows": [[NaN]]}', 400, "malformed-json"),
     (JSON, b'{"rows": [[1]]} x', 400, "malformed-json"),
@@ -259,4 +271,5 @@ def test_files_that_hold_no_data(client: TestClient) -> None:
         assert (reply.status_code, reply.json()["code"]) == (status, code), reply.text
         for error in reply.json()["errors"]:
             assert error["message"]
+            assert error.get("hint") or code == "malformed-json", reply.text
     assert client.get("/v1/datasets").json()["datasets"] == []

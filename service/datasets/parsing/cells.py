@@ -99,6 +99,7 @@ def _examine_cell(
     text = cell.strip(" \t")
     if len(cell) > cell_bytes:
         code, message = "csv-cell-too-large", f"has more than {cell_bytes:,} characters"
+        hint = "a number needs no more; is a delimiter or a quote missing?"
     elif not text:
         faults.add("missing-value", "the cell is empty", row=row, column=column, hint=hint)
         return

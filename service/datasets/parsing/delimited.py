@@ -14,7 +14,7 @@ from service.datasets.parsing.faults import Faults, refuse, too_many
 from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import Layout, has_header, make_layout
 from service.datasets.parsing.spec import TSV, ParseSpec
-from service.datasets.parsing.text import Slice, records, slices, unterminated
+from service.datasets.parsing.text import Slice, check_lengths, records, slices, unterminated
 from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import InvalidContent
 
@@ -111,7 +111,7 @@ def _read_slice(
         raise unterminated(_first_broken(part, delimiter, done)) from None
     if not lines:
         return 0
-    _check_lengths(lines, texts, spec, done)
+    check_lengths(lines, limits.line_bytes, done + 1)
     if labels is not None:
         labels.add_texts(texts)
     X = matrix(lines, delimiter, layout.n_features, limits.cell_bytes)
@@ -175,15 +175,3 @@ def _first_broken(part: Slice, delimiter: str, done: int) -> int:
     except csv.Error:
         pass
     return row
-
-
-def _check_lengths(lines: list[str], labels: list[str], spec: ParseSpec, done: int) -> None:
-    limits = spec.limits
-    for limit, what, texts in (
-        (limits.line_bytes, "the line", lines),
-        (limits.cell_bytes, "the label", labels),
-    ):
-        if texts and max(map(len, texts)) > limit:
-            row = done + 1 + next(i for i, text in enumerate(texts) if len(text) > limit)
-            message = f"row {row}: {what} has more than {limit:,} characters"
-            raise refuse("csv-cell-too-large", message, row=row)

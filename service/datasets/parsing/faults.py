@@ -70,10 +70,12 @@ def refuse(
     return InvalidContent(code, detail, (fault,))
 
 
-def too_many(what: str, limit: int) -> TooLarge:
-    """The error for more than `limit` "rows", "columns" or "values"."""
+def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:
+    """The error for more than `limit` "rows", "columns" or "values"; `row` has the first beyond."""
     code = {"rows": "too-many-rows", "columns": "too-many-columns", "values": "too-many-values"}
-    return TooLarge(code[what], f"at most {limit:,} {what} are allowed", extra={"limit": limit})
+    message = f"at most {limit:,} {what} are allowed"
+    faults = () if row is None else (Fault(code=code[what], message=message, row=row),)
+    return TooLarge(code[what], message, faults, extra={"limit": limit})
 
 
 def inflates_too_much(what: str, limit_bytes: int) -> TooLarge:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.faults import Faults
 from service.datasets.parsing.json_stream import Span, elements, members, value
-from service.datasets.parsing.labels import Labels, Target
+from service.datasets.parsing.labels import Labels, Target, wrong_count
 from service.datasets.parsing.layout import NO_TARGET, Layout, make_layout
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import Fault, InvalidContent
 
+EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
 _KNOWN = ("columns", "rows", "labels")
 
 
@@ -31,15 +32,16 @@ def read(spec: ParseSpec) -> Table:
     parts = members(path)
     for name in parts:
         if name not in _KNOWN:
-            raise _wrong(f"/{name[:64]}", f"there is no such field; known are {', '.join(_KNOWN)}")
+            place = "/" + name.replace("~", "~0").replace("/", "~1") if len(name) <= 200 else ""
+            raise _wrong(place, "there is no such field", f"known are {', '.join(_KNOWN)}")
     if "rows" not in parts:
-        raise _wrong("/rows", "field required")
+        raise _wrong("/rows", "field required", "the body is such as " + EXAMPLE)
     names = _names(path, parts)
     faults = Faults()
     labels: Labels | None = None
     batches = elements(path, parts["rows"])
     if batches is None:
-        raise _wrong("/rows", "should be an array of arrays")
+        raise _wrong("/rows", "should be an array of arrays", "a single row is [[1, 2]]")
     first = next(batches, None)
     if first is None:
         raise InvalidContent("empty-data", "`rows` is empty")
@@ -75,19 +77,22 @@ def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
         return None
     names = value(path, parts["columns"])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _wrong("/columns", "should be an array of texts")
+        raise _wrong(
+            "/columns", "should be an array of texts", "leave it out if there are no names"
+        )
     return names
 
 
 def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labelled: bool) -> Layout:
     if labelled and spec.labels is not None:
-        raise _wrong("/labels", "the labels are in a file of their own already")
+        raise _wrong("/labels", "the labels are in a file of their own already", "leave one out")
     if labelled and spec.target not in (None, NO_TARGET):
-        raise _wrong("/labels", "labels are given here, and a target column as well")
+        message = "labels are given here, and a target column as well"
+        raise _wrong("/labels", message, "leave out `target`")
     if labelled or (names is None and spec.target is None and spec.labels is None):
         spec = replace(spec, target=NO_TARGET)
     if not isinstance(first, list):
-        raise _wrong("/rows/0", "should be an array of numbers")
+        raise _wrong("/rows/0", "should be an array of numbers", "a single row is [[1, 2]]")
     n_cells = len(first) if names is None else len(names)
     if n_cells == 0:
         raise InvalidContent("empty-data", "there is no column")
@@ -155,15 +160,15 @@ def _examine_cell(cell: Any, row: int, column: str | int, faults: Faults) -> Non
 def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
     batches = elements(path, span)
     if batches is None:
-        raise _wrong("/labels", "should be an array")
+        raise _wrong("/labels", "should be an array", "one label for each row")
     labels = Labels(Faults())
     for batch in batches:
         labels.add_json(batch)
     if labels.count != n_samples:
-        raise refuse("label-count", f"{labels.count:,} labels for {n_samples:,} rows")
+        raise wrong_count(labels.count, n_samples)
     return labels.finish()
 
 
-def _wrong(pointer: str, message: str) -> InvalidContent:
-    fault = Fault(code="invalid-field", message=message, pointer=pointer)
-    return InvalidContent("invalid-field", f"{pointer}: {message}", (fault,))
+def _wrong(pointer: str, message: str, hint: str) -> InvalidContent:
+    fault = Fault(code="invalid-field", message=message, pointer=pointer, hint=hint)
+    return InvalidContent("invalid-field", f"{pointer}: {message}; {hint}", (fault,))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.datasets.parsing.text import bad_encoding
 from service.errors import InvalidContent, InvalidRequest
 
 BLOCK_BYTES = 1024 * 1024
@@ -222,6 +223,7 @@ def loads(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        _check_encoding(text)
         if "infinity" in error.msg:
             return _loads_with_infinity(text)
         near = text[max(0, error.pos - 10) : error.pos + 20].decode("utf-8", "replace")
@@ -230,11 +232,24 @@ def loads(text: bytes) -> Any:
 
 def _loads_with_infinity(text: bytes) -> Any:
     try:
-        found = json.loads(text, parse_constant=lambda name: malformed(f"{name} is not JSON"))
+        found = json.loads(
+            text,
+            parse_constant=lambda name: malformed(f"{name} is not JSON"),
+            parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits),
+        )
         orjson.dumps(found)  # refuses lone surrogates
     except (ValueError, TypeError, RecursionError):
         malformed("a syntax error")
     return found
+
+
+def _check_encoding(text: bytes) -> None:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise bad_encoding(f"byte 0x{text[error.start]:02x}") from None
+    if b"\0" in text:
+        raise bad_encoding("a NUL byte")
 
 
 def malformed(reason: str) -> NoReturn:

@@ -79,7 +79,7 @@ class Labels:
                 hint = "a label is a text, a number or a boolean"
                 self._faults.add("invalid-field", "the label is a list", row=row, hint=hint)
             elif isinstance(label, float) and not math.isfinite(label):
-                self._not_finite(row, "a number beyond 1.8e308")
+                self._not_finite(row, "1e999" if label > 0 else "-1e999")
         kinds = {type(label) for label in [*self._lookup, *labels] if label is not None}
         if self._values is not None:
             kinds.add(float)
@@ -189,6 +189,12 @@ def too_many_texts(column: str | int | None) -> InvalidContent:
     message = f"the labels are more than {MAX_CLASSES:,} different texts"
     hint = "name the column of the labels as target, or say target=none"
     return refuse("too-many-classes", message, column=column, hint=hint)
+
+
+def wrong_count(n_labels: int, n_samples: int) -> InvalidContent:
+    """The error for labels that are not as many as the rows."""
+    hint = "every row has one label, in the same order"
+    return refuse("label-count", f"{n_labels:,} labels for {n_samples:,} rows", hint=hint)
 
 
 def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from service.datasets.parsing import npy
 from service.datasets.parsing.delimited import delimiter_of
-from service.datasets.parsing.faults import Faults, refuse
-from service.datasets.parsing.labels import Labels, Target
+from service.datasets.parsing.faults import Faults
+from service.datasets.parsing.labels import Labels, Target, wrong_count
 from service.datasets.parsing.spec import NPY, ParseSpec
 from service.datasets.parsing.text import records, slices, unterminated
 
@@ -31,7 +31,7 @@ def read(spec: ParseSpec, n_samples: int) -> Target:
         for i, texts in enumerate(_texts(spec)):
             labels.add_texts(texts[1:] if header and i == 0 else texts)
     if labels.count != n_samples:
-        raise refuse("label-count", f"{labels.count:,} labels for {n_samples:,} rows")
+        raise wrong_count(labels.count, n_samples)
     return labels.finish()
 
 
@@ -49,10 +49,7 @@ def _texts(spec: ParseSpec) -> Iterator[list[str]]:
                 row += 1
                 if len(cells) > 1:
                     message = f"{len(cells)} cells where one label is expected"
-                    faults.add("ragged-row", message, row=row)
-                elif len(cells[0]) > spec.limits.cell_bytes:
-                    message = f"the label has more than {spec.limits.cell_bytes:,} characters"
-                    faults.add("csv-cell-too-large", message, row=row)
+                    faults.add("ragged-row", message, row=row, hint="write one label a line")
                 texts.append(cells[0])
         except csv.Error:
             raise unterminated(row + 1) from None

@@ -47,18 +47,14 @@ def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layou
     """Raises InvalidContent, InvalidRequest and TooLarge where the columns are not as asked for."""
     if names is not None:
         names = [name.strip() for name in names]
-        _check_names(names, headed=spec.media_type in (CSV, TSV))
+        _check_names(names, spec.limits.cell_bytes, headed=spec.media_type in (CSV, TSV))
     layout = Layout(n_cells, names, _target(spec, n_cells, names))
     if layout.n_features == 0:
-        raise InvalidContent(
-            "empty-data",
-            "there is no feature column: the only column holds the labels",
-            (
-                Fault(
-                    code="empty-data", message="no feature column", hint="is the delimiter right?"
-                ),
-            ),
-        )
+        message = "there is no feature column: the only column holds the labels"
+        hint = "without labels say target=none"
+        if spec.media_type in (CSV, TSV):
+            hint = f"is the delimiter right? {hint}"
+        raise refuse("empty-data", message, column=layout.column(0), hint=hint)
     if layout.n_features > spec.limits.columns:
         raise too_many("columns", spec.limits.columns)
     check_n_features(spec, layout.n_features)
@@ -146,13 +142,18 @@ def _is_number(cell: str) -> bool:
     return NUMBER.fullmatch(cell) is not None or cell.lower().lstrip("+-") in NOT_FINITE
 
 
-def _check_names(names: list[str], *, headed: bool) -> None:
+def _check_names(names: list[str], limit_bytes: int, *, headed: bool) -> None:
+    for position, name in enumerate(names):
+        if len(name.encode()) > limit_bytes:
+            message = f"the name of column {position} has more than {limit_bytes:,} bytes"
+            hint = "shorten it"
+            raise refuse("csv-cell-too-large", message, column=position, value=name[:64], hint=hint)
     counts = Counter(names)
     faults = []
     for position, name in enumerate(names):
         if not name:
             message = f"column {position} has no name"
-            hint = "write the file without its index column (pandas: index=False)"
+            hint = "write the file without its index column (index=False)"
         elif "\0" in name:
             message, hint = f"the name of column {position} holds a NUL character", "remove it"
         elif counts[name] > 1:

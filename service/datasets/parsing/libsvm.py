@@ -14,7 +14,7 @@ from service.datasets.parsing.faults import Faults, too_many
 from service.datasets.parsing.labels import NOT_FINITE, NUMBER, Labels
 from service.datasets.parsing.layout import NO_TARGET
 from service.datasets.parsing.spec import ParseSpec
-from service.datasets.parsing.text import slices
+from service.datasets.parsing.text import check_lengths, slices
 from service.datasets.parsing.writers import SparseWriter, Table
 from service.errors import InvalidContent, InvalidRequest
 
@@ -25,6 +25,7 @@ _INDEX = re.compile(r"[0-9]+")
 _NO_INDEX = re.compile(r"[^ \n0-9][^ \n:]*:")
 """A character other than a digit somewhere in front of a colon."""
 
+VALUE_HINT = "a pair is index:value, the value a finite number; nothing is imputed"
 _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
 
@@ -62,7 +63,12 @@ def read(spec: ParseSpec) -> Table:
             lines = lines_of(part.text)
             if not lines:
                 continue
-            rows = rows_of(lines, base, limit, faults, done, spec.n_features is None, beyond)
+            check_lengths(lines, spec.limits.line_bytes, done + 1)
+            rows = rows_of(
+                *(lines, base, limit, faults, done),
+                growing=spec.n_features is None,
+                beyond_hint=beyond,
+            )
             done += len(lines)
             if faults.total == 0:
                 labels.add_numbers(rows.labels)
@@ -89,18 +95,21 @@ def rows_of(
     limit: int,
     faults: Faults,
     done: int = 0,
+    *,
     growing: bool = False,
-    beyond_hint: str = "",
+    below_hint: str = "say index_base=0 if columns count from 0",
+    beyond_hint: str,
 ) -> Rows:
     """Lines as arrays; what is wrong with them is added to `faults`. Indices go from `base` to
-    `base + limit - 1`; if the table is `growing` a higher one is too many columns, else a fault
-    with `beyond_hint`.
+    `base + limit - 1`; a lower one is a fault with `below_hint`. If the table is `growing` a higher
+    one is too many columns, else a fault with `beyond_hint`.
 
     Raises TooLarge.
     """
     rows = _at_once(lines, base, base + limit)
     if rows is None:
-        rows = _Careful(base, limit, growing, beyond_hint, faults).read(lines, done + 1)
+        careful = _Careful(base, limit, growing, below_hint, beyond_hint, faults)
+        rows = careful.read(lines, done + 1)
     return rows
 
 
@@ -157,6 +166,7 @@ class _Careful:
     base: int
     limit: int
     growing: bool
+    below_hint: str
     beyond_hint: str
     faults: Faults
     labels: list[float] = field(default_factory=list)
@@ -190,25 +200,23 @@ class _Careful:
             if found is not None:
                 before = found
                 self.indices.append(found)
-                self.values.append(self._number(value, row, found - self.base, "write index:value"))
+                self.values.append(self._number(value, row, found - self.base, VALUE_HINT))
         self.lengths.append(len(pairs))
 
     def _index(self, text: str, colon: str, before: int, pair: str, row: int) -> int | None:
         hint = None
         if text == "qid":
-            message = "is for ranking, which is not offered here"
+            message, hint = "is for ranking, which is not offered here", "leave it out"
         elif not (colon and _INDEX.fullmatch(text)):
             message, hint = "is not index:value", "an index is a whole number"
-        elif len(text) > 18:
-            raise too_many("columns", self.limit)
-        elif (index := int(text)) < self.base:
-            message, hint = "has an index below 1", "say index_base=0 if columns count from 0"
+        elif (index := int(text[:19])) < self.base:  # one of so many digits is beyond all columns
+            message, hint = "has an index below 1", self.below_hint
         elif index <= before:
             message, hint = "does not come after the pair before", "sort each line by its indices"
         elif index < self.base + self.limit:
             return index
         elif self.growing:
-            raise too_many("columns", self.limit)
+            raise too_many("columns", self.limit, row)
         else:
             message = f"has an index above the last column, {self.base + self.limit - 1}"
             hint = self.beyond_hint

@@ -14,9 +14,9 @@ from service.datasets.parsing.json_stream import MAX_DEPTH, loads, malformed
 from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import Layout, make_layout
 from service.datasets.parsing.spec import ParseSpec
-from service.datasets.parsing.text import slices
+from service.datasets.parsing.text import check_lengths, slices
 from service.datasets.parsing.writers import DenseWriter, Table
-from service.errors import InvalidContent, InvalidRequest
+from service.errors import Fault, InvalidContent, InvalidRequest
 
 
 def read(spec: ParseSpec) -> Table:
@@ -29,7 +29,8 @@ def read(spec: ParseSpec) -> Table:
     if first is None:
         raise InvalidContent("empty-data", "there is no row")
     if not isinstance(first[0], dict):
-        raise refuse("invalid-field", 'row 1 is no object, such as {"a": 1, "b": 2}', row=1)
+        hint = 'a row is an object, such as {"a": 1, "b": 2}'
+        raise refuse("invalid-field", "row 1 is no object", row=1, hint=hint)
     keys = list(first[0])
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
@@ -65,15 +66,10 @@ def _batches(spec: ParseSpec) -> Iterator[list[Any]]:
     """The values of the lines, some MiB at a time."""
     row = 0
     for part in slices(Path(spec.data), quotes=False):
-        batch = []
-        for line in part.text.split("\n"):
-            if not line or line.isspace():
-                continue
-            row += 1
-            if len(line) > spec.limits.line_bytes:
-                message = f"row {row}: the line has more than {spec.limits.line_bytes:,} characters"
-                raise refuse("csv-cell-too-large", message, row=row)
-            batch.append(_value(line, row))
+        lines = [line for line in part.text.split("\n") if line and not line.isspace()]
+        check_lengths(lines, spec.limits.line_bytes, row + 1)
+        batch = [_value(line, number) for number, line in enumerate(lines, row + 1)]
+        row += len(batch)
         if batch:
             yield batch
 
@@ -87,7 +83,9 @@ def _value(line: str, row: int) -> Any:
         if line.count("{") + line.count("[") > MAX_DEPTH:
             _check_depth(value)
     except InvalidRequest as error:
-        raise InvalidRequest(error.code, f"row {row}: {error.detail}") from None
+        message = f"row {row}: {error.detail}"
+        fault = Fault(code=error.code, message=message, row=row)
+        raise InvalidRequest(error.code, message, (fault,)) from None
     return value
 
 

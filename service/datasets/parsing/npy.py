@@ -26,6 +26,7 @@ _BROKEN_HEADER = (
     *(ValueError, TypeError, EOFError),
     *(SyntaxError, tokenize.TokenError, RecursionError, MemoryError),  # it is a Python literal
 )
+WRITE_AGAIN = "was it cut off, or written as text? write the file again"
 MAX_TEXT_BYTES = 4 * 4096
 """Of one label."""
 MIN_BLOCK_ROWS = 512
@@ -83,7 +84,8 @@ def read_labels(path: Path, *, texts: bool = False) -> Iterator[npt.NDArray[np.g
     """Blocks of a vector of labels, which may be texts if so said. Raises InvalidContent."""
     header = _header(path, texts=texts)
     if header.shape[1:] not in ((), (1,)) or not header.shape:
-        raise refuse("npy-unsupported", f"labels have shape (rows,), these {header.shape}")
+        message = f"the labels have shape {header.shape}"
+        raise refuse("npy-unsupported", message, hint="reshape them to (rows,)")
     shape = (header.shape[0], 1)
     for block in blocks(path, header, shape):
         yield block[:, 0]
@@ -125,7 +127,8 @@ def read_header(file: BinaryIO, file_bytes: int, *, texts: bool = False) -> Head
         with warnings.catch_warnings(action="ignore"):  # a header of Python 2
             shape, fortran_order, dtype = _read_header(file, version)
     except _BROKEN_HEADER:
-        raise refuse("npy-corrupt", "the header of the NPY file cannot be read") from None
+        message = "the header of the NPY file cannot be read"
+        raise refuse("npy-corrupt", message, hint=WRITE_AGAIN) from None
     start = file.tell()
     known = dtype.kind in "biuf" and dtype.itemsize <= 8
     if not known and not (texts and dtype.kind == "U" and 0 < dtype.itemsize <= MAX_TEXT_BYTES):
@@ -135,12 +138,11 @@ def read_header(file: BinaryIO, file_bytes: int, *, texts: bool = False) -> Head
             hint="use numbers of at most 64 bits or booleans",
         )
     if any(length < 0 for length in shape):
-        raise refuse("npy-corrupt", f"the header says shape {shape}")
+        raise refuse("npy-corrupt", f"the header says shape {shape}", hint=WRITE_AGAIN)
     expected = start + dtype.itemsize * prod(shape)  # Python's integers do not overflow
     if expected != file_bytes:
-        raise refuse(
-            "npy-corrupt", f"by its header the file has {expected:,} bytes; it has {file_bytes:,}"
-        )
+        message = f"by its header the file has {expected:,} bytes; it has {file_bytes:,}"
+        raise refuse("npy-corrupt", message, hint=WRITE_AGAIN)
     return Header(shape, fortran_order, dtype, start)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from service.datasets.parsing import npy
 from service.datasets.parsing.faults import MAX_RATIO, Faults, inflates_too_much, refuse
-from service.datasets.parsing.labels import Labels, Target
+from service.datasets.parsing.labels import Labels, Target, wrong_count
 from service.datasets.parsing.layout import NO_TARGET
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.writers import Table
@@ -60,7 +60,7 @@ def _labels(path: Path, n_samples: int) -> Target:
         else:
             labels.add_numbers(block)
     if labels.count != n_samples:
-        raise refuse("label-count", f"{labels.count:,} labels for {n_samples:,} rows")
+        raise wrong_count(labels.count, n_samples)
     return labels.finish()
 
 
@@ -143,5 +143,5 @@ def _damaged() -> InvalidContent:
 
 
 def _unsafe(message: str, value: str | None = None) -> InvalidContent:
-    hint = "write it with numpy.savez(file, X=X, y=y)"
+    hint = "write it with savez(file, X=X, y=y)"
     return refuse("npz-unsafe", message, value=value, hint=hint)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from service.datasets.parsing import (
     delimited,
     json_rows,
@@ -20,7 +22,9 @@ from service.datasets.parsing import (
     npz,
     parquet,
 )
+from service.datasets.parsing.faults import refuse
 from service.datasets.parsing.joining import append, expecting
+from service.datasets.parsing.labels import Target
 from service.datasets.parsing.spec import (
     CSV,
     JSON,
@@ -73,7 +77,22 @@ def read(spec: ParseSpec) -> Parsed:
         table = replace(table, target=labels_file.read(spec, table.n_samples))
     if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
+    _check_labels(table.target, spec.limits.cell_bytes)
     return finished(folder, table, spec.limits.columns)
+
+
+def _check_labels(target: Target | None, limit_bytes: int) -> None:
+    """Raises InvalidContent for a text that is no name of a class, in whatever format it came."""
+    if target is None or target.classes is None:
+        return
+    for code, label in enumerate(target.classes):
+        if not isinstance(label, str):
+            return
+        row = int(np.argmax(target.array == code)) + 1
+        if len(label.encode()) > limit_bytes:
+            message, hint = f"the label has more than {limit_bytes:,} bytes", "shorten it"
+            place = f"row {row}: {message}"
+            raise refuse("csv-cell-too-large", place, row=row, value=label[:64], hint=hint)
 
 
 def _check_options(spec: ParseSpec) -> None:

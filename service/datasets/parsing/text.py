@@ -38,7 +38,7 @@ def slices(path: Path, *, quotes: bool = True, slice_bytes: int = SLICE_BYTES) -
         if (head := file.read(len(_BOM))) != _BOM:
             file.seek(0)
         if head.startswith(_UTF16):
-            raise _bad_encoding(1, "this is UTF-16")
+            raise bad_encoding("this is UTF-16", 1)
         while block := file.read(slice_bytes):
             data = rest + block
             end = _end_of_records(data, quotes)
@@ -68,6 +68,25 @@ def unterminated(row: int) -> Exception:
     return refuse("csv-unterminated-quote", message, row=row, hint=hint)
 
 
+def bad_encoding(what: str, line: int | None = None) -> InvalidRequest:
+    """The error for bytes that are no UTF-8, or NUL."""
+    place = "the body" if line is None else f"line {line}"
+    message, hint = f"{place} is not UTF-8 text: {what}", "save the file as UTF-8"
+    fault = Fault(code="bad-encoding", message=message, hint=hint)
+    return InvalidRequest("bad-encoding", f"{message}; {hint}", (fault,))
+
+
+def check_lengths(texts: list[str], limit_bytes: int, first_row: int) -> None:
+    """Raises InvalidContent `csv-cell-too-large` where a line of a text is too long."""
+    if not texts or 4 * max(map(len, texts)) <= limit_bytes:  # a character has four bytes at most
+        return
+    for row, text in enumerate(texts, first_row):
+        if len(text.encode()) > limit_bytes:
+            message = f"row {row}: the line has more than {limit_bytes:,} bytes"
+            hint = "is a line end missing?"
+            raise refuse("csv-cell-too-large", message, row=row, value=text[:64], hint=hint)
+
+
 def _end_of_records(data: bytes, quotes: bool) -> int:
     """Where the last record ends that ends in `data`: after a line end outside of quotes."""
     end = data.rfind(b"\n") + 1
@@ -85,7 +104,7 @@ def _end_of_records(data: bytes, quotes: bool) -> int:
 def decode_text(data: bytes) -> str:
     """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
     if data.startswith(_UTF16):
-        raise _bad_encoding(1, "this is UTF-16")
+        raise bad_encoding("this is UTF-16", 1)
     return _decode(data.removeprefix(_BOM), 1)
 
 
@@ -99,18 +118,12 @@ def _decode(data: bytes, line: int) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         where = line + data.count(b"\n", 0, error.start)
-        raise _bad_encoding(where, f"byte 0x{data[error.start]:02x}") from None
+        raise bad_encoding(f"byte 0x{data[error.start]:02x}", where) from None
     if "\0" in text:
-        raise _bad_encoding(line + text.count("\n", 0, text.index("\0")), "a NUL byte")
+        raise bad_encoding("a NUL byte", line + text.count("\n", 0, text.index("\0")))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
-
-
-def _bad_encoding(line: int, what: str) -> InvalidRequest:
-    message = f"line {line} is not UTF-8 text: {what}"
-    fault = Fault(code="bad-encoding", message=message, hint="save the file as UTF-8")
-    return InvalidRequest("bad-encoding", f"{message}; save the file as UTF-8", (fault,))
 
 
 def _endless(data: bytes, line: int, quotes: bool) -> Exception:
@@ -118,4 +131,5 @@ def _endless(data: bytes, line: int, quotes: bool) -> Exception:
         message = f"the record that begins in line {line} does not end: is a quote left open?"
         hint = "write a quote inside a quoted cell as two quotes"
         return refuse("csv-unterminated-quote", message, hint=hint)
-    return refuse("csv-cell-too-large", f"line {line} does not end within {len(data):,} bytes")
+    message = f"line {line} does not end within {len(data):,} bytes"
+    return refuse("csv-cell-too-large", message, hint="is a line end missing?")

@@ -30,6 +30,7 @@ from service.settings import Limits
 from service.web.encodings import inflate
 from service.web.short_cut import Headers, Reply
 from service.web.strict_json import MAX_DEPTH, decode_json
+from service.web.validation import pointer_to_member
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -204,7 +205,8 @@ def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> 
     if not isinstance(value, dict):
         raise invalid(path, "give an object")
     if unknown := value.keys() - known:
-        raise invalid((*path, min(unknown)), f"unknown; known are {', '.join(sorted(known))}")
+        place = pointer_to_member(path, min(unknown))
+        raise invalid(place, f"unknown; known are {', '.join(sorted(known))}")
     return value
 
 

@@ -16,9 +16,9 @@ from service.predictions.loaded_models import LoadedModel
 from service.web.validation import MAX_VALUE_CHARACTERS, pointer
 
 
-def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
-    """A member of the JSON part that cannot be."""
-    place = pointer(path)
+def invalid(path: tuple[str | int, ...] | str, message: str) -> InvalidContent:
+    """A member of the JSON part that cannot be; `path` may be a pointer already."""
+    place = path if isinstance(path, str) else pointer(path)
     fault = Fault(code="invalid-field", message=message, pointer=place)
     return InvalidContent("invalid-field", f"{place or 'the body'}: {message}", (fault,))
 

@@ -89,10 +89,9 @@ def test_every_fault_is_listed_with_its_place() -> None:
         '{"rows": ' + 20 * "[" + 20 * "]" + "}",
         '{"rows": [[1]]} {',
         '{"a": 1, , "rows": [[1]]}',
-        b'{"rows": [["\xff"]]}',
     ],
 )
-def test_what_is_not_json(body: str | bytes) -> None:
+def test_what_is_not_json(body: str) -> None:
     """Syntax is a matter of the request (400), wherever in the file it goes wrong."""
     error = refusal(body, JSON)
     assert isinstance(error, InvalidRequest), error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import re
+import zlib
 from typing import Any
 
 import pytest
@@ -42,7 +44,6 @@ def _post(caller: TestClient, body: str | bytes) -> tuple[int, Any]:
         "[" * 17 + "]" * 17,
         "[" * 900 + "]" * 900,
         "{'title': 1}",
-        b"\xff\xfe{}",
         '{"title": ' + "1" * 1500 + "e}",
     ],
 )
@@ -50,6 +51,37 @@ def test_bad_syntax_is_malformed_json(caller: TestClient, body: str | bytes) -> 
     """Whatever is not JSON in the strict sense is refused with 400, and never breaks the reply."""
     status, problem = _post(caller, body)
     assert (status, problem["code"]) == (400, "malformed-json")
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe{}", b'{"title": "\xff"}', GOOD.encode() + b"\0"])
+def test_what_is_no_text_is_bad_encoding(caller: TestClient, body: bytes) -> None:
+    """Bytes that are not UTF-8, and NUL, as in data."""
+    status, problem = _post(caller, body)
+    assert (status, problem["code"]) == (400, "bad-encoding")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_bodies_may_be_compressed(caller: TestClient, coding: str) -> None:
+    """And are limited by what they become; what is no such data is told."""
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    for content, status, code in (
+        (pack(GOOD.encode()), 200, None),
+        (pack(b"\xef\xbb\xbf" + GOOD.encode()), 200, None),
+        (pack(b" " * 3000), 413, "decompression-limit"),
+        (pack(GOOD.encode())[:-1], 415, "format-mismatch"),
+        (b"nonsense", 415, "format-mismatch"),
+    ):
+        reply = caller.post("/drawings", content=content, headers=headers)
+        assert (reply.status_code, reply.json().get("code")) == (status, code)
+
+
+def test_a_number_of_any_length_is_a_number(caller: TestClient) -> None:
+    """One beyond float64 is a wrong field, however many digits it has."""
+    for digits in (400, 1500):
+        status, problem = _post(caller, GOOD.replace("1.5", "1" * digits))
+        assert (status, problem["code"]) == (422, "invalid-field")
+        assert problem["errors"][0]["pointer"] == "/shape/radius"
 
 
 def test_empty_body_counts_as_an_empty_object(caller: TestClient) -> None:
