@@ -19,7 +19,7 @@ from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.parts import Parts
 from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate
-from service.jobs.schemas import JobRead
+from service.jobs.read_schemas import JobRead
 from service.jobs.store import JobFilter
 from service.jobs.trainings import KIND as TRAINING
 from service.storage.pages import PageRequest

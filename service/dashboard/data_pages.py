@@ -18,7 +18,7 @@ from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.store import Dataset
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import NotFound
-from service.jobs.schemas import JobSummary
+from service.jobs.read_schemas import JobSummary
 from service.jobs.store import JobFilter
 from service.storage.pages import PageRequest
 from service.web.auth import needs

@@ -17,7 +17,7 @@ from service.jobs.comparisons.reading import comparison
 from service.jobs.evaluations.queueing import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.lifecycle import FINAL, State
-from service.jobs.schemas import JobRead, JobSummary
+from service.jobs.read_schemas import JobRead, JobSummary
 from service.jobs.store import JobFilter
 from service.web.auth import needs
 from service.web.names import JobId, ModelName

@@ -19,7 +19,8 @@ from service.dashboard.schema_form import Field, fields_of
 from service.datasets.store import LATEST_DATASET, Dataset
 from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe
-from service.jobs.schemas import JobCreate, JobPlanRead
+from service.jobs.read_schemas import JobPlanRead
+from service.jobs.schemas import JobCreate
 from service.storage.pages import PageRequest
 from service.web.auth import needs
 from service.web.callers import caller_of

@@ -10,7 +10,7 @@ from fastapi import Path
 from pydantic import BaseModel, TypeAdapter
 
 from service.errors import NotFound
-from service.jobs.schemas import READ
+from service.jobs.read_schemas import READ
 from service.web.problems import responses
 from service.web.routing import Routes
 from svm.solvers import CHOICES

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.events import Batch, Event, EventLog
-from service.jobs.schemas import EventPage, EventRead, TraceRead
+from service.jobs.read_schemas import EventPage, EventRead, TraceRead
 from service.jobs.store import JobStore
 from service.jobs.tail import Condition, Tail
 from service.storage.pages import Cursor, Page, PageRequest

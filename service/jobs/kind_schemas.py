@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from service.jobs.job import Job
 from service.jobs.lifecycle import State
-from service.jobs.schemas import READ, WRITE, JobErrorRead
+from service.jobs.read_schemas import READ, JobErrorRead
+from service.jobs.schemas import WRITE
 from service.web.labels import Labels
 from service.web.names import DatasetReference
 from service.web.times import rfc3339

@@ -10,14 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from service.datasets.store import LATEST_DATASET
 from service.jobs.job import Job
 from service.jobs.lifecycle import Effect, State
-from service.jobs.schemas import (
-    JobCancel,
-    JobCreate,
-    JobPage,
-    JobPlanRead,
-    JobRead,
-    JobSummary,
-)
+from service.jobs.read_schemas import JobPage, JobPlanRead, JobRead, JobSummary
+from service.jobs.schemas import JobCancel, JobCreate
 from service.jobs.store import JobFilter, JobStore
 from service.jobs.tail import Tail
 from service.jobs.trainings import Trainings

@@ -11,7 +11,8 @@ from service.datasets.store import Dataset, DatasetStore
 from service.jobs.admission import check_trainable
 from service.jobs.job import Job
 from service.jobs.plans import peak_bytes, rows_stay_in_files
-from service.jobs.schemas import MAX_SEED, Folds, JobCreate, JobPlanRead
+from service.jobs.read_schemas import JobPlanRead
+from service.jobs.schemas import MAX_SEED, Folds, JobCreate
 from service.jobs.store import Also, JobStore
 from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry

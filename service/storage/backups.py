@@ -8,7 +8,6 @@ files of a directory into S3, and an old version into a newer one, whose migrati
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import os
@@ -16,7 +15,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -24,8 +23,7 @@ from service import __version__
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.blobs.base import digest_of
 from service.storage.blobs.local import sync_folder
-from service.storage.database import Database, present_revision, revisions
-from service.storage.ownership import MARKS, claim
+from service.storage.database import Database, present_revision
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -84,30 +82,9 @@ def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = No
     return saved
 
 
-def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
-    """Fill an empty database and an empty store of files with what was backed up to `path`.
-
-    Nothing else may use either meanwhile. Raises BackupFailed, Unavailable, OSError.
-    """
-    with _opened(path) as archive:
-        manifest = _manifest(archive)
-        _check_revision(database, manifest)
-        _check_empty(database, blobs)
-        database.migrate(manifest["revision"])
-        _restore_files(archive, manifest["files"], blobs, show or (lambda *_: None))
-        # Rows last, and all at once: a service never sees half of them.
-        with database.write() as connection:
-            for table in _tables(connection).sorted_tables:
-                if table.name in manifest["tables"]:
-                    _restore_rows(archive, manifest["tables"][table.name], table, connection)
-        database.migrate()
-        claim(database, blobs)
-    return _summary(manifest)
-
-
 def named_files(connection: sa.Connection) -> Iterator[FileRef]:
     """Every file that rows name: `x_key` beside `x_sha256`, and the arrays of datasets."""
-    for table in _tables(connection).sorted_tables:
+    for table in tables_of(connection).sorted_tables:
         for key in table.c:
             digest = table.c.get(f"{key.name.removesuffix('_key')}_sha256")
             if key.name.endswith("_key") and digest is not None:
@@ -149,7 +126,7 @@ def _write(
         "damaged": sorted(file.key for file in lost),
     }
     _add(archive, MANIFEST, json.dumps(manifest, indent=1).encode())
-    return _summary(manifest)
+    return summary_of(manifest)
 
 
 def _dump(database: Database, folder: Path) -> tuple[dict[str, dict[str, Any]], list[FileRef], str]:
@@ -159,7 +136,7 @@ def _dump(database: Database, folder: Path) -> tuple[dict[str, dict[str, Any]], 
     if revision is None:
         raise BackupFailed("the database is empty: there is nothing to back up")
     with database.read() as connection:
-        for table in _tables(connection).sorted_tables:
+        for table in tables_of(connection).sorted_tables:
             if table.name not in OWN_TABLES:
                 tables[table.name] = _dump_table(connection, table, folder)
         return tables, list(named_files(connection)), revision
@@ -167,7 +144,7 @@ def _dump(database: Database, folder: Path) -> tuple[dict[str, dict[str, Any]], 
 
 def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> dict[str, Any]:
     # JSON as its text: no number is rounded, and null is told from nothing.
-    columns = [sa.cast(c, sa.Text) if _is_json(c) else c for c in table.c]
+    columns = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
     path = folder / f"{table.name}.jsonl"
     count = 0
     with path.open("w", encoding="utf-8") as file:
@@ -198,113 +175,19 @@ def _copy(
     return True
 
 
-def _restore_files(
-    archive: tarfile.TarFile, files: dict[str, dict[str, Any]], blobs: Blobs, show: Show
-) -> None:
-    done = 0
-    for number, (key, entry) in enumerate(files.items(), 1):
-        if ".." in key.split("/") or key.startswith("/"):
-            raise BackupFailed(f"no backup of ours: {key!r} is no key")
-        with blobs.temporary() as path:
-            with _member(archive, f"files/{key}") as source, path.open("wb") as target:
-                while chunk := source.read(1024 * 1024):
-                    target.write(chunk)
-            blob = blobs.adopt(key, path)
-        if blob.sha256 != entry["sha256"]:
-            raise BackupFailed(f"the backup is damaged: {key} is not what was saved")
-        done += blob.size_bytes
-        show(number, done)
-
-
-def _restore_rows(
-    archive: tarfile.TarFile, entry: dict[str, Any], table: sa.Table, connection: sa.Connection
-) -> None:
-    with _member(archive, f"tables/{table.name}.jsonl") as file:
-        content = file.read()
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise BackupFailed(
-            f"the backup is damaged: the rows of {table.name} are not what was saved"
-        )
-    columns = [table.c[name] for name in entry["columns"]]
-    for column in filter(_is_json, columns):
-        column.type = sa.JSON(none_as_null=True)
-    rows = [
-        {column.name: _value(column, value) for column, value in zip(columns, row, strict=True)}
-        for row in map(json.loads, content.splitlines())
-    ]
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        connection.execute(sa.insert(table), rows[start : start + ROWS_AT_ONCE])
-
-
-def _value(column: sa.Column[Any], said: Any) -> Any:
-    if said is None:
-        return None
-    if _is_json(column):
-        return sa.JSON.NULL if said == "null" else json.loads(said)
-    return base64.b64decode(said) if isinstance(column.type, sa.LargeBinary) else said
-
-
 def _as_text(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _check_empty(database: Database, blobs: Blobs) -> None:
-    with database.read() as connection:
-        tables = _tables(connection).sorted_tables
-        for table in tables:
-            if table.name not in OWN_TABLES and connection.scalar(sa.select(sa.exists(table))):
-                raise BackupFailed(f"the database is not empty: it has {table.name}")
-    # A service that was started once has left its mark.
-    if any(not (tables and key.startswith(f"{MARKS}/")) for key in blobs.keys("")):
-        raise BackupFailed("the store of files is not empty")
-    if tables:
-        claim(database, blobs)
-
-
-def _check_revision(database: Database, manifest: dict[str, Any]) -> None:
-    wanted = manifest["revision"]
-    present = present_revision(database)
-    if present not in (None, wanted):
-        raise BackupFailed("the database has tables of another version: give one without tables")
-    if wanted not in revisions():
-        version = manifest["service_version"]
-        raise BackupFailed(f"the backup is of version {version}, which is newer than this one")
-
-
-def _tables(connection: sa.Connection) -> sa.MetaData:
+def tables_of(connection: sa.Connection) -> sa.MetaData:
     """As they are in this database, of whatever version."""
     metadata = sa.MetaData()
     metadata.reflect(connection)
     return metadata
 
 
-def _is_json(column: sa.Column[Any]) -> bool:
+def is_json(column: sa.Column[Any]) -> bool:
     return isinstance(column.type, sa.JSON)
-
-
-def _opened(path: Path) -> tarfile.TarFile:
-    try:
-        return tarfile.open(path, "r:")
-    except tarfile.TarError:
-        raise BackupFailed(f"{path} is no backup, or an incomplete one") from None
-
-
-def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
-    with _member(archive, MANIFEST) as file:
-        manifest: dict[str, Any] = json.load(file)
-    if manifest["format"] != FORMAT:
-        raise BackupFailed(f"the backup has format {manifest['format']}: use a newer version")
-    return manifest
-
-
-def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
-    try:
-        file = archive.extractfile(name)
-    except (KeyError, tarfile.TarError):
-        file = None
-    if file is None:
-        raise BackupFailed(f"no backup, or an incomplete one: {name} is missing")
-    return file  # type: ignore[return-value]  # IO[bytes] is one
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -319,7 +202,7 @@ def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
     return info
 
 
-def _summary(manifest: dict[str, Any]) -> Saved:
+def summary_of(manifest: dict[str, Any]) -> Saved:
     return Saved(
         rows={name: entry["rows"] for name, entry in manifest["tables"].items()},
         files=len(manifest["files"]),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from service.storage.backups import FileRef, named_files
+from service.storage.backups import FileRef, Show, named_files
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database
 from service.storage.ownership import MARKS
-
-Show = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from service.jobs.batch.results import MEDIA_TYPES, Format
 from service.jobs.job import Job
 from service.jobs.kind_schemas import KindCreate, KindRead
-from service.jobs.schemas import READ, JobModelRead
+from service.jobs.read_schemas import READ, JobModelRead
 from service.web.names import ModelReference
 
 

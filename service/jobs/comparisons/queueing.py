@@ -15,7 +15,8 @@ from service.jobs.comparisons.found import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
 from service.jobs.job import Job
 from service.jobs.plans import peak_bytes, rows_stay_in_files
-from service.jobs.schemas import MAX_SEED, Folds, JobCreate, JobErrorRead
+from service.jobs.read_schemas import JobErrorRead
+from service.jobs.schemas import MAX_SEED, Folds, JobCreate
 from service.jobs.store import Also, JobStore
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter

@@ -9,18 +9,15 @@ from pydantic import BaseModel, Field, model_validator
 
 from service.jobs.job import Job
 from service.jobs.kind_schemas import KindCreate, KindRead
+from service.jobs.read_schemas import READ, JobErrorRead, JobModelRead, TraceRead
 from service.jobs.schemas import (
     MAX_SEED,
-    READ,
     WRITE,
     ClassWeight,
     FeaturesChoice,
     HeldBack,
-    JobErrorRead,
-    JobModelRead,
     NewAlias,
     SolverChoice,
-    TraceRead,
     Validation,
 )
 from service.web.names import ModelName

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from service.jobs.job import Job
 from service.jobs.kind_schemas import KindCreate, KindRead
-from service.jobs.schemas import READ, JobModelRead
+from service.jobs.read_schemas import READ, JobModelRead
 from service.models.versions import Label
 from service.web.names import ModelReference
 

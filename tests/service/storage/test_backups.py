@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.storage.backups import BackupFailed, back_up, named_files, restore
+from service.storage.backups import BackupFailed, back_up, named_files
 from service.storage.blobs import Blob, Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.ownership import claim
+from service.storage.restoring import restore
 from service.storage.sweep import KEY_COLUMNS, sweep
 from service.storage.tables import datasets, identity, jobs, metadata, model_versions, models
 from tests.backends import ON_ALL_BACKENDS
