@@ -181,7 +181,7 @@ def create_app(
     app.take(models.router(registry, dataset_store))
     app.take(derived.router(registry, workshop, blobs, limits))
     app.take(solvers.router())
-    app.take(health.router(state, database, metrics.registry, limits))
+    app.take(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
     app.take(problem_pages.router())
     dashboard.mount(

@@ -80,6 +80,11 @@ class Limits(BaseModel):
     Idempotency-Key, which are kept for a day at least."""
     worker_memory_bytes: PositiveInt = 2 * GIB
     """Memory of one training process; with more it is ended, and its job with it."""
+    disk_free_bytes: NonNegativeInt = GIB
+    """Of the disk so much stays free for what runs already; with less, uploads and new jobs are
+    refused."""
+    disk_free_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    """The same as a share of the disk; of the two whichever is less."""
 
 
 def _own_database(given: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.cli.environment import read_settings
 from service.cli.output import FAILED, print_json
 from service.errors import ServiceError
-from service.settings import Settings
+from service.settings import Limits, Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, present_revision, revisions
 from service.storage.inspection import compare_rows_and_files, sqlite_faults
@@ -67,7 +67,7 @@ def doctor(deep: bool, port: int, as_json: bool) -> None:
 
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     """One finding after the other, from the ground up."""
-    yield from _data_dir(settings.data_dir)
+    yield from _data_dir(settings.data_dir, settings.limits)
     if not settings.data_dir.is_dir():
         return
     running = None
@@ -95,7 +95,7 @@ def _told(what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]
         yield wrong(what, f"{error.args[0]}: restore the last backup".replace("\n", " "))
 
 
-def _data_dir(data_dir: Path) -> Iterator[Finding]:
+def _data_dir(data_dir: Path, limits: Limits) -> Iterator[Finding]:
     if not data_dir.is_dir():
         yield note("data directory", f"{data_dir.resolve()} is not there yet; `serve` makes it")
         return
@@ -113,7 +113,7 @@ def _data_dir(data_dir: Path) -> Iterator[Finding]:
     disk = psutil.disk_usage(str(data_dir))
     said = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
     try:
-        check_room(data_dir)
+        check_room(data_dir, limits)
     except ServiceError:
         yield wrong("disk", f"{said}: uploads and new jobs are refused; make room")
     else:

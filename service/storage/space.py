@@ -9,16 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from service.errors import StorageFull
-
-WATERMARK_SHARE = 0.05
-WATERMARK_BYTES = 1024**3
-"""Of the two whichever is less stays free: running jobs end with it, and resources are deleted."""
+from service.settings import Limits
 
 
-def check_room(folder: Path) -> None:
-    """Raises StorageFull where so little is free that nothing new should begin."""
+def check_room(folder: Path, limits: Limits) -> None:
+    """Raises StorageFull where so little is free that nothing new should begin: running jobs end
+    with it, and resources are deleted."""
     disk = shutil.disk_usage(folder)
-    if disk.free < min(WATERMARK_SHARE * disk.total, WATERMARK_BYTES):
+    if disk.free < min(limits.disk_free_share * disk.total, limits.disk_free_bytes):
         detail = "the disk is nearly full; nothing was stored. Delete what is not needed any more"
         raise StorageFull("storage-full", detail)
 

@@ -20,14 +20,21 @@ from starlette.staticfiles import StaticFiles
 from service.web import problems
 from service.web.auth import SCHEME, needs, scope_of
 from service.web.headers import CSP, policy_with_scripts
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.routing import Routes
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = pathlib.Path(__file__).parent / "assets"
 COMPONENTS = "#/components/schemas/"
-_REFUSALS = responses("unauthorized", "forbidden", "rate-exceeded")
+_KEYED = ("unauthorized", "forbidden", "rate-exceeded")
 """What any route that needs a key may answer."""
+_BODY = (
+    *("malformed-request", "invalid-header", "digest-mismatch", "body-too-large"),
+    *("unsupported-format", "format-mismatch", "decompression-limit"),
+)
+"""What any route with a body may answer."""
+_JSON_BODY = ("malformed-json", "bad-encoding")
 
 
 class DocumentedAPI(FastAPI):
@@ -53,8 +60,7 @@ class DocumentedAPI(FastAPI):
                 for method, operation in path.items():
                     scope = scope_of(functions[template, method], method.upper())
                     operation["security"] = [] if scope is None else [{"key": [scope]}]
-                    if scope is not None:
-                        operation["responses"] |= _refusals(template)
+                    _add_problems(operation, template)
                     for parameter in operation.get("parameters", ()):
                         if examples := parameter["schema"].get("examples"):
                             parameter["example"] = examples[0]  # Swagger UI fills it in
@@ -104,14 +110,29 @@ def _fit_for_everybody(page: str) -> str:
     return page
 
 
-def _refusals(path: str) -> dict[str, Any]:
-    found = {}
-    for status, documented in _REFUSALS.items():
-        (content,) = documented["content"].values()
-        # The Open Inference Protocol has its own form of errors.
-        form = "application/json" if path.startswith("/v2") else MEDIA_TYPE
-        found[str(status)] = {**documented, "content": {form: content}}
-    return found
+def _add_problems(operation: dict[str, Any], path: str) -> None:
+    """Those that come from what a route has: parameters, a body, a key; beside its own."""
+    codes = ["invalid-parameter"]
+    if operation["security"]:
+        codes += _KEYED
+    if any(parameter["in"] == "header" for parameter in operation.get("parameters", ())):
+        codes.append("invalid-header")
+    if formats := operation.get("requestBody", {}).get("content", {}):
+        codes += _BODY
+        if "application/json" in formats:
+            codes += _JSON_BODY
+    # The Open Inference Protocol has its own form of errors.
+    form = "application/json" if path.startswith("/v2") else MEDIA_TYPE
+    for status, added in responses(*dict.fromkeys(codes)).items():
+        (content,) = added["content"].values()
+        found = operation["responses"].setdefault(
+            str(status), {"description": "", "content": {form: {**content, "examples": {}}}}
+        )
+        shown = found["content"][form]["examples"]
+        new = [code for code in content["examples"] if code not in shown]
+        shown |= {code: content["examples"][code] for code in new}
+        told = [found["description"], *(f"`{code}`: {PROBLEMS[code].title}" for code in new)]
+        found["description"] = "; ".join(filter(None, told))
 
 
 def _describe_defaults(schema: Any) -> None:

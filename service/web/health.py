@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from service import __version__
 from service.errors import Unavailable
-from service.settings import Limits
+from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.web.auth import needs
 from service.web.problems import responses
@@ -33,6 +33,17 @@ class HealthRead(BaseModel):
     status: Literal["ok"] = "ok"
 
 
+class LimitsRead(Limits):
+    """Those of requests, datasets and jobs, and those of connections."""
+
+    header_s: float
+    """How long the header of a request may take to arrive."""
+    body_idle_s: float
+    """A body of which less than 4 KiB came in so long has stopped coming."""
+    connections: int
+    """Open at once; further ones hear 503."""
+
+
 class InfoRead(BaseModel):
     """What runs here, and how much it takes."""
 
@@ -43,7 +54,7 @@ class InfoRead(BaseModel):
     python: str
     libraries: dict[str, str]
     """Versions of the libraries that decide the bits of a model."""
-    limits: Limits
+    limits: LimitsRead
 
 
 class MetricsResponse(Response):
@@ -51,7 +62,7 @@ class MetricsResponse(Response):
 
 
 def router(
-    health: Health, database: Database, registry: CollectorRegistry, limits: Limits
+    health: Health, database: Database, registry: CollectorRegistry, settings: Settings
 ) -> Routes:
     """Routes for operators; `health` and `database` decide about readiness."""
     routes = Routes(tag="operations")
@@ -102,7 +113,12 @@ def router(
             version=__version__,
             python=platform.python_version(),
             libraries={name: version(name) for name in ("numpy", "scipy", "numba")},
-            limits=limits,
+            limits=LimitsRead(
+                **settings.limits.model_dump(),
+                header_s=settings.header_s,
+                body_idle_s=settings.body_idle_s,
+                connections=settings.connections,
+            ),
         )
 
     return routes

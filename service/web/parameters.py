@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from service.errors import InvalidRequest
+from service.web.validation import unknown_parameter
 
 
 async def known_query_parameters(request: Request) -> None:
@@ -19,10 +20,7 @@ async def known_query_parameters(request: Request) -> None:
     counts = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in counts.items():
         if name not in known:
-            offered = ", ".join(sorted(known)) or "none"
-            raise InvalidRequest(
-                "invalid-parameter", f"unknown query parameter '{name}'; known here: {offered}"
-            )
+            raise unknown_parameter(name, known)
         if count > 1:
             raise InvalidRequest("invalid-parameter", f"query parameter '{name}' is given twice")
 

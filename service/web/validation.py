@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +38,7 @@ def body_error(found: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> Se
 def parameter_error(found: Sequence[Any]) -> ServiceError:
     """The error for wrong parameters of a path, a query, a header or a form."""
     faults = tuple(_parameter_fault(error) for error in found)
-    code = INVALID_NAME if faults[0].code == INVALID_NAME else "invalid-parameter"
-    return InvalidRequest(code, "; ".join(fault.message for fault in faults[:5]), faults)
+    return InvalidRequest(faults[0].code, "; ".join(fault.message for fault in faults[:5]), faults)
 
 
 def pointer_to_member(path: Sequence[str | int], name: str) -> str:
@@ -56,10 +55,23 @@ def _parameter_fault(error: Any) -> Fault:
     place, *rest = error["loc"]
     name = rest[0] if rest else ""
     return Fault(
-        code=_code(error, "invalid-parameter"),
+        code=_code(error, "invalid-header" if place == "header" else "invalid-parameter"),
         message=f"{place} parameter '{name}': {_message(error)}",
-        value=_shown(error.get("input")),
+        value=None if error["type"] == "missing" else _shown(error.get("input")),
     )
+
+
+def unknown_parameter(name: str, known: Iterable[str]) -> InvalidRequest:
+    """The error for a query parameter that a route has not."""
+    shown = name[:MAX_VALUE_CHARACTERS]
+    hint = f"known here: {', '.join(sorted(known)) or 'none'}"
+    fault = Fault(
+        code="invalid-parameter",
+        message=f"unknown query parameter '{shown}'",
+        value=shown,
+        hint=hint,
+    )
+    return InvalidRequest("invalid-parameter", f"{fault.message}; {hint}", (fault,))
 
 
 def _of_the_form(found: Sequence[Any]) -> list[Any]:

@@ -148,6 +148,25 @@ def test_problems_of_an_operation_are_documented(operations: dict[str, Any]) -> 
             assert {PROBLEMS[code].status for code in codes} == {int(status)}, f"{name}: {status}"
 
 
+def test_what_any_call_can_answer_is_documented_everywhere(operations: dict[str, Any]) -> None:
+    """For parameters, headers and bodies, whatever the route itself says."""
+    for name, operation in operations.items():
+        codes = {
+            code
+            for reply in operation["responses"].values()
+            for form in reply.get("content", {}).values()
+            for code in form.get("examples", {})
+        }
+        needed = {"invalid-parameter"}
+        if any(parameter["in"] == "header" for parameter in operation.get("parameters", ())):
+            needed.add("invalid-header")
+        if formats := operation.get("requestBody", {}).get("content"):
+            needed |= {"digest-mismatch", "invalid-header", "body-too-large", "malformed-request"}
+            needed |= {"unsupported-format", "format-mismatch", "decompression-limit"}
+            needed |= {"malformed-json", "bad-encoding"} if "application/json" in formats else set()
+        assert codes >= needed, name
+
+
 def test_no_operation_documents_what_cannot_happen(document: dict[str, Any]) -> None:
     """FastAPI's own validation error is nowhere: ours is another."""
     assert "HTTPValidationError" not in document["components"]["schemas"]

@@ -17,8 +17,8 @@ __all__ = ["CHUNK_BYTES", "Blob", "BlobDamaged", "Blobs", "LocalBlobs", "open_bl
 def open_blobs(settings: Settings) -> Blobs:
     """The store that the settings name."""
     if not settings.blob_url.startswith("s3://"):
-        return LocalBlobs(Path(settings.blob_url))
+        return LocalBlobs(Path(settings.blob_url), settings.limits)
     from service.storage.blobs.s3 import S3Blobs  # obstore, 5 MB of memory that few have use for
 
     folder = settings.data_dir.resolve() / "s3"
-    return S3Blobs(settings.blob_url, folder, settings.blob_cache_bytes)
+    return S3Blobs(settings.blob_url, folder, settings.blob_cache_bytes, settings.limits)

@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from service.errors import ServiceError
+from service.settings import Limits
 from service.storage.space import check_room, full_disk_reported
 
 CHUNK_BYTES = 1024 * 1024
@@ -43,9 +44,10 @@ class Blobs(ABC):
     answer.
     """
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, limits: Limits) -> None:
         """`scratch` is a local folder for files that are still being made."""
         self.scratch = scratch
+        self._limits = limits
         scratch.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
@@ -62,7 +64,7 @@ class Blobs(ABC):
 
     def check_room(self) -> None:
         """Raises StorageFull where the local disk has no room for what callers bring."""
-        check_room(self.scratch)
+        check_room(self.scratch, self._limits)
 
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
+from service.settings import Limits
 from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of
 from service.storage.space import full_disk_reported
 
@@ -17,9 +18,11 @@ from service.storage.space import full_disk_reported
 class LocalBlobs(Blobs):
     """Files below one directory, which several processes of one machine may share."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, limits: Limits | None = None) -> None:
+        """Without `limits` those by default."""
         self._directory = directory.resolve()
-        super().__init__(self._directory / "incoming")  # on the same file system: `adopt` renames
+        # On the same file system: `adopt` renames.
+        super().__init__(self._directory / "incoming", limits or Limits())
 
     def path(self, key: str) -> Path:
         """Where the file is."""

@@ -16,6 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from service.errors import StorageFull, Unavailable
+from service.settings import Limits
 from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of, log
 from service.storage.blobs.cache import FileCache
 
@@ -28,9 +29,9 @@ PARTS_AT_ONCE = 4
 class S3Blobs(Blobs):
     """Objects below a prefix, and copies of those used last in a local folder."""
 
-    def __init__(self, url: str, folder: Path, cache_bytes: int) -> None:
+    def __init__(self, url: str, folder: Path, cache_bytes: int, limits: Limits) -> None:
         """`url` is `s3://bucket/prefix`; the rest stands in the usual variables `AWS_…`."""
-        super().__init__(folder / "incoming")
+        super().__init__(folder / "incoming", limits)
         self._cache = FileCache(folder / "copies", cache_bytes)
         parts = urlsplit(url)
         self._store = S3Store(

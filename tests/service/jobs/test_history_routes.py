@@ -104,7 +104,7 @@ def test_last_event_id_must_be_a_number(client: TestClient, job_id: str, number:
     """400, also for what no database could take."""
     headers = {**SSE, "Last-Event-ID": number}
     reply = client.get(f"/v1/jobs/{job_id}/events", headers=headers)
-    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
 
 
 def test_page_token_of_another_list_is_refused(client: TestClient, job_id: str) -> None:

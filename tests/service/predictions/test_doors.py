@@ -181,7 +181,7 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
     ),
     "CSV: not UTF-8": ({"Content-Type": "text/csv"}, b"1,2,\xff\n", 400, "bad-encoding"),
     "CSV: nothing": ({"Content-Type": "text/csv"}, b"\n", 422, "empty-data"),
-    "CSV: brackets": ({"Content-Type": "text/csv"}, b"1,2,3],[4,5,6\n", 422, "ragged-row"),
+    "CSV: brackets": ({"Content-Type": "text/csv"}, b"1,2,3],[4,5,6\n", 422, "feature-mismatch"),
     "NDJSON: a word": (
         {"Content-Type": "application/x-ndjson"},
         b'[1, 2, 3]\n[1, "x", 3]',

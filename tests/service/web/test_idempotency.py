@@ -133,7 +133,7 @@ def test_a_refused_request_does_not_hold_its_key(client: TestClient) -> None:
 @pytest.mark.parametrize("key", ["", "a b", "é".encode(), "x" * 256])
 def test_a_key_is_plain_text(client: TestClient, key: Any) -> None:
     reply = train(client, {"Idempotency-Key": key})
-    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
 
 
 def test_predictions_and_steering_take_no_notice_of_keys(client: TestClient) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from service import __version__
-from service.settings import Limits, Settings
+from service.settings import Settings
 from service.storage.database import Database
 from service.web import problems
 from service.web.health import Health, router
@@ -41,7 +41,7 @@ def test_service_without_database_is_not_ready(tmp_path: Path) -> None:
     app = FastAPI()
     problems.install(app)
     nowhere = Database(f"sqlite:///{tmp_path / 'nowhere' / 'service.db'}")
-    app.include_router(router(Health(), nowhere, CollectorRegistry(), Limits()))
+    app.include_router(router(Health(), nowhere, CollectorRegistry(), Settings()))
     reply = TestClient(app).get("/readyz")
     assert (reply.status_code, reply.json()["code"]) == (503, "not-ready")
     assert "nowhere" not in reply.text
@@ -52,7 +52,9 @@ def test_info_tells_version_and_limits(client: TestClient, settings: Settings) -
     info = client.get("/v1/info").json()
     assert info["version"] == __version__
     assert info["python"] == platform.python_version()
-    assert info["limits"] == settings.limits.model_dump(mode="json")
+    connections = settings.model_dump(include={"header_s", "body_idle_s", "connections"})
+    assert info["limits"] == settings.limits.model_dump(mode="json") | connections
+    assert info["limits"]["disk_free_bytes"] == 1024**3
 
 
 def test_metrics_count_requests_by_route(client: TestClient) -> None:
