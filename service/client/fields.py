@@ -132,6 +132,8 @@ class ModelVersionFields(Resource):
     columns: list[str] | None
     n_features: int
     n_support_vectors: int | None
+    calibration: str | None
+    """What makes probabilities of scores, None where nothing does."""
     metrics: dict[str, Any]
     certificate: dict[str, Any]
     converged: bool | None

@@ -89,7 +89,7 @@ def _summary(version: ModelVersion) -> str:
     if version.imported is not None:
         return f"{parts[0]}; imported from {version.imported['format']}."
     gives = "labels, decision values and probabilities"
-    if not spec.get("calibration"):
+    if version.calibration is None:
         gives = "labels and decision values"
     return f"{'; '.join(parts)}. It gives {gives}."
 
@@ -225,7 +225,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             found.append(
                 f"{share:.0%} of the rows are of one class: look at recall, not at accuracy alone."
             )
-    if spec.get("calibration"):
+    if version.calibration is not None and version.imported is None:
         learnt = "from the same held-out rows that they are measured on"
         if "folds" in (spec.get("validation") or {}):
             learnt = "from the trainings of the folds, and are measured on the same scores"
@@ -233,7 +233,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             f"Probabilities were learnt {learnt}, so their error is somewhat larger on new rows. "
             "The label follows the decision value, and may differ from the largest probability."
         )
-    elif version.imported is None:
+    elif version.calibration is None:
         found.append("Decision values are no probabilities.")
     kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
     if kernel == "gaussian":

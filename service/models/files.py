@@ -28,6 +28,7 @@ class PreparedVersion:
     classes: list[Label]
     columns: list[str] | None
     n_features: int
+    calibration: str | None
 
 
 class ModelFiles:
@@ -61,6 +62,7 @@ class ModelFiles:
             classes=fitted.classes.tolist(),
             columns=None if columns is None else list(columns),
             n_features=fitted.n_features,
+            calibration=None if fitted.calibration is None else fitted.calibration.name,
         )
 
     def load(self, version: ModelVersion) -> FittedPipeline:

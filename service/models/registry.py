@@ -86,6 +86,7 @@ class ModelRegistry:
             columns=prepared.columns,
             n_features=prepared.n_features,
             n_support_vectors=n_support_vectors,
+            calibration=prepared.calibration,
             job_id=job_id,
             dataset_id=None if dataset is None else dataset.id,
             dataset_digest=None if dataset is None else dataset.matrix_digest,

@@ -68,6 +68,8 @@ class ModelVersionRead(BaseModel):
     """Feature names, null where the training data had none."""
     n_features: int
     n_support_vectors: int | None
+    calibration: str | None
+    """What makes probabilities of scores, `sigmoid` or `isotonic`; null where nothing does."""
     metrics: dict[str, Any]
     """By the part of the data: `train`, and `validation` where rows were held back."""
     certificate: dict[str, Any]
@@ -105,6 +107,7 @@ class ModelVersionRead(BaseModel):
             columns=version.columns,
             n_features=version.n_features,
             n_support_vectors=version.n_support_vectors,
+            calibration=version.calibration,
             metrics=result.get("metrics", {}),
             certificate=result.get("certificate", {}),
             converged=result.get("converged"),

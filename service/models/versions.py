@@ -54,6 +54,8 @@ class ModelVersion:
     warm_start_key: str | None = None
     """None for versions of the time before warm starts."""
     warm_start_sha256: str | None = None
+    calibration: str | None = None
+    """What makes probabilities of scores; None for a model that gives none."""
     imported: dict[str, Any] | None = None
     """`format` and `origin`, which the file claims; None for a model that was trained here."""
 

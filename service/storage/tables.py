@@ -151,6 +151,7 @@ model_versions = Table(
     Column("columns", JSON),
     Column("n_features", BigInteger, nullable=False),
     Column("n_support_vectors", BigInteger),
+    Column("calibration", String),  # what makes probabilities of scores, null where nothing does
     Column("job_id", String),  # this and the next three: null where the model was imported
     Column("dataset_id", String),
     Column("dataset_digest", String),

@@ -135,7 +135,7 @@ def _create(
 
 
 def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
-    if "probability" in body.outputs and not version.spec.get("calibration"):
+    if "probability" in body.outputs and version.calibration is None:
         message = "the model has no probabilities; train it with `calibration`"
         fault = Fault(code="not-calibrated", message=message, pointer="/outputs")
         raise InvalidContent("not-calibrated", message, (fault,))

@@ -69,8 +69,7 @@ class Evaluator:
 
 def outputs_of(version: ModelVersion) -> list[str]:
     """What an evaluation needs of every row."""
-    calibrated = "calibration" in version.result.get("metrics", {}).get("validation", {})
-    return ["decision", "probability"] if calibrated else ["decision"]
+    return ["decision"] if version.calibration is None else ["decision", "probability"]
 
 
 def class_numbers(dataset: Dataset, version: ModelVersion) -> npt.NDArray[np.int64]:

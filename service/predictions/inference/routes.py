@@ -218,7 +218,7 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
     wide = [-1] if len(classes) == 2 else [-1, len(classes)]
     shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
     types = {"label": datatype_of(classes)}
-    outputs = (*OUTPUTS, PROBABILITY) if version.spec.get("calibration") else OUTPUTS
+    outputs = OUTPUTS if version.calibration is None else (*OUTPUTS, PROBABILITY)
     return ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],

@@ -198,3 +198,26 @@ def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker)
     assert carry_out(client, worker, job_id)["state"] == "succeeded"
     reply = ask(client, dataset_id=dataset_id, outputs=["probability"])
     assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
+
+
+def test_imported_models_give_the_probabilities_that_they_have(
+    client: TestClient, worker: Worker
+) -> None:
+    """What a model can tell is told by the model, not by a request that was never made here."""
+    dataset_id = trained(client, worker)
+    text = client.get("/v1/models/clouds/versions/1/export", params={"format": "json"}).content
+    imported = client.post(
+        "/v1/models/back/versions", content=text, headers={"Content-Type": "application/json"}
+    ).json()
+    assert imported["calibration"] == "sigmoid"
+    first, second = (
+        predicted(client, worker, model=model, dataset_id=dataset_id, outputs=OUTPUTS)
+        for model in ("clouds", "back")
+    )
+    assert first == second
+    outputs = client.get("/v2/models/back").json()["outputs"]
+    assert [output["name"] for output in outputs] == OUTPUTS
+    asked = {"dataset_id": dataset_id, "model": "back"}
+    job = carry_out(client, worker, client.post("/v1/evaluations", json=asked).json()["id"])
+    evaluation = client.get(f"/v1/evaluations/{job['id']}").json()
+    assert evaluation["metrics"]["calibration"]["log_loss"] > 0

@@ -167,7 +167,11 @@ def test_canceled_before_the_folds_the_model_so_far_is_kept(
     assert (job["state"], job["converged"]) == ("canceled", False)
     assert set(job["metrics"]) == {"train"}
     assert "no probabilities" in " ".join(job["warnings"])
-    assert len(versions(client)) == 1
+    [version] = versions(client)
+    assert version["calibration"] is None
+    asked = {"dataset_id": "latest", "model": "clouds", "outputs": ["probability"]}
+    refused = client.post("/v1/batch-predictions", json=asked)
+    assert (refused.status_code, refused.json()["code"]) == (422, "not-calibrated")
 
 
 def test_checkpoint_among_the_folds_becomes_the_model_it_is_canceled_with(

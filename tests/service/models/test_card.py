@@ -67,7 +67,8 @@ def test_card_without_data_or_metrics(shelf: Shelf, client: TestClient) -> None:
 def test_probabilities_learnt_by_folds_are_said_so(shelf: Shelf) -> None:
     """With folds no row was held back: the scores come from other trainings than the model's."""
     folds = {"calibration": "sigmoid", "validation": {"folds": 3}}
-    limits = " ".join(card_of(replace(shelf.add("folded"), spec=folds), None).limits)
+    version = replace(shelf.add("folded"), spec=folds, calibration="sigmoid")
+    limits = " ".join(card_of(version, None).limits)
     assert "learnt from the trainings of the folds" in limits
     assert "held-out rows" not in limits
 

@@ -66,6 +66,40 @@ def test_rows_of_the_first_schema_are_kept(empty_database_url: str) -> None:
     database.close()
 
 
+def test_models_know_whether_they_give_probabilities(empty_database_url: str) -> None:
+    """Of those trained before the column there was, too: asking for it alone did not make them."""
+    database = Database(empty_database_url)
+    database.migrate("0014")
+    measured: list[dict[str, Any]] = [{}, {"validation": {}}, {"validation": {"calibration": {}}}]
+    with database.write() as connection:
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        connection.execute(
+            tables.tables["models"].insert().values(name="iris", created_at=0, last_version=3)
+        )
+        versions = tables.tables["model_versions"]
+        fill: dict[type, Any] = {str: "x", int: 1, float: 1.0}
+        row = {
+            column.name: fill.get(column.type.python_type, {})
+            for column in versions.columns
+            if not column.nullable
+        }
+        for number, metrics in enumerate(measured, start=1):
+            given = {
+                "model_name": "iris",
+                "version": number,
+                "spec": {"calibration": "isotonic"},
+                "result": {"metrics": metrics},
+            }
+            connection.execute(versions.insert().values({**row, **given}))
+    database.migrate()
+    columns = metadata.tables["model_versions"].c
+    with database.read() as connection:
+        found = connection.scalars(sa.select(columns.calibration).order_by(columns.version))
+        assert list(found) == [None, None, "isotonic"]
+    database.close()
+
+
 def test_tables_of_a_newer_version_are_left_alone(empty_database_url: str) -> None:
     """Whoever goes back a version is told what to do, by a sentence."""
     database = Database(empty_database_url)
