@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ContextDecorator, ExitStack
 from functools import lru_cache
-from threading import Lock
+from threading import RLock
 
 from threadpoolctl import ThreadpoolController
 
@@ -17,7 +17,7 @@ class OneThread(ContextDecorator):
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # a generator that is left behind ends its block wherever it is found
         self._inside = 0
         self._limited: ThreadpoolController | None = None
         self._limits = ExitStack()

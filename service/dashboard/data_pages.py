@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from service.dashboard.page import HERE, go, page
 from service.dashboard.parts import Parts
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.spec import CSV, ParseSpec
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
-from service.datasets.store import Dataset
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import NotFound
 from service.jobs.read_schemas import JobSummary

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 
 MAX_VALUES = 4_000_000
 """Of larger datasets no values are read: the page shows minimum, mean and maximum."""

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.parts import Parts
 from service.dashboard.weights import weights_of
-from service.datasets.store import Dataset
+from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.evaluations.queueing import KIND as EVALUATION
 from service.jobs.evaluations.schemas import EvaluationCreate

@@ -16,7 +16,8 @@ from service.dashboard.filled_form import Entries, body_of, entries_of
 from service.dashboard.page import checked, form_of, go, page
 from service.dashboard.parts import Parts
 from service.dashboard.schema_form import Field, fields_of
-from service.datasets.store import LATEST_DATASET, Dataset
+from service.datasets.dataset import Dataset
+from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe
 from service.jobs.read_schemas import JobPlanRead

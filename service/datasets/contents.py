@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.to_thread import run_sync
 
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.parser import Parser
 from service.datasets.parsing.spec import (
     CSV,
@@ -24,7 +25,7 @@ from service.datasets.parsing.spec import (
     RenderSpec,
 )
 from service.datasets.rendering.columnar import nameable
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.store import DatasetStore
 from service.storage.blobs import Blobs
 
 KEPT_BYTES = 1024**3

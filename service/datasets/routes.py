@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from service.datasets import upload_routes
 from service.datasets.contents import FORMATS, Contents, formats_of
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.parser import Parser
 from service.datasets.parsing.spec import CSV, TSV
 from service.datasets.schemas import (
@@ -20,7 +21,7 @@ from service.datasets.schemas import (
     DatasetSummary,
     DatasetUpdate,
 )
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
 from service.settings import Limits
 from service.storage.blobs import Blobs

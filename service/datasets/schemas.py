@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from service.datasets.dataset import Dataset, Origin
 from service.datasets.parsing.spec import Label, Parsed
-from service.datasets.store import Dataset, Origin
 from service.web.labels import LabelKey, LabelValue
 from service.web.times import rfc3339
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.datasets.dataset import Dataset, Origin
 from service.datasets.examples import request_body
 from service.datasets.parsing.parser import Parser
 from service.datasets.parsing.spec import Parsed, SplitSpec
@@ -23,7 +24,7 @@ from service.datasets.schemas import (
     DatasetSplitRead,
     UploadOptions,
 )
-from service.datasets.store import Dataset, DatasetStore, Origin
+from service.datasets.store import DatasetStore
 from service.datasets.uploads import Upload, read_limits, receive
 from service.settings import Limits
 from service.storage.blobs import Blobs

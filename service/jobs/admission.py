@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.spec import Label
-from service.datasets.store import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.plans import rows_stay_in_files
 from service.jobs.schemas import Folds, HeldBack, JobCreate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.datasets.store import Dataset
+from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import JobCreate
 from service.models.versions import ModelVersion

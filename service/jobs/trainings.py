@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.jobs.admission import check_trainable
 from service.jobs.job import Job
 from service.jobs.plans import peak_bytes, rows_stay_in_files

@@ -7,7 +7,8 @@ import json
 import numpy as np
 from pydantic import ValidationError
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import HeldBack, JobCreate
 from service.models.registry import ModelRegistry

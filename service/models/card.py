@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.versions import ModelVersion
 

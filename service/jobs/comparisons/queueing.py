@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
 from service.jobs.admission import check_labels, check_spec
 from service.jobs.comparisons.expansion import entries_of, spec_of

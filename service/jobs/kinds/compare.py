@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.jobs.attempts import Attempt
 from service.jobs.comparisons.expansion import entries_of
 from service.jobs.comparisons.found import SCORES, Error, Found, report

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.comparisons.curve import joined
 from service.jobs.comparisons.found import (

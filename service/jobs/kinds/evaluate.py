@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.spec import Label
-from service.datasets.store import Dataset
 from service.jobs.attempts import Attempt
 from service.jobs.kinds.scoring import Scorer
 from service.jobs.leases import Ending

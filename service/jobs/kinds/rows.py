@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.store import DataInFiles, Dataset, LoadedData
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.jobs.schemas import Folds, HeldBack
 from svm.matrices import Indices, Matrix
 from svm.metrics import confusion_matrix

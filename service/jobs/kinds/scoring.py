@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.store import DataInFiles, Dataset, DatasetStore
+from service.datasets.dataset import DataInFiles, Dataset
+from service.datasets.store import DatasetStore
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.leases import Ending
 from service.jobs.lifecycle import State

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.store import DataInFiles, DatasetStore
+from service.datasets.dataset import DataInFiles
+from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from service.datasets.contents import Contents
+from service.datasets.dataset import Dataset
 from service.datasets.parsing.parser import Parser
 from service.datasets.parsing.spec import (
     CSV,
@@ -40,7 +41,7 @@ from service.datasets.parsing.spec import (
 )
 from service.datasets.rendering.columnar import nameable
 from service.datasets.rendering.render import render
-from service.datasets.store import Dataset, DatasetStore
+from service.datasets.store import DatasetStore
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from tests.service.datasets.arrays import npy

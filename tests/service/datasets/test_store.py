@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from service.datasets.dataset import Dataset, Origin
 from service.datasets.parsing.reader import read
 from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
-from service.datasets.store import Dataset, DatasetStore, Origin
+from service.datasets.store import DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.store import JobStore
 from service.storage.blobs import Blobs

@@ -1,0 +1,110 @@
+"""A dataset: one row of the table, and its arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from service.datasets.parsing.spec import Label
+from svm.stored_rows import StoredRows
+
+if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
+    from scipy.sparse import csr_array
+
+Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A dataset's row."""
+
+    id: str
+    name: str | None
+    created_at: float
+    format: str
+    """Media type of the upload."""
+    size_bytes: int
+    """Of the stored arrays."""
+    n_samples: int
+    n_features: int
+    sparse: bool
+    target: str | None
+    """Name of the label column, None where it has none."""
+    columns: tuple[str, ...] | None
+    """Names of the features, None where they have none."""
+    classes: tuple[Label, ...] | None
+    """Sorted labels; None without labels, and where they are too many to be classes."""
+    class_counts: tuple[int, ...] | None
+    n_distinct_labels: int
+    """0 without labels."""
+    continuous_target: bool
+    """The labels are too many to be classes, and not all of them are whole numbers."""
+    statistics: Mapping[str, list[float | None]] | None
+    """min, max, mean and std of the columns."""
+    warnings: tuple[dict[str, Any], ...]
+    labels: Mapping[str, str]
+    """The caller's own remarks."""
+    matrix_digest: str
+    arrays: Mapping[str, str]
+    """Array name → sha-256 of its blob."""
+    parent: str | None = None
+    """Id of the dataset that this one was made from by append or split; it may be gone by now."""
+    inherited_rows: int | None = None
+    """Made by append: the first so many rows are those of `parent`, in its order."""
+
+    @property
+    def tag(self) -> str:
+        """Changes whenever the dataset does: only name and labels ever do."""
+        changing = repr((self.id, self.name, sorted(self.labels.items())))
+        return hashlib.sha256(changing.encode()).hexdigest()[:32]
+
+    @classmethod
+    def from_row(cls, row: sa.Row[Any]) -> Dataset:
+        values = dict(row._mapping)
+        del values["upload_key"], values["uploaded_at"]
+        statistics = values.pop("statistics")
+        labels = statistics.get("target") or {}
+        classes = values.pop("classes")
+        for name in ("columns", "class_counts", "warnings"):
+            values[name] = None if values[name] is None else tuple(values[name])
+        return cls(
+            **values,
+            classes=None if classes is None else tuple(classes),
+            n_distinct_labels=labels.get("distinct", 0 if classes is None else len(classes)),
+            continuous_target=labels.get("continuous", False),
+            statistics=statistics.get("columns"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a dataset was made from."""
+
+    parent: str
+    """The other dataset's id."""
+    inherited_rows: int | None = None
+    """Of append: how many first rows are the parent's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedData:
+    """A dataset's arrays."""
+
+    X: Matrix
+    """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
+    codes: npt.NDArray[np.int32] | None
+    """(n_samples,) positions in `classes`; None where there are no classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataInFiles:
+    """The same, but X stays in files and is read some rows at a time."""
+
+    X: StoredRows
+    codes: npt.NDArray[np.int32] | None
