@@ -29,8 +29,9 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
 	$(BIN)/python -m tests.service.client.make_sync
 
-docs: $(VENV)/.test ## Make the tables of settings and problems in docs/
+docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs shows
 	$(BIN)/python -m tests.docs.tables
+	$(BIN)/python -m tests.docs.replies
 
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated

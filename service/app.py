@@ -74,6 +74,19 @@ Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems)
 The [dashboard](/) does the same by clicking.
 """
 
+TAGS = {
+    "datasets": "Rows to train on and to predict; they never change.",
+    "jobs": "Trainings in the background: queued, watched, paused, canceled; never lost.",
+    "solvers": "What can be trained, with every parameter and its range.",
+    "models": "What was learnt, in versions: certificate, metrics, plots, exports, and aliases.",
+    "predictions": "Rows in, labels out, at once.",
+    "evaluations": "A model held against labelled data, as a job.",
+    "comparisons": "Several trainings on the same rows, ranked, as a job.",
+    "batch predictions": "A whole dataset through a model, as a job.",
+    "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
+    "operations": "Is it well, what does it allow, what do its errors mean?",
+}
+"""The parts of the document, in the order of `/docs`."""
 START_S = 30.0
 """Database and file store may start at the same time as this process."""
 PRUNE_S = 3600.0
@@ -150,6 +163,7 @@ def create_app(
         title="svm-service",
         version=__version__,
         description=DESCRIPTION,
+        openapi_tags=[{"name": name, "description": about} for name, about in TAGS.items()],
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 import fastapi_offline
@@ -26,6 +27,8 @@ from service.web.routing import Routes
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = pathlib.Path(__file__).parent / "assets"
+REPLIES = OWN_ASSETS / "replies.json"
+"""A reply of a running service for each schema; `make docs` gets them."""
 COMPONENTS = "#/components/schemas/"
 _KEYED = ("unauthorized", "forbidden", "rate-exceeded")
 """What any route that needs a key may answer."""
@@ -47,7 +50,9 @@ class DocumentedAPI(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
-            document.setdefault("components", {})["examples"] = problems.examples()
+            replies = json.loads(REPLIES.read_text())
+            shown = {name: {"value": reply} for name, reply in replies.items()}
+            document.setdefault("components", {})["examples"] = shown | problems.examples()
             components = document["components"].setdefault("schemas", {})
             _move_to_components(ProblemRead.model_json_schema(), components)
             document["components"]["securitySchemes"] = {"key": SCHEME}
@@ -61,6 +66,8 @@ class DocumentedAPI(FastAPI):
                     scope = scope_of(functions[template, method], method.upper())
                     operation["security"] = [] if scope is None else [{"key": [scope]}]
                     _add_problems(operation, template)
+                    for reply in operation["responses"].values():
+                        _show_example(reply.get("content", {}), replies)
                     for parameter in operation.get("parameters", ()):
                         if examples := parameter["schema"].get("examples"):
                             parameter["example"] = examples[0]  # Swagger UI fills it in
@@ -133,6 +140,14 @@ def _add_problems(operation: dict[str, Any], path: str) -> None:
         shown |= {code: content["examples"][code] for code in new}
         told = [found["description"], *(f"`{code}`: {PROBLEMS[code].title}" for code in new)]
         found["description"] = "; ".join(filter(None, told))
+
+
+def _show_example(content: dict[str, Any], replies: Collection[str]) -> None:
+    """Beside the schema of a reply."""
+    form = content.get("application/json", {})
+    name = form.get("schema", {}).get("$ref", "").removeprefix(COMPONENTS)
+    if name in replies:
+        form["examples"] = {"reply": {"$ref": f"{problems.EXAMPLES}{name}"}}
 
 
 def _describe_defaults(schema: Any) -> None:

@@ -19,6 +19,9 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
     here = list(_variants(schema, schema))
     *path, last = location
     for part in path if unknown else location:
+        if isinstance(part, int):
+            here = [v for node in here for v in _variants(node.get("items", {}), schema)]
+            continue
         fields = [node["properties"][part] for node in here if part in node.get("properties", {})]
         if fields:
             described = next((f["description"] for f in fields if "description" in f), None)

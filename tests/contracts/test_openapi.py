@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.testclient import TestClient
 
@@ -121,6 +122,42 @@ def test_every_body_has_an_example(operations: dict[str, Any]) -> None:
             parts = body["schema"].get("properties", {}).values()
             in_parts = any("example" in part or "examples" in part for part in parts)
             assert example or in_parts, f"{name}: {media_type}"
+
+
+def test_every_part_of_the_document_is_described(
+    document: dict[str, Any], operations: dict[str, Any]
+) -> None:
+    """And each has operations."""
+    used = {tag for operation in operations.values() for tag in operation["tags"]}
+    assert {tag["name"] for tag in document["tags"] if tag["description"]} == used
+
+
+PLAIN = {"Live", "Ready", "ModelReady", "HealthRead", "SolverList", "SolverRead", "ProblemKindPage"}
+"""Replies that need no example: a word or two, what `/docs` gives at a click, and lists of it."""
+
+
+def test_every_reply_has_an_example_that_fits(
+    document: dict[str, Any], operations: dict[str, Any]
+) -> None:
+    """A service gave it; where schemas have changed since, `make docs` gets new ones."""
+    shown = document["components"]["examples"]
+    seen = set()
+    for name, operation in operations.items():
+        for status, reply in operation["responses"].items():
+            form = reply.get("content", {}).get("application/json", {})
+            schema = form.get("schema", {}).get("$ref", "").rpartition("/")[2]
+            if not status.startswith("2") or not schema or schema in PLAIN:
+                continue
+            assert form["examples"]["reply"]["$ref"] == f"#/components/examples/{schema}", name
+            seen.add(schema)
+    assert seen == set(shown) - set(PROBLEMS)
+    for schema in seen:
+        reference = {"$ref": f"#/components/schemas/{schema}", "components": document["components"]}
+        example = shown[schema]["value"]
+        OAS31Validator(reference).validate(example)
+        known = document["components"]["schemas"][schema]["properties"].keys()
+        assert example.keys() <= known
+        assert known - example.keys() <= {"probability", "explanation"}, schema
 
 
 def test_every_body_is_documented(operations: dict[str, Any]) -> None:

@@ -1,0 +1,98 @@
+"""The replies that the OpenAPI document shows: `make docs` gets them from a running service."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from service.web.docs import REPLIES
+from tests.docs.tables import DOCS
+from tests.journeys.server import Server, ok, running
+
+FLOWERS = (DOCS / "quickstart.md").read_text().partition("<<END\n")[2].partition("END\n")[0]
+ROWS = {"instances": [[1.5, 0.3], [5.4, 2.3]], "outputs": ["label", "decision"]}
+TENSOR = {"name": "X", "shape": [2, 2], "datatype": "FP64", "data": [1.5, 0.3, 5.4, 2.3]}
+
+
+def recorded() -> dict[str, Any]:
+    """One reply for each schema, by its name."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Path(folder) / "var", SVM_WORKERS="1") as server,
+    ):
+        return dict(sorted(_replies(server).items()))
+
+
+def _replies(server: Server) -> dict[str, Any]:
+    dataset_id = server.upload(FLOWERS.encode(), name="flowers")["id"]
+    spec: dict[str, Any] = {
+        "dataset_id": dataset_id,
+        "model_name": "flowers",
+        "solver": {"name": "newton", "C": 10.0},
+        "scaling": "standardize",
+        "seed": 1,
+    }
+    job_id = server.finished(ok(server.http.post("/v1/jobs", json=spec), 202))["id"]
+    alias = server.http.put(
+        "/v1/models/flowers/aliases/champion", json={"version": 1}, headers={"If-None-Match": "*"}
+    )
+    several = {
+        **spec,
+        "validation": {"fraction": 0.25},
+        "grid": {"solver": [{"name": "newton"}], "C": [1.0]},
+    }
+    del several["solver"], several["model_name"]
+    about = {"dataset_id": dataset_id, "model": "flowers"}
+    ids = {}
+    for kind, body in (
+        ("evaluations", about),
+        ("comparisons", several),
+        ("batch-predictions", {**about, "outputs": ["label"]}),
+    ):
+        ids[kind] = ok(server.http.post(f"/v1/{kind}", json=body), 202)["id"]
+        server.finished({"id": ids[kind]})
+    version, job = "/v1/models/flowers/versions/1", f"/v1/jobs/{job_id}"
+    gets = {
+        "DatasetRead": f"/v1/datasets/{dataset_id}",
+        "DatasetPage": "/v1/datasets",
+        "JobRead": job,
+        "JobPage": "/v1/jobs?kind=train",
+        "TraceRead": f"{job}/trace",
+        "ModelRead": "/v1/models/flowers",
+        "ModelPage": "/v1/models",
+        "ModelVersionRead": version,
+        "ModelVersionPage": "/v1/models/flowers/versions",
+        "ModelCardRead": f"{version}/card",
+        "AliasPage": "/v1/models/flowers/aliases",
+        "EvaluationRead": f"/v1/evaluations/{ids['evaluations']}",
+        "EvaluationPage": "/v1/evaluations",
+        "ComparisonRead": f"/v1/comparisons/{ids['comparisons']}",
+        "ComparisonPage": "/v1/comparisons",
+        "BatchPredictionRead": f"/v1/batch-predictions/{ids['batch-predictions']}",
+        "BatchPredictionPage": "/v1/batch-predictions",
+        "InfoRead": "/v1/info",
+        "ProblemKindRead": "/problems/not-a-number",
+        "ServerMetadata": "/v2",
+        "ModelMetadata": "/v2/models/flowers",
+    }
+    posts = {
+        "DatasetSplitRead": (f"/v1/datasets/{dataset_id}/split", {"fraction": 0.25, "seed": 1}),
+        "JobPlanRead": ("/v1/jobs?validate_only=true", spec),
+        "ComparisonPlanRead": ("/v1/comparisons?validate_only=true", several),
+        "PredictionRead": ("/v1/models/flowers/predict", ROWS),
+        "InferRead": ("/v2/models/flowers/infer", {"id": "7", "inputs": [TENSOR]}),
+    }
+    json_only = {"Accept": "application/json"}
+    events = server.http.get(f"{job}/events", headers=json_only)
+    return {
+        "AliasRead": ok(alias, 201),
+        "EventPage": ok(events, 200),
+        **{name: ok(server.http.get(path), 200) for name, path in gets.items()},
+        **{name: ok(server.http.post(p, json=b), 200, 201) for name, (p, b) in posts.items()},
+    }
+
+
+if __name__ == "__main__":
+    REPLIES.write_text(json.dumps(recorded(), ensure_ascii=False, indent=1) + "\n")
