@@ -119,7 +119,7 @@ def _fit_for_everybody(page: str) -> str:
 
 def _add_problems(operation: dict[str, Any], path: str) -> None:
     """Those that come from what a route has: parameters, a body, a key; beside its own."""
-    codes = ["invalid-parameter"]
+    codes = ["invalid-parameter", "invalid-name"] if "{" in path else ["invalid-parameter"]
     if operation["security"]:
         codes += _KEYED
     if any(parameter["in"] == "header" for parameter in operation.get("parameters", ())):

@@ -21,6 +21,7 @@ from service import errors
 from service.errors import Fault, ServiceError
 from service.web import offered
 from service.web.accept import choose
+from service.web.parameters import check_path
 from service.web.plain_page import plain_page
 from service.web.problem_codes import PROBLEMS
 from service.web.validation import parameter_error
@@ -188,6 +189,10 @@ def internal_error(request: Request) -> Response:
 def _render_http_exception(app: FastAPI, request: Request, error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 404:
+        try:
+            check_path(request)
+        except errors.InvalidRequest as slash:
+            return render(request, slash)
         return _nothing_there(request)
     if error.status_code == 405:
         headers |= offered.headers_for(app, request.scope["path"])

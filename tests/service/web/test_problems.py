@@ -173,3 +173,16 @@ def test_browsers_get_a_page_of_each_problem(client: TestClient) -> None:
     listed = client.get("/problems", headers=browser).text
     assert all(f'href="/problems/{code}"' in listed for code in PROBLEMS)
     assert 'href="/"' in listed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/models/a%2fb", "/models/a%2Fb", "/models%2firis", "/models/..%2f..%2fetc"),
+        *("/models/a%5cb", "/models/%2e%2e%5c", "/models/Iris", f"/models/{'a' * 64}"),
+    ],
+)
+def test_what_is_no_name_is_told_so(caller: TestClient, path: str) -> None:
+    """A slash in a name, written as %2f, is none that parts the path."""
+    reply = caller.get(path)
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-name")
