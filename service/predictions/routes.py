@@ -60,7 +60,8 @@ _REQUEST["requestBody"]["content"] |= {
         "schema": {
             "type": "string",
             "format": "binary",
-            "example": "the bytes of a file that numpy.save wrote",
+            "description": "A file that `numpy.save` wrote.",
+            "example": "@X.npy",
         }
     },
 }

@@ -109,7 +109,12 @@ def _one_a_place(faults: Sequence[Fault]) -> tuple[Fault, ...]:
             places[fault.pointer] = fault
         elif (also := fault.message.removeprefix("Input should be ")) not in before.message:
             places[fault.pointer] = replace(before, message=f"{before.message}, or {also}")
-    return tuple(places.values())
+    # What an object should have been instead is of no use where it is nearly right.
+    return tuple(
+        fault
+        for place, fault in places.items()
+        if not any(other and other.startswith(f"{place}/") for other in places)
+    )
 
 
 def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:

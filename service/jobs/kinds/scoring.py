@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset
 from service.datasets.store import DatasetStore
+from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.jobs.attempts import Attempt, Wish
 from service.jobs.leases import Ending
 from service.jobs.lifecycle import State
@@ -120,13 +121,14 @@ class Scorer:
 def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
     """Where in the dataset each of the model's features stands; None where they are in order.
 
-    Raises InvalidData `feature-mismatch`.
+    Raises InvalidContent `feature-mismatch`.
     """
     if dataset.n_features != version.n_features:
-        raise InvalidData(
-            "feature-mismatch",
-            f"the model takes {version.n_features} features, the dataset has {dataset.n_features}",
+        message = (
+            f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
         )
+        fewer = min(version.n_features, dataset.n_features)
+        raise _mismatch(message, version.n_features, dataset.n_features, fewer)
     if dataset.columns is None or version.columns is None:
         return None
     given = list(dataset.columns)
@@ -135,10 +137,16 @@ def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
     where = {name: position for position, name in enumerate(given)}
     missing = [name for name in version.columns if name not in where]
     if missing:
-        raise InvalidData(
-            "feature-mismatch", f"the dataset lacks the model's column {missing[0]!r}"
-        )
+        message = f"the dataset lacks the model's column {missing[0]!r}"
+        raise _mismatch(message, version.columns, given[:MAX_FAULTS], missing[0])
     return [where[name] for name in version.columns]
+
+
+def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
+    hint = "take a dataset with the features that the model was trained on"
+    fault = Fault(code="feature-mismatch", message=message, pointer="/dataset_id", hint=hint)
+    extra = {"expected": expected, "got": got, "first_difference": first}
+    return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
 
 
 def _outputs(

@@ -53,8 +53,12 @@ _IMPORT_BODY = {
         "content": {
             JSON: {"schema": {"type": "object"}, "example": _EXAMPLE},
             NPZ: {
-                "schema": {"type": "string", "format": "binary"},
-                "example": "the bytes of an export",
+                "schema": {
+                    "type": "string",
+                    "format": "binary",
+                    "description": "An export with `format=npz`.",
+                    "example": "@model.npz",
+                }
             },
         },
     }

@@ -64,8 +64,12 @@ def _errors(*codes: str) -> dict[int | str, dict[str, Any]]:
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _REQUEST = json_request(InferCreate, EXAMPLE)
 _REQUEST["requestBody"]["content"]["application/octet-stream"] = {
-    **_BINARY,
-    "example": "the JSON part, as long as Inference-Header-Content-Length says, then the tensors",
+    "schema": {
+        **_BINARY["schema"],
+        "description": "The JSON part, as long as `Inference-Header-Content-Length` says, then the "
+        "tensors.",
+        "example": "@request.bin",
+    }
 }
 _INFER: dict[str, Any] = {
     "response_model": InferRead,

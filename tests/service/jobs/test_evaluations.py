@@ -168,6 +168,8 @@ def test_what_cannot_be_evaluated_is_refused(client: TestClient, worker: Worker)
         reply = ask(client)
         assert (reply.status_code, reply.json()["code"]) == (422, code), reply.text
         assert reply.json()["errors"][0]["pointer"] == "/dataset_id"
+    told = [reply.json()[name] for name in ("expected", "got", "first_difference")]
+    assert told == [3, 4, 3]
     for fields, status, code in (
         ({"model": "none"}, 404, "not-found"),
         ({"model": "Clouds"}, 422, "invalid-field"),

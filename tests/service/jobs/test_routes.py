@@ -103,6 +103,8 @@ def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
         ({"validation": {"folds": 101}}, "/validation/folds"),
         ({"validation": {"folds": True}}, "/validation/folds"),
         ({"validation": {"folds": 3, "fraction": 0.5}}, "/validation/fraction"),
+        ({"class_weight": {"a": -1}}, "/class_weight/a"),
+        ({"class_weight": "even"}, "/class_weight"),
         ({"priority": 101}, "/priority"),
         ({"seed": -1}, "/seed"),
         ({"seed": 2**53}, "/seed"),
