@@ -74,12 +74,17 @@ class Calibration:
 
     def probabilities(self, scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
         """(n_samples, n_classes), each row summing to 1 and depending on that row alone."""
-        positive = self.of_problems(scores)
         if n_classes == 2:
+            positive = self.of_problems(scores)
             return np.stack([1.0 - positive[:, 0], positive[:, 0]], axis=1)
-        if scheme == "one-vs-one":
-            return coupled(positive, n_classes)
-        return _normalized(positive)
+        if scheme == "one-vs-rest":
+            return _normalized(self.of_problems(scores))
+        found = np.empty((len(scores), n_classes))
+        rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
+        for start in range(0, len(scores), rows):
+            some = scores[start : start + rows]
+            found[start : start + rows] = coupled(self.of_problems(some), n_classes)
+        return found
 
 
 def fit_calibration(
@@ -119,14 +124,6 @@ def coupled(positive: Vector, n_classes: int) -> Vector:
 
     They minimize Σ (r_ji p_i - r_ij p_j)² where r_ij = P(i | i or j), under Σ p = 1.
     """
-    rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
-    parts = [
-        _coupled(positive[k : k + rows], n_classes) for k in range(0, len(positive) or 1, rows)
-    ]
-    return np.concatenate(parts)
-
-
-def _coupled(positive: Vector, n_classes: int) -> Vector:
     n = len(positive)
     r = np.zeros((n, n_classes, n_classes))
     lower, higher = np.triu_indices(n_classes, 1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
-from service.jobs.schemas import JobCreate
+from service.jobs.schemas import HeldBack, JobCreate
 from service.models.versions import ModelVersion
 from svm.memory import DataSize, rows_bytes, training_bytes
+from svm.multiclass import splits_of
 from svm.solvers import Pegasos
+from svm.splitting import held_out_rows
 
 WORKER_BYTES = 240 * 1024 * 1024
 """What a worker takes before it has a job: Python, the libraries, the compiled loops."""
@@ -24,6 +26,10 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
         return False
     in_files = peak_bytes(spec, dataset, in_files=True)
     if in_files > usable:
+        without = spec.model_copy(update={"calibration": None})
+        if peak_bytes(without, dataset, in_files=True) <= usable:
+            hint = "learn probabilities from fewer rows: hold back a smaller fraction"
+            raise _too_large(in_files, usable, hint, "/calibration")
         raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
     if not spec.solver.streams:
         if isinstance(spec.solver, Pegasos):
@@ -65,7 +71,20 @@ def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
     # The rows of a part are copied out of all rows.
     copies = 1 if spec.validation is None else 2
     rows = 0 if in_files else copies * rows_bytes(size)
-    return WORKER_BYTES + rows + training_bytes(spec.pipeline(), size, in_files=in_files)
+    training = training_bytes(spec.pipeline(), size, in_files=in_files)
+    return WORKER_BYTES + rows + _with_scores(spec, training, n, len(labels))
+
+
+def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
+    """What trainings take together with the scores that probabilities are learnt from."""
+    if spec.calibration is None:
+        return training
+    each = 8 * len(splits_of(spec.multiclass, n_classes))
+    if isinstance(spec.validation, HeldBack):
+        # There once the training has gone, and at times as votes beside them.
+        return max(training, 5 * each * held_out_rows(n_samples, spec.validation.fraction) // 2)
+    # Of all folds so far, the votes, and as often again on the way into a checkpoint, twice.
+    return training + 4 * each * n_samples
 
 
 def _stored_values(dataset: Dataset) -> int:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.predictions.answers import Answer, Scored
+from service.predictions.careful import too_many_rows
 from service.predictions.loaded_models import LoadedModel
 from svm.matrices import Matrix, is_sparse
 
@@ -30,6 +31,9 @@ T = TypeVar("T")
 
 INLINE_WORK = 4_000_000
 """Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
+MOST_SCORES = 1 << 25
+"""Of one request, one for each row and pair of classes: 256 MiB, and as much again for votes. With
+26 classes as many as 100,000 rows have."""
 MAX_WAITING = 64
 """Requests that may wait for a thread; more are sent away."""
 RETRY_AFTER_S = 1
@@ -102,7 +106,11 @@ def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None
 
 
 def scored(model: LoadedModel, X: Matrix) -> Answer:
-    """The answer for rows by themselves. Raises InvalidContent `non-finite-value`."""
+    """The answer for rows by themselves. Raises InvalidContent `non-finite-value`, and TooLarge
+    `too-many-rows` where many classes make too many scores of them."""
+    most = max(1, MOST_SCORES // len(model.fitted.intercepts))
+    if X.shape[0] > most:
+        raise too_many_rows(most)
     return Answer(X, _scored(model, X), 0, X.shape[0])
 
 

@@ -135,18 +135,20 @@ def test_probabilities_of_a_row_depend_on_it_alone(
         from_arrays({k: v for k, v in content.items() if k != "calibration_knots"})
 
 
-def test_many_classes_are_coupled_in_little_memory() -> None:
-    """A few MiB at a time, where the systems of all rows together would take 300."""
+def test_probabilities_of_many_classes_take_little_memory() -> None:
+    """A few MiB beside the scores, where the systems of all rows together would take 300."""
     n_rows, n_classes = 500, 200
-    positive = np.random.default_rng(0).random((n_rows, n_classes * (n_classes - 1) // 2))
+    n_pairs = n_classes * (n_classes - 1) // 2
+    scores = np.random.default_rng(0).normal(size=(n_rows, n_pairs))
+    calibration = Calibration("sigmoid", np.tile([-1.0, 0.0], (n_pairs, 1)))
     tracemalloc.start()
     try:
-        together = coupled(positive, n_classes)
+        together = calibration.probabilities("one-vs-one", scores, n_classes)
         assert tracemalloc.get_traced_memory()[1] < 16 * 1024**2
     finally:
         tracemalloc.stop()
-    alone = np.concatenate([coupled(row[None], n_classes) for row in positive[:20]])
-    assert alone.tobytes() == together[:20].tobytes()
+    alone = [calibration.probabilities("one-vs-one", row[None], n_classes) for row in scores[:20]]
+    assert np.concatenate(alone).tobytes() == together[:20].tobytes()
 
 
 def test_extreme_scores_have_probabilities() -> None:

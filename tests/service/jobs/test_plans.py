@@ -144,6 +144,24 @@ def test_same_model_under_any_limit(
     assert versions[0]["digest"] == versions[1]["digest"]
 
 
+@pytest.mark.parametrize("validation", [{"fraction": 0.2}, {"folds": 2}], ids=str)
+def test_probabilities_of_many_classes_are_planned_for(
+    validation: dict[str, Any], settings: Settings, api: TestClient
+) -> None:
+    """4,950 scores of every row held back are needed at once: a worker died of them, three times,
+    after all else was done."""
+    dataset_id = add_clouds(settings, 10_000, 3, n_classes=100)
+    spec = job_body(dataset_id, validation=validation)
+    asked = [spec, spec | {"calibration": "sigmoid"}]
+    params = {"validate_only": True}
+    accepted, refused = (api.post("/v1/jobs", json=body, params=params) for body in asked)
+    assert accepted.status_code == 200, accepted.text
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "plan-too-large"
+    [error] = refused.json()["errors"]
+    assert (error["pointer"], "smaller fraction" in error["hint"]) == ("/calibration", True)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "permuted": ({"name": "pegasos"}, '`sampling: "blocks"`'),
     "dual": ({"name": "dual-coordinate-descent"}, "newton"),

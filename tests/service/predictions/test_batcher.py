@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.errors import InvalidContent
+from service.errors import InvalidContent, TooLarge
 from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, Batcher, Rows
+from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
 from service.predictions.loaded_models import LoadedModel
 from svm.pipeline import FittedPipeline
 from tests.service.models.shelf import fitted_pipeline
@@ -178,3 +178,14 @@ def test_overflowing_rows_are_named() -> None:
         assert isinstance(error, InvalidContent)
         assert (error.code, [fault.row for fault in error.faults]) == ("non-finite-value", [2, 4])
         assert np.isfinite(scores).all()
+
+
+def test_rows_of_many_classes_are_as_many_as_memory_allows() -> None:
+    """A hundred classes make 4,950 scores of every row: 100,000 rows would take 8 GB."""
+    model = watched(n_classes=100, n_features=2)
+    most = MOST_SCORES // 4950
+    with pytest.raises(TooLarge) as caught:
+        scored(model, np.ones((most + 1, 2)))
+    assert (caught.value.code, caught.value.extra) == ("too-many-rows", {"limit": most})
+    assert calls(model) == []
+    assert len(scored(model, np.ones((200, 2))).codes) == 200
