@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         default = {"SVM_DATA_DIR": str(tmp_path / "var"), "SVM_WORKERS": "0"}
         process = subprocess.Popen(
-            [sys.executable, "-c", "from service.cli import main; main()", *arguments],
+            [sys.executable, "-c", "from service.__main__ import main; main()", *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT)} | default | environment,
             cwd=tmp_path,
             text=True,
@@ -140,6 +140,18 @@ def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
     assert server.returncode == 2
     assert message.startswith(f"{name}: ")
     assert "Traceback" not in message
+
+
+def test_what_is_not_installed_is_named() -> None:
+    """Exit code 1 and one sentence: the solvers, or the client, may be all that somebody has."""
+    for library in ("typer", "uvicorn"):
+        hidden = f"import sys; sys.modules[{library!r}] = None; "
+        program = hidden + "from service.__main__ import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, "serve"], capture_output=True, text=True, timeout=30
+        )
+        assert done.returncode == 1
+        assert done.stderr == (f"{library} is not installed: pip install '.[service]' adds it\n")
 
 
 def test_worker_without_a_scheduler_is_told_what_to_set(start: Start) -> None:
