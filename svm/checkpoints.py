@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -18,10 +19,19 @@ T = TypeVar("T")
 
 
 def flatten(value: Any, prefix: str) -> Arrays:
-    """The fields of a dataclass instance, each as an array under `prefix`name, but for derived
-    ones."""
-    written = (field for field in fields(value) if field.metadata != DERIVED)
-    return {f"{prefix}{f.name}": np.asarray(getattr(value, f.name)) for f in written}
+    """The fields of a dataclass instance, but for derived ones: each array under `prefix`name, and
+    all numbers and texts as one JSON under `prefix`numbers: thousands of pairs have many."""
+    arrays: Arrays = {}
+    numbers: dict[str, Any] = {}
+    for field in fields(value):
+        array = np.asarray(getattr(value, field.name))
+        if field.metadata == DERIVED:
+            continue
+        if array.ndim == 0:
+            numbers[field.name] = array.item()
+        else:
+            arrays[f"{prefix}{field.name}"] = array
+    return {**arrays, f"{prefix}numbers": np.asarray(json.dumps(numbers))}
 
 
 def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> T:
@@ -30,17 +40,22 @@ def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) ->
     Scalars come back as Python numbers, derived arrays empty. Raises CheckpointMismatch where a
     field is missing or its dtype or number of dimensions is not the template's.
     """
+    try:
+        numbers = json.loads(str(arrays[f"{prefix}numbers"]))
+    except (KeyError, ValueError):
+        raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}numbers") from None
     found: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
         expected = np.asarray(getattr(template, field.name))
         if field.metadata == DERIVED:
             found[field.name] = expected[:0]
             continue
-        array = arrays.get(f"{prefix}{field.name}")
-        same = array is not None and array.ndim == expected.ndim
-        if array is None or not same or array.dtype.kind != expected.dtype.kind:
+        there = numbers if expected.ndim == 0 else arrays
+        value = there.get(field.name if expected.ndim == 0 else f"{prefix}{field.name}")
+        array = np.asarray(value)
+        if array.ndim != expected.ndim or array.dtype.kind != expected.dtype.kind:
             raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}{field.name}")
-        found[field.name] = array.item() if array.ndim == 0 else array
+        found[field.name] = value
     return type(template)(**found)
 
 

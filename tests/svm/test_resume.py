@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -296,6 +297,12 @@ def test_incomplete_checkpoint_is_refused() -> None:
     for wrong in (np.zeros((2, 2)), np.array("text")):
         again = {"seed": 0, "checkpoint": {**checkpoint, "0.state.v": wrong}}
         with pytest.raises(CheckpointMismatch, match=r"0\.state\.v"):
+            Training(BASE, X, LABELS, **again)
+    numbers = json.loads(str(checkpoint["0.state.numbers"]))
+    for number in (None, "1", 1.5):
+        spoilt = np.array(json.dumps({**numbers, "step": number}))
+        again = {"seed": 0, "checkpoint": {**checkpoint, "0.state.numbers": spoilt}}
+        with pytest.raises(CheckpointMismatch, match=r"0\.state\.step"):
             Training(BASE, X, LABELS, **again)
 
 
