@@ -23,6 +23,7 @@ from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.store import JobFilter
 from service.models.aliases import LATEST, Alias
 from service.models.card import training_data
+from service.models.exports import formats
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import ModelVersion
@@ -151,6 +152,7 @@ async def _show(
             weights=weights,
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
+            formats=formats(),
             names=_names(version),
             by_field=version.n_features <= MAX_INPUTS,
             example=example,

@@ -136,7 +136,7 @@ def _add_export(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) 
         "NumPy alone.\n"
         "- `json`: the same parts as JSON.\n"
         "- `onnx`: a graph for any ONNX runtime; input `X`, outputs `label`, `decision` and, of a "
-        "calibrated model, `probability`. Needs the extra `svm-service[onnx]`.\n"
+        "calibrated model, `probability`. Needs the extra `onnx`, where the service is installed.\n"
         "\nThe header `Svm-Parity`, also in the file, tells how well the file does as the service "
         "does: on how many training rows both were asked, the share of equal labels, and the "
         "largest difference of decision values, relative to the value or to 1, the margin. "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
 ExportFormat: TypeAlias = Literal["json", "npz", "onnx"]
@@ -16,3 +18,9 @@ FORM = 1
 def file_name(form: ExportFormat) -> str:
     """Under which the file is kept."""
     return f"exports-{FORM}/model.{form}"
+
+
+@cache
+def formats() -> tuple[ExportFormat, ...]:
+    """Those that can be written here: ONNX takes libraries that need not be installed."""
+    return ("onnx", "npz", "json") if find_spec("onnxruntime") else ("npz", "json")

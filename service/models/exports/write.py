@@ -76,7 +76,7 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
         raise InvalidContent(
             "export-unsupported",
             "this service cannot write ONNX, for its libraries are not installed; install "
-            "svm-service[onnx], or use npz or json",
+            "the extra `onnx` of svm-service, or use npz or json",
         ) from None
     model = graph_of(sources.fitted, sources.version.model_name)
     options = onnxruntime.SessionOptions()

@@ -140,6 +140,7 @@ def test_card_and_exports_are_at_hand(browser: Browser, worker: Worker, client: 
     browser.send("/samples/iris")
     _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
+    assert {"ONNX", "NPZ"} <= browser.page.links.keys()
     assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
     browser.follow("Card")
     assert "A linear classifier that tells 3 classes" in browser.page.text
