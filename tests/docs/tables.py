@@ -40,10 +40,18 @@ def _problems() -> str:
     return _table(("code", "status", "what it means"), rows)
 
 
+def _decisions() -> str:
+    pages = sorted((DOCS / "decisions").glob("0*.md"))
+    titles = (page.read_text().partition("\n")[0].removeprefix("# ") for page in pages)
+    rows = ((f"[{title}]({page.name})",) for page, title in zip(pages, titles, strict=True))
+    return _table(("what was decided",), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "limits": _limits,
     "problems": _problems,
+    "decisions": _decisions,
 }
 
 
@@ -72,5 +80,5 @@ def _table(columns: tuple[str, ...], rows: Any) -> str:
 
 
 if __name__ == "__main__":
-    for page in DOCS.glob("*.md"):
+    for page in DOCS.rglob("*.md"):
         page.write_text(made(page.read_text()))
