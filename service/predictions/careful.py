@@ -181,7 +181,7 @@ def _in_feature_order(number: int, row: dict[str, Any], model: LoadedModel) -> l
             f"row {number} has names, but the model was trained on features without names; "
             f"give lists of {model.n_features} numbers"
         )
-        hint = "leave the names out"
+        hint = "leave the names out; text/x-libsvm names those features that are not 0, from 1"
         return Fault(code="feature-mismatch", message=message, row=number, hint=hint)
     if len(row) == len(columns):
         try:
@@ -248,7 +248,9 @@ def _shown(value: Any) -> str:
 
 def _invalid_fields(wrong: list[tuple[str, str]]) -> InvalidContent:
     faults = tuple(
-        Fault(code="invalid-field", message=message, pointer=place) for place, message in wrong
+        Fault(code="invalid-field", message=message, pointer=place, hint=hint or None)
+        for place, what in wrong
+        for message, _, hint in [what.partition("; ")]
     )
-    detail = f"{faults[0].pointer or 'the body'}: {faults[0].message}"
-    return InvalidContent("invalid-field", detail, faults)
+    place, what = wrong[0]
+    return InvalidContent("invalid-field", f"{place or 'the body'}: {what}", faults)

@@ -84,8 +84,10 @@ class Labels:
         if self._values is not None:
             kinds.add(float)
         if len(kinds & {str, bool}) + bool(kinds & {int, float}) > 1:
-            message = "the labels are of several kinds; let them be all text, numbers or booleans"
-            raise refuse("invalid-field", message, column=self._column)
+            hint = "let them be all text, numbers or booleans"
+            raise refuse(
+                "invalid-field", "the labels are of several kinds", column=self._column, hint=hint
+            )
         self._keep(labels)
 
     def add_numbers(self, values: npt.NDArray[Any]) -> None:

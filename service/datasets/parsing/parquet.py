@@ -198,7 +198,14 @@ def _read_texts(file: _File, column: _Column, labels: Labels, limits: ReadLimits
     if long is not None:
         row, value = long
         message = f"row {row}: the label has more than {limits.cell_bytes:,} bytes"
-        raise refuse("csv-cell-too-large", message, row=row, column=column.name, value=value)
+        raise refuse(
+            "csv-cell-too-large",
+            message,
+            row=row,
+            column=column.name,
+            value=value,
+            hint="shorten it",
+        )
     if file.text_bytes(column) > limits.inflated_bytes:
         raise inflates_too_much("file", limits.inflated_bytes)
     texts = file.distinct(column, MAX_CLASSES + 1)

@@ -19,7 +19,8 @@ from service.web.validation import MAX_VALUE_CHARACTERS, pointer
 def invalid(path: tuple[str | int, ...] | str, message: str) -> InvalidContent:
     """A member of the JSON part that cannot be; `path` may be a pointer already."""
     place = path if isinstance(path, str) else pointer(path)
-    fault = Fault(code="invalid-field", message=message, pointer=place)
+    what, _, hint = message.partition("; ")
+    fault = Fault(code="invalid-field", message=what, pointer=place, hint=hint or None)
     return InvalidContent("invalid-field", f"{place or 'the body'}: {message}", (fault,))
 
 

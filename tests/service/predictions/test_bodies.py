@@ -223,6 +223,18 @@ def test_a_number_may_have_thousands_of_digits() -> None:
         decode(body, model(columns=COLUMNS), ROW_LIMIT)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"{}", b'{"instances": [[1, 2, 3]], "rows": 1}', b'{"instances": [{"a": 1}]}', b"[[1, 2, 3]]"],
+)
+def test_what_is_wrong_with_the_document_has_a_hint(body: bytes) -> None:
+    """What to send instead; of names, where the model knows none."""
+    with pytest.raises(InvalidContent) as caught:
+        decode(body, model(), ROW_LIMIT)
+    (fault,) = caught.value.faults
+    assert fault.hint or "give" in fault.message
+
+
 def test_lines_of_json_have_no_pointer() -> None:
     """There is no document that it could point into."""
     with pytest.raises(InvalidContent) as caught:
