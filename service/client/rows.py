@@ -69,9 +69,9 @@ def upload_body(
     if isinstance(data, (str, Path)):
         path = Path(data)
         media_type = media_type or media_type_of(path)
-        if isinstance(labels, Path):
+        if isinstance(labels, (str, Path)):
             _only_rows(None, columns, "a file")
-            return _form(path, media_type, labels)
+            return _form(path, media_type, Path(labels))
         _only_rows(labels, columns, "a file")
         return Body(media_type, path)
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -105,8 +105,9 @@ def upload_body(
 def predict_body(rows: Any) -> Body:
     """Rows to predict. Arrays go as they are, in binary; frames with their names, which the service
     matches with the model's, whatever their order."""
-    if isinstance(rows, Path):
-        return Body(media_type_of(rows), rows)
+    if isinstance(rows, (str, Path)):
+        path = Path(rows)
+        return Body(media_type_of(path), path)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if _is_frame(rows):

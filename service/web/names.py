@@ -28,14 +28,20 @@ _SCHEMA: dict[str, JsonValue] = {"pattern": f"^{NAME.pattern}$", "maxLength": 63
 ModelName = Annotated[
     str,
     AfterValidator(_check),
-    Field(description="Name of a model.", examples=["iris"], json_schema_extra=_SCHEMA),
+    Field(
+        description="Name of a model, such as `iris`.", examples=["iris"], json_schema_extra=_SCHEMA
+    ),
 ]
 """A model's name; anything else is the problem `invalid-name`."""
 
 AliasName = Annotated[
     str,
     AfterValidator(_check),
-    Field(description="Name of an alias.", examples=["default"], json_schema_extra=_SCHEMA),
+    Field(
+        description="Name of an alias, such as `default`.",
+        examples=["default"],
+        json_schema_extra=_SCHEMA,
+    ),
 ]
 """An alias's name, of the same form."""
 

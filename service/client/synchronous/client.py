@@ -69,8 +69,8 @@ class Client:
 
         `data` is the path of a file in any format of the service, bytes with their `media_type`,
         a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
-        `labels` has one entry a row, or is the `pathlib.Path` of a file beside that of the data,
-        which has a line for each; without them the label column of a frame or file is the
+        `labels` has one entry a row, or is the path of a file beside that of the data, which has
+        a line for each; without them the label column of a frame or file is the
         last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
         names the features of an array. Further options are those of the service: `name`, `target`,
         `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.
@@ -160,8 +160,8 @@ class Client:
         rows: Any,
         outputs: str | Sequence[str] = "label",
     ) -> Any:
-        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or a
-        `pathlib.Path` of a file.
+        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
+        path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
         the outputs `label`, `decision` and `probability` is given as an array, (n_samples,) or

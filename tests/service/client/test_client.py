@@ -71,8 +71,10 @@ def test_whole_way(client: Client) -> None:
     assert len(job.trace()["epoch"]) > 0
 
 
-@pytest.mark.parametrize("form", ["array", "float32", "lists", "frame", "reordered", "dicts"])
-def test_same_rows_in_any_form(client: Client, iris: str, form: str) -> None:
+@pytest.mark.parametrize(
+    "form", ["array", "float32", "lists", "frame", "reordered", "dicts", "file"]
+)
+def test_same_rows_in_any_form(client: Client, iris: str, form: str, tmp_path: Path) -> None:
     """Rows mean the same whatever holds them; a frame's columns may stand in any order."""
     frame = pandas.DataFrame(X, columns=NAMES)
     rows: Any = {
@@ -82,7 +84,9 @@ def test_same_rows_in_any_form(client: Client, iris: str, form: str) -> None:
         "frame": frame,
         "reordered": frame[NAMES[::-1]],
         "dicts": frame.to_dict("records"),
+        "file": str(tmp_path / "rows.csv"),
     }[form]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
     expected = client.predict(iris, X.astype(np.float32) if form == "float32" else X, "decision")
     assert np.array_equal(client.predict(iris, rows, "decision"), expected)
 
@@ -106,6 +110,8 @@ def test_same_data_in_any_form(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "iris.csv"
     frame.to_csv(path, index=False)
     text = path.read_bytes()
+    frame[NAMES].to_csv(path.with_name("rows.csv"), index=False)
+    frame["species"].to_csv(path.with_name("species.csv"), index=False)
     made = [
         client.upload(frame),
         client.upload(frame[NAMES], frame["species"]),
@@ -114,6 +120,7 @@ def test_same_data_in_any_form(client: Client, tmp_path: Path) -> None:
         client.upload(str(path), target="species"),
         client.upload(text, media_type="text/csv"),
         client.upload(X, SPECIES),
+        client.upload(path.with_name("rows.csv"), path.with_name("species.csv"), header="present"),
     ]
     assert len({dataset.matrix_digest for dataset in made}) == 1
     assert [dataset.target for dataset in made[:2]] == ["species", None]
