@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from service.datasets.parsing import libsvm, npy
 from service.datasets.parsing.cells import examine
 from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.formats import HEAD_BYTES, check_format
 from service.datasets.parsing.labels import NUMBER
 from service.datasets.parsing.layout import Layout
 from service.datasets.parsing.text import decode_text, records, unterminated
-from service.errors import InvalidContent, UnsupportedFormat
+from service.errors import InvalidContent, InvalidRequest, UnsupportedFormat
 from service.predictions import careful
 from service.predictions.careful import Instances, too_many_rows
 from service.predictions.loaded_models import LoadedModel
@@ -45,7 +46,11 @@ def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> 
         ) from None
     if media_type in _LINES and len(body) > limits.line_bytes:
         _check_lines(body, limits.line_bytes)
-    return read(body, model, limits)
+    try:
+        return read(body, model, limits)
+    except (InvalidContent, InvalidRequest):
+        check_format(media_type, bytes(body[:HEAD_BYTES]))  # which says more
+        raise
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:

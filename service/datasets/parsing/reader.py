@@ -5,7 +5,6 @@ Rows for a dataset that is there already are joined with its rows in between.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from service.datasets.parsing import (
     parquet,
 )
 from service.datasets.parsing.faults import refuse
+from service.datasets.parsing.formats import HEAD_BYTES, check_format
 from service.datasets.parsing.joining import append, expecting
 from service.datasets.parsing.labels import Target
 from service.datasets.parsing.spec import (
@@ -39,7 +39,7 @@ from service.datasets.parsing.spec import (
 )
 from service.datasets.parsing.summary import finished
 from service.datasets.parsing.writers import Table
-from service.errors import InvalidRequest, UnsupportedFormat
+from service.errors import InvalidRequest
 
 _READERS: dict[str, Callable[[ParseSpec], Table]] = {
     CSV: delimited.read,
@@ -51,15 +51,6 @@ _READERS: dict[str, Callable[[ParseSpec], Table]] = {
     NPZ: npz.read,
     PARQUET: parquet.read,
 }
-_MAGIC = {
-    npy.MAGIC: NPY,
-    b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": NPZ,
-    b"PAR1": PARQUET,
-    b"PARE": PARQUET,
-}
-_LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
-_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
 _OPTIONS = {"header": {CSV, TSV}, "delimiter": {CSV, TSV}, "index_base": {LIBSVM}}
 
 
@@ -111,18 +102,5 @@ def _check_options(spec: ParseSpec) -> None:
 
 
 def _check_format(media_type: str, path: Path) -> None:
-    """Raises UnsupportedFormat `format-mismatch` where the file plainly is something else."""
     with path.open("rb") as file:
-        head = file.read(64 * 1024)
-    found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-    if found is None and media_type in (CSV, TSV):
-        if _JSON_OBJECT.match(head):
-            found = JSON
-        elif _LIBSVM_LINE.match(head):
-            found = LIBSVM
-    if media_type in (NPY, NPZ, PARQUET) and found != media_type and head:
-        found = found or "something else"
-    if found is not None and found != media_type:
-        raise UnsupportedFormat(
-            "format-mismatch", f"Content-Type says {media_type}, but the body looks like {found}"
-        )
+        check_format(media_type, file.read(HEAD_BYTES))

@@ -510,6 +510,6 @@ def test_unknown_datasets(client: TestClient) -> None:
     for method in ("GET", "DELETE"):
         problem(client.request(method, UNKNOWN), 404, "not-found")
     problem(client.patch(UNKNOWN, json={}), 404, "not-found")
-    problem(client.get("/v1/datasets/ds_..%2f"), 404, "not-found")
+    problem(client.get("/v1/datasets/ds_..%2f"), 400, "invalid-name")
     problem(client.get("/v1/datasets/nonsense"), 400, "invalid-parameter")
     problem(client.put(UNKNOWN), 405, "method-not-allowed")

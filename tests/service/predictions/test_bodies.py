@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge
+from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
 from service.predictions import bodies, replies
 from service.predictions.answers import Answer, Scored
 from service.predictions.careful import Instances, decode_carefully
@@ -233,6 +234,25 @@ def test_what_is_wrong_with_the_document_has_a_hint(body: bytes) -> None:
         decode(body, model(), ROW_LIMIT)
     (fault,) = caught.value.faults
     assert fault.hint or "give" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        ("text/csv", b'{"instances": [[1, 2, 3]]}'),
+        ("text/csv", b"1 1:1 2:2\n"),
+        ("text/csv", gzip.compress(b"1,2,3\n")),
+        ("application/json", gzip.compress(b'{"instances": [[1, 2, 3]]}')),
+        ("application/json", b"\x93NUMPY\x01\x00"),
+        ("application/x-npy", b"1,2,3\n"),
+        ("application/x-npy", b'{"instances": [[1, 2, 3]]}'),
+        ("text/x-libsvm", b"PK\x03\x04"),
+    ],
+)
+def test_what_is_another_format_is_told_so(media_type: str, body: bytes) -> None:
+    """By the code that uploads have for it."""
+    with pytest.raises(UnsupportedFormat, match="format-mismatch"):
+        bodies.decode(media_type, body, model(), Limits())
 
 
 def test_lines_of_json_have_no_pointer() -> None:

@@ -208,7 +208,7 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
         "npy-unsupported",
     ),
     "NPY: cut": ({"Content-Type": "application/x-npy"}, npy(ROWS)[:-1], 422, "npy-corrupt"),
-    "NPY: no NPY": ({"Content-Type": "application/x-npy"}, b"x", 422, "npy-corrupt"),
+    "NPY: no NPY": ({"Content-Type": "application/x-npy"}, b"x", 415, "format-mismatch"),
     "NPY: too wide": (
         {"Content-Type": "application/x-npy"},
         npy(np.ones((2, 4))),
