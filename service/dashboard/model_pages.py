@@ -97,6 +97,12 @@ def _add_evaluate(routes: APIRouter, parts: Parts) -> None:
         return go(request, f"/jobs/{job.id}")
 
 
+def _fits(dataset: Dataset, version: ModelVersion) -> bool:
+    """Whether the version can be held against it."""
+    known = set(dataset.classes or ()) <= set(version.classes)
+    return known and dataset.n_features == version.n_features
+
+
 def _add_change(routes: APIRouter, parts: Parts) -> None:
     @routes.post("/models/{name}/aliases")
     @needs("train")
@@ -146,7 +152,7 @@ async def _show(
             versions=parts.models.versions(name, VERSIONS),
             dataset=dataset,
             job_is_there=_is_there(parts, version.job_id),
-            datasets=[one for one in labelled if one.n_features == version.n_features],
+            datasets=[one for one in labelled if _fits(one, version)],
             evaluations=evaluations,
             dataset_names=parts.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,

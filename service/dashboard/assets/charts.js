@@ -98,7 +98,7 @@
       put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
       put("elapsed", seconds(now.elapsed_s));
-      put("eta", now.eta_s == null ? "" : `about ${seconds(now.eta_s)} left`);
+      put("eta", now.eta_s == null ? "" : `about ${seconds(Math.ceil(now.eta_s))} left`);
       if (now.primal == null || now.dual == null) return;
       const last = data[0].length - 1;
       if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
@@ -142,7 +142,7 @@
     const plot = chart(box, () => ({
       scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
       axes: [
-        { ...axis("seconds", told(short), 44), filter: keep(round) },
+        { ...axis("seconds", told(short), 44), filter: innerWidth < 600 ? powers : keep(round) },
         { ...axis("above the bound", told(percent), 84), filter: powers },
       ],
       series: [{ label: "time", value: (_, value) => seconds(value) }].concat(jobs.map((job, i) => ({

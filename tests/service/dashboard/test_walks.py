@@ -294,9 +294,13 @@ def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
 def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     """Held against labelled data by a job whose page shows what came out; plots are embedded."""
     browser.send("/samples/iris")
+    iris = browser.page.path.rpartition("/")[2]
     _trained(browser, worker, solver="newton")
+    _upload(browser, csv_of(n_features=4))  # of other classes
     page = browser.go("/models/iris/versions/1")
-    browser.send("/models/iris/versions/1/evaluate")
+    evaluate = "/models/iris/versions/1/evaluate"
+    assert page.form(evaluate).choices["dataset_id"] == {iris}
+    browser.send(evaluate)
     assert "Evaluation of iris" in browser.page.text
     assert worker.take_next_job()
     browser.go(browser.page.path)
