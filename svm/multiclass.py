@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -56,24 +55,11 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     -1/3 … 1/3 by the row's largest, are added: they decide between equal votes and never beat one.
     The label is the largest entry, the lower class number where even the sums are equal.
     """
-    # Products with the signs in one fixed order for every row, so that no bit depends on others.
-    signs = _signs(n_classes)
-    votes = np.einsum("ik,ck->ic", np.where(scores > 0, 0.5, -0.5), signs)
-    votes += 0.5 * (n_classes - 1)
-    sums = np.einsum("ik,ck->ic", scores, signs)
-    largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
-    values: Vector = votes + sums / largest / 3.0
+    from svm.loops.votes import votes_and_sums
+
+    values = np.empty((len(scores), n_classes))
+    votes_and_sums(read_only(np.ascontiguousarray(scores)), values)
     return values
-
-
-@lru_cache(maxsize=4)
-def _signs(n_classes: int) -> Vector:
-    """(n_classes, n_pairs): 1 where a score speaks for the class, -1 where against it, else 0."""
-    lower, higher = np.triu_indices(n_classes, 1)
-    pairs = np.arange(len(lower))
-    signs = np.zeros((n_classes, len(pairs)))
-    signs[lower, pairs], signs[higher, pairs] = -1.0, 1.0
-    return read_only(signs)
 
 
 def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:

@@ -109,7 +109,7 @@ class FittedPipeline:
 
     def prepare(self) -> int:
         """Do now what the first rows would wait for; returns the bytes that it takes."""
-        self.problem_scores(np.zeros((1, self.n_features)))
+        self.decision_function(np.zeros((1, self.n_features)))
         if self.kernel is not None:
             return self._likeness.nbytes
         return self._unscaled.nbytes if self._unscaled is not None else 0
