@@ -89,6 +89,8 @@ def problems_told(as_json: bool) -> Iterator[None]:
         if as_json:
             print_json(problem.members)
         _say_problem(problem)
+        if problem.code == "unauthorized":
+            say("SVM_API_KEY holds the key; `svm-service keys create`, where it runs, makes one")
         raise typer.Exit(REFUSED) from None
     except JobFailed as error:
         if as_json:

@@ -235,6 +235,11 @@ def test_keys_are_made_and_revoked_beside_the_service(start: Start, tmp_path: Pa
     ci = {"Authorization": f"Bearer {text.strip()}"}
     _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 200)
     assert httpx2.post(f"{address}/v1/jobs", json={}, headers=ci).status_code == 403
+    asked = start("models", "--url", address)
+    assert "SVM_API_KEY holds the key" in asked.communicate(timeout=60)[1]
+    assert asked.returncode == 3
+    asked = start("models", "--url", address, SVM_API_KEY=text.strip())
+    assert asked.wait(60) == 0
 
     start("keys", "revoke", "ci").communicate(timeout=60)
     _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 401)
