@@ -15,7 +15,7 @@ from service.errors import InvalidRequest
 HEADER = "content-digest"
 ALGORITHMS = {"sha-256": "sha256", "sha-512": "sha512"}
 
-_MEMBER = re.compile(r"\s*([a-z][a-z0-9-]*)\s*=\s*:([A-Za-z0-9+/=]*):\s*")
+_MEMBER = re.compile(r"\s*([a-z][a-z0-9-]*)\s*=\s*:([A-Za-z0-9+/=]*):\s*(?:;[^,]*)?")
 
 
 class ContentDigest:

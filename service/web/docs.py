@@ -37,7 +37,7 @@ _BODY = (
     *("unsupported-format", "format-mismatch", "decompression-limit"),
 )
 """What any route with a body may answer."""
-_JSON_BODY = ("malformed-json", "bad-encoding")
+_JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
 
 
 class DocumentedAPI(FastAPI):

@@ -236,7 +236,8 @@ def _reply(
         status,
         code,
         detail,
-        request.scope["path"],
+        # As it was sent: an instance is a reference, in which blanks and the like are escaped.
+        request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"],
         getattr(request.state, "request_id", None),
         faults,
         faults_total,

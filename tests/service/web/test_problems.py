@@ -88,8 +88,8 @@ def test_unknown_path_is_a_page_for_browsers(caller: TestClient) -> None:
 
 
 def test_unknown_path_is_a_problem(caller: TestClient) -> None:
-    """404, also with a slash too many: nothing redirects."""
-    for path in ("/nowhere", "/things/"):
+    """404, also with a slash too many: nothing redirects. The path is told as it was sent."""
+    for path in ("/nowhere", "/things/", "/no%20where%C3%A9"):
         reply = caller.get(path)
         assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
         assert reply.json()["instance"] == path
