@@ -179,7 +179,10 @@ def _conjugate_gradients(
             if rho <= target or rho == 0.0:
                 break
             image = product(direction)
-            length = rho / float(direction @ image)
+            steepness = float(direction @ image)
+            if steepness <= 0.0:  # too flat for float64
+                break
+            length = rho / steepness
             x += length * direction
             residual -= length * image
             z = residual / diagonal

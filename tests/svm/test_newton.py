@@ -12,7 +12,9 @@ from svm import Newton, Pipeline, Stopping
 from svm.hyperparameters import Intercept
 from svm.matrices import Vector
 from svm.problem import RUN
+from svm.smoothed_hinge import solver_of_hessian
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLED_FROM
+from tests.svm.problems import Case, problem_of
 from tests.svm.stored import stored
 from tests.svm.trainings import train
 
@@ -86,3 +88,12 @@ def test_hessian_that_rounding_makes_indefinite(C: float) -> None:
     worst = result.certificate.worst
     assert 0.0 <= worst.dual <= worst.primal * (1.0 + 1e-12)
     assert (result.fitted.predict(X) == labels).all()
+
+
+def test_direction_too_flat_for_float64_ends_the_conjugate_gradients() -> None:
+    """No row near the margin has it, and its penalty is no number above 0: nothing is divided by
+    that, and nothing moves."""
+    case = Case(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([1.0, -1.0]), np.ones(2), 1e-100)
+    problem = problem_of(case, "free", "csr-float64")
+    solve = solver_of_hessian(problem, np.arange(2), 1.0, rough=False)
+    assert solve(np.array([1e-120, 1e-120, 0.0])).tolist() == [0.0, 0.0, 0.0]
