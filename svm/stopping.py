@@ -42,7 +42,8 @@ class Stopping(Checked):
     cost_change: CostChange | None = None
     """Stop where the cost hardly changes."""
     time_budget_s: Positive | None = None
-    """Seconds of training, all attempts together; results under a budget are not reproducible."""
+    """Seconds of training, all attempts together; the epoch that has begun is brought to its end.
+    Results under a budget are not reproducible."""
 
     def resolved(self) -> Stopping:
         """The same conditions with the defaults written out."""
