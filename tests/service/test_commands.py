@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from service import __version__
+from service.cli import cli
 from tests.journeys.server import COMMAND, Server, running
 from tests.journeys.test_whole_way import iris_csv
 
@@ -25,54 +26,70 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def run(server: Server, tmp_path: Path) -> Run:
-    """Runs `svm-service` beside a file iris.csv; SVM_URL tells where the service is."""
+@pytest.fixture(autouse=True)
+def beside_files(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run beside a file iris.csv; SVM_URL tells where the service is."""
     (tmp_path / "iris.csv").write_bytes(iris_csv())
     lines = iris_csv().decode().splitlines()
     (tmp_path / "rows.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SVM_URL", server.url)
+    monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(*arguments: str, stdin: str = "", **environment: str) -> Any:
+
+@pytest.fixture
+def spawned() -> Run:
+    """Runs `svm-service` as a process of its own."""
+
+    def run(*arguments: str, stdin: str = "") -> Any:
         return subprocess.run(
-            [COMMAND, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "SVM_URL": server.url, "NO_COLOR": "1", **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
+            [COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=60
         )
 
     return run
 
 
-def test_whole_way(run: Run) -> None:
+@pytest.fixture
+def run() -> Run:
+    """Runs a command of `svm-service` in this process, which takes a tenth of the time."""
+
+    def run(*arguments: str, stdin: str = "") -> Any:
+        done = CliRunner().invoke(cli, arguments, input=stdin)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+def test_whole_way(spawned: Run) -> None:
     """Upload, train and watch, predict: for people by default, for programs with --json."""
-    done = run("upload", "iris.csv", "--name", "iris")
+    done = spawned("upload", "iris.csv", "--name", "iris")
     assert done.returncode == 0, done.stderr
     assert "setosa (50), versicolor (50), virginica (50)" in done.stdout
-    dataset = json.loads(run("upload", "iris.csv", "--json").stdout)
+    dataset = json.loads(spawned("upload", "iris.csv", "--json").stdout)
     assert dataset["name"] == "iris"
 
-    done = run("train", "iris", "--dataset", dataset["id"], "--set", "solver.C=10", "--watch")
+    done = spawned("train", "iris", "--dataset", dataset["id"], "--set", "solver.C=10", "--watch")
     assert done.returncode == 0, done.stderr
     assert "succeeded" in done.stdout
     assert "of the best possible" in done.stdout
     spec = {"solver": {"name": "pegasos", "lambda": 0.1}, "scaling": "standardize"}
-    done = run("train", "iris", "--spec", "-", "--watch", "--json", stdin=json.dumps(spec))
+    done = spawned("train", "iris", "--spec", "-", "--watch", "--json", stdin=json.dumps(spec))
     job = json.loads(done.stdout)
     assert (job["spec"]["solver"]["name"], job["model"]["version"]) == ("pegasos", 2)
 
-    done = run("predict", "iris/1", "rows.csv", "--output", "label", "--output", "decision")
+    done = spawned("predict", "iris/1", "rows.csv", "--output", "label", "--output", "decision")
     header, first, *rest = done.stdout.splitlines()
     assert header == "label,decision:setosa,decision:versicolor,decision:virginica"
     assert first.startswith("setosa,")
     assert len(rest) == 149
 
     assert (
-        "champion" in run("models", "iris", "--alias", "champion=1").stdout + run("models").stdout
+        "champion"
+        in spawned("models", "iris", "--alias", "champion=1").stdout + spawned("models").stdout
     )
-    versions = json.loads(run("models", "iris", "--json").stdout)["versions"]
+    versions = json.loads(spawned("models", "iris", "--json").stdout)["versions"]
     assert [version["version"] for version in versions] == [2, 1]
 
 
