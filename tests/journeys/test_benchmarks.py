@@ -16,6 +16,7 @@ def service(server: Server) -> Service:
     return Service(server.http, server.process.pid, ready_s=0.0)
 
 
+@pytest.mark.soundness
 @pytest.mark.timeout(300)  # thirteen trainings and more, on a busy machine
 def test_table_of_the_course_results(service: Service) -> None:
     """Every document has its rows; accuracies are near those reported."""

@@ -254,11 +254,10 @@ def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> No
     print(f"first paint {paint_ms:.0f} ms, {sum(watched.sizes):,} bytes")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_a_phone(chromium: Browser, server: Server, scheme: Any) -> None:
-    """Nothing sticks out to the side, and colors contrast in both schemes."""
+def test_pages_fit_a_phone(chromium: Browser, server: Server) -> None:
+    """Nothing sticks out to the side; colors contrast in the dark, too (elsewhere it is light)."""
     phone: ViewportSize = {"width": 360, "height": 740}
-    context = chromium.new_context(viewport=phone, color_scheme=scheme, java_script_enabled=True)
+    context = chromium.new_context(viewport=phone, color_scheme="dark", java_script_enabled=True)
     watched = Watched(context, server)
     watched.open("/")
     watched.click("Iris")
