@@ -22,11 +22,14 @@ ServiceError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 MAX_FAULTS = 100
 """Faults listed in one reply; the total is always given."""
+MAX_NAME_CHARACTERS = 200
+"""Of a name from outside that a pointer repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,16 @@ class Fault:
     value: str | None = None
     """The offending value, at most 64 characters."""
     hint: str | None = None
+
+
+def pointer(parts: Sequence[str | int]) -> str:
+    """A JSON pointer (RFC 6901); the empty one is the whole document."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def pointer_to_member(path: Sequence[str | int], name: str) -> str:
+    """To a member whose name comes from outside; to its object where the name is very long."""
+    return pointer((*path, name) if len(name) <= MAX_NAME_CHARACTERS else path)
 
 
 class ServiceError(Exception):

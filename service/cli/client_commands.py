@@ -21,6 +21,11 @@ Settings = Annotated[
         help="Anything else of the job, such as solver.C=10 or stopping.duality_gap=1e-4.",
     ),
 ]
+ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
+NewVersionOf = Annotated[str, typer.Argument(help="The model that gets a new version.")]
+JobId = Annotated[str, typer.Argument(help="Id of a job.")]
+DatasetId = Annotated[str, typer.Option(help="Id, or `latest`.")]
+Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many, the newest ones.")]
 client_commands = typer.Typer()
 
@@ -78,12 +83,12 @@ def upload(
 
 @client_commands.command(rich_help_panel=CALLS)
 def train(
-    model: Annotated[str, typer.Argument(help="The model that gets a new version.")],
+    model: NewVersionOf,
     dataset: Annotated[
         str | None, typer.Option(help="Id of a dataset. Default: the one uploaded last.")
     ] = None,
     solver: Annotated[str | None, typer.Option(help="Default: auto, by the data.")] = None,
-    scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
+    scaling: Scaling = None,
     validation: Annotated[
         float | None, typer.Option(help="Share of the rows to measure the model on.")
     ] = None,
@@ -111,9 +116,7 @@ def train(
 
 
 @client_commands.command(rich_help_panel=CALLS)
-def watch(
-    job: Annotated[str, typer.Argument(help="Id of a job.")], url: Url = None, as_json: Json = False
-) -> None:
+def watch(job: JobId, url: Url = None, as_json: Json = False) -> None:
     """Follow a job to its end."""
     from service.cli import calling
 
@@ -122,7 +125,7 @@ def watch(
 
 @client_commands.command(rich_help_panel=CALLS)
 def cancel(
-    job: Annotated[str, typer.Argument(help="Id of a job.")],
+    job: JobId,
     keep_model: Annotated[
         bool, typer.Option("--keep-model", help="Keep what was learnt so far as a version.")
     ] = False,
@@ -137,7 +140,7 @@ def cancel(
 
 @client_commands.command(rich_help_panel=CALLS)
 def predict(
-    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
+    model: ModelReference,
     file: InputFile,
     output: Annotated[
         list[str], typer.Option(help="label, decision or probability; give several.")
@@ -153,8 +156,8 @@ def predict(
 
 @client_commands.command(rich_help_panel=CALLS)
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
-    dataset: Annotated[str, typer.Option(help="Id, or `latest`.")] = "latest",
+    model: ModelReference,
+    dataset: DatasetId = "latest",
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -168,8 +171,8 @@ def evaluate(
 def compare(
     solver: Annotated[list[str], typer.Option(help="Name of a solver; give several.")],
     c: Annotated[list[float] | None, typer.Option("--c", help="C of each; give several.")] = None,
-    dataset: Annotated[str, typer.Option(help="Id, or `latest`.")] = "latest",
-    scaling: Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")] = None,
+    dataset: DatasetId = "latest",
+    scaling: Scaling = None,
     model: Annotated[
         str | None, typer.Option(help="Keep the best one as a version of this model.")
     ] = None,
@@ -185,7 +188,7 @@ def compare(
 
 @client_commands.command(rich_help_panel=CALLS)
 def export(
-    model: Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")],
+    model: ModelReference,
     file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
     url: Url = None,
 ) -> None:
@@ -197,7 +200,7 @@ def export(
 
 @client_commands.command("import", rich_help_panel=CALLS)
 def import_model(
-    model: Annotated[str, typer.Argument(help="The model that gets a new version.")],
+    model: NewVersionOf,
     file: InputFile,
     url: Url = None,
     as_json: Json = False,

@@ -21,7 +21,7 @@ def print_dataset(dataset: Dataset) -> None:
         f"{dataset.id}  {dataset.name or ''}".rstrip(),
         {
             "rows": f"{dataset.n_samples:,}",
-            "features": f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else ""),
+            "features": _features(dataset),
             "classes": ", ".join(classes) or None,
         },
     )
@@ -30,12 +30,11 @@ def print_dataset(dataset: Dataset) -> None:
 
 
 def print_job(job: Job) -> None:
-    model = job.model and f"{job.model['name']}/{job.model['version']}"
     print_fields(
         f"{job.id}  {job.state}",
         {
             "dataset": job.dataset_id,
-            "model": model,
+            "model": _model(job),
             "cancel": "asked for" if job.cancel_requested and not job.ended else None,
             "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
             "certificate": _certificate(job.certificate),
@@ -75,7 +74,7 @@ def dataset_cells(dataset: Dataset) -> tuple[Any, ...]:
         dataset.id,
         dataset.name,
         f"{dataset.n_samples:,}",
-        f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else ""),
+        _features(dataset),
         None if dataset.classes is None else len(dataset.classes),
         _minute(dataset.created_at),
     )
@@ -85,11 +84,10 @@ JOB_COLUMNS = ("job", "kind", "model", "state", "gap", "made (UTC)")
 
 
 def job_cells(job: Job) -> tuple[Any, ...]:
-    model = job.model and f"{job.model['name']}/{job.model['version']}"
     return (
         job.id,
         job.kind,
-        model or job.spec.get("model_name"),
+        _model(job) or job.spec.get("model_name"),
         job.state,
         _gap(job.progress),
         _minute(job.created_at),
@@ -101,6 +99,15 @@ MODEL_COLUMNS = ("model", "latest", "aliases", "made (UTC)")
 
 def model_cells(model: Model) -> tuple[Any, ...]:
     return model.name, model.latest_version, _pairs(model.aliases), _minute(model.created_at)
+
+
+def _features(dataset: Dataset) -> str:
+    return f"{dataset.n_features:,}" + (", sparse" if dataset.sparse else "")
+
+
+def _model(job: Job) -> str | None:
+    """What the job made."""
+    return None if job.model is None else f"{job.model['name']}/{job.model['version']}"
 
 
 def _certificate(certificate: Mapping[str, Any] | None) -> str | None:
@@ -123,9 +130,9 @@ def _minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str]:
+def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {
-        part: f"{100 * values['accuracy']:.2f} %"
+        part: _percent(values["accuracy"])
         for part, values in (metrics or {}).items()
         if "accuracy" in values
     }

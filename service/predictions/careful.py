@@ -12,11 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.datasets.parsing.text import decode_text
-from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, TooLarge
+from service.errors import (
+    MAX_FAULTS,
+    Fault,
+    InvalidContent,
+    InvalidRequest,
+    TooLarge,
+    pointer_to_member,
+)
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.web.strict_json import decode_json
-from service.web.validation import MAX_VALUE_CHARACTERS, pointer_to_member
+from service.web.validation import MAX_VALUE_CHARACTERS
 from svm.matrices import Matrix
 
 WIDTH_HINT = "send one number for each feature, without the label"

@@ -6,8 +6,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from service.errors import Fault, InvalidContent, InvalidRequest
-from service.web.validation import pointer
+from service.errors import Fault, InvalidContent, InvalidRequest, pointer
 
 MAX_DEPTH = 16
 BOM = b"\xef\xbb\xbf"
@@ -28,7 +27,8 @@ def parse_json(body: bytes) -> Any:
 def decode_json(body: bytes) -> Any:
     """As `parse_json`, but a number too large to be finite is given as infinity."""
     try:
-        text = body.removeprefix(BOM).decode("utf-8")
+        body = body.removeprefix(BOM)
+        text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _bad_encoding(f"byte 0x{body[error.start]:02x}") from None
     if "\0" in text:

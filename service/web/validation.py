@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError
+from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError, pointer
 from service.web.hints import hint_of
 from service.web.names import INVALID_NAME
 
 MAX_VALUE_CHARACTERS = 64
-MAX_NAME_CHARACTERS = 200
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),
@@ -39,16 +38,6 @@ def parameter_error(found: Sequence[Any]) -> ServiceError:
     """The error for wrong parameters of a path, a query, a header or a form."""
     faults = tuple(_parameter_fault(error) for error in found)
     return InvalidRequest(faults[0].code, "; ".join(fault.message for fault in faults[:5]), faults)
-
-
-def pointer_to_member(path: Sequence[str | int], name: str) -> str:
-    """To a member whose name comes from outside; to its object where the name is very long."""
-    return pointer((*path, name) if len(name) <= MAX_NAME_CHARACTERS else path)
-
-
-def pointer(parts: Sequence[str | int]) -> str:
-    """A JSON pointer (RFC 6901); the empty one is the whole document."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def _parameter_fault(error: Any) -> Fault:

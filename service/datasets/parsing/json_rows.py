@@ -17,7 +17,7 @@ from service.datasets.parsing.labels import Labels, Target, wrong_count
 from service.datasets.parsing.layout import NO_TARGET, Layout, make_layout
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.writers import DenseWriter, Table
-from service.errors import Fault, InvalidContent
+from service.errors import Fault, InvalidContent, pointer_to_member
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
 _KNOWN = ("columns", "rows", "labels")
@@ -32,8 +32,11 @@ def read(spec: ParseSpec) -> Table:
     parts = members(path)
     for name in parts:
         if name not in _KNOWN:
-            place = "/" + name.replace("~", "~0").replace("/", "~1") if len(name) <= 200 else ""
-            raise _wrong(place, "there is no such field", f"known are {', '.join(_KNOWN)}")
+            raise _wrong(
+                pointer_to_member((), name),
+                "there is no such field",
+                f"known are {', '.join(_KNOWN)}",
+            )
     if "rows" not in parts:
         raise _wrong("/rows", "field required", "the body is such as " + EXAMPLE)
     names = _names(path, parts)

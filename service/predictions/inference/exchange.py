@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from service.errors import InvalidContent, InvalidRequest, ServiceError
+from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
 from service.predictions.answers import Answer
 from service.predictions.bodies import finite
 from service.predictions.careful import too_many_rows
@@ -23,6 +23,7 @@ from service.predictions.inference.tensors import (
     from_json,
     from_numbers,
     invalid,
+    invalid_at,
 )
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.number_rows import MARK, cut_data
@@ -30,7 +31,6 @@ from service.settings import Limits
 from service.web.encodings import inflate
 from service.web.short_cut import Headers, Reply
 from service.web.strict_json import MAX_DEPTH, decode_json
-from service.web.validation import pointer_to_member
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -206,7 +206,7 @@ def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> 
         raise invalid(path, "give an object")
     if unknown := value.keys() - known:
         place = pointer_to_member(path, min(unknown))
-        raise invalid(place, f"unknown; known are {', '.join(sorted(known))}")
+        raise invalid_at(place, f"unknown; known are {', '.join(sorted(known))}")
     return value
 
 

@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import Fault, InvalidContent, InvalidRequest
+from service.errors import Fault, InvalidContent, InvalidRequest, pointer
 from service.predictions.careful import wrong_width
 from service.predictions.inference.datatypes import NUMBERS
 from service.predictions.loaded_models import LoadedModel
-from service.web.validation import MAX_VALUE_CHARACTERS, pointer
+from service.web.validation import MAX_VALUE_CHARACTERS
 
 
-def invalid(path: tuple[str | int, ...] | str, message: str) -> InvalidContent:
-    """A member of the JSON part that cannot be; `path` may be a pointer already."""
-    place = path if isinstance(path, str) else pointer(path)
+def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
+    """A member of the JSON part that cannot be."""
+    return invalid_at(pointer(path), message)
+
+
+def invalid_at(place: str, message: str) -> InvalidContent:
+    """The same with its JSON pointer."""
     what, _, hint = message.partition("; ")
     fault = Fault(code="invalid-field", message=what, pointer=place, hint=hint or None)
     return InvalidContent("invalid-field", f"{place or 'the body'}: {message}", (fault,))

@@ -60,6 +60,12 @@ def test_what_is_no_text_is_bad_encoding(caller: TestClient, body: bytes) -> Non
     assert (status, problem["code"]) == (400, "bad-encoding")
 
 
+def test_the_byte_that_is_no_text_is_told_behind_a_mark_too(caller: TestClient) -> None:
+    """A byte order mark does not shift it."""
+    _, problem = _post(caller, b'\xef\xbb\xbf{"title": "\xff"}')
+    assert "byte 0xff" in problem["detail"]
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_bodies_may_be_compressed(caller: TestClient, coding: str) -> None:
     """And are limited by what they become; what is no such data is told."""
