@@ -23,6 +23,7 @@ class Failure:
     faults: list[Fault]
     faults_total: int
     extra: dict[str, Any]
+    retry_after_s: float | None
 
 
 class Messages:
@@ -41,6 +42,7 @@ class Messages:
                 list(message.faults),
                 message.faults_total,
                 message.extra,
+                message.retry_after_s,
             )
         return json.dumps(message, default=_plain, allow_nan=False)
 
@@ -49,8 +51,14 @@ class Messages:
         message = json.loads(line, object_hook=self._made)
         if isinstance(message, Failure):
             family: type[ServiceError] = getattr(errors, message.family)
-            faults = tuple(message.faults)
-            raise family(message.code, message.detail, faults, message.faults_total, message.extra)
+            raise family(
+                message.code,
+                message.detail,
+                tuple(message.faults),
+                message.faults_total,
+                message.extra,
+                message.retry_after_s,
+            )
         return message
 
     def _made(self, values: dict[str, Any]) -> Any:

@@ -13,20 +13,36 @@ import anyio
 import structlog
 from anyio.to_thread import run_sync
 
+from service.children.working import FAILED
+from service.errors import Unavailable
+
 PROCESSES = 2
 IDLE_S = 60.0
 """A process without work for so long ends."""
+END_S = 5.0
+"""How long a process without work may take to end before it is killed."""
+RETRY_S = 5.0
+"""When to try again after two processes died."""
 
 log = structlog.stdlib.get_logger("service.children")
 
 
-class ChildDied(Exception):
-    """It crashed, ran out of memory, or was ended at its time limit or with the service."""
+class TookTooLong(Exception):
+    """The process was killed at its time limit."""
+
+
+class ChildFailed(Exception):
+    """The process met an exception that it did not expect, and logged it."""
 
 
 class ChildPool:
     """Processes `python -m <module>` that answer a line with a line, at most two at once; more
-    lines wait for their turn."""
+    lines wait for their turn.
+
+    A line whose process dies is given to a second one, so the work must be repeatable. Data that
+    kill every process that reads them cost two processes, each within its own limits of memory
+    and time; all other lines get new processes.
+    """
 
     def __init__(
         self,
@@ -43,51 +59,94 @@ class ChildPool:
         self._environment = dict(environment or {})
         self._turns = anyio.CapacityLimiter(PROCESSES)
         self._lock = threading.Lock()
+        self._closed = 0
         self._idle: dict[subprocess.Popen[str], threading.Timer] = {}
         self._working: set[subprocess.Popen[str]] = set()
 
     async def ask(self, line: str) -> str:
-        """The answer to a line. Raises ChildDied."""
-        return await run_sync(self._ask, line, limiter=self._turns)
+        """The answer to a line.
+
+        Raises TookTooLong, ChildFailed, and Unavailable: `process-lost` after two processes died,
+        `shutting-down` if the pool is closed meanwhile.
+        """
+        return await run_sync(self._ask, line, self._closed, limiter=self._turns)
 
     def close(self) -> None:
-        """End all processes; who waits for an answer gets ChildDied."""
+        """End all processes, those at work too; lines that wait for an answer fail."""
+        with self._lock:
+            self._closed += 1
+            working = list(self._working)
         for process in list(self._idle):
             self._retire(process)
-        for process in list(self._working):
+        for process in working:
             process.kill()
+            process.wait()
 
-    def _ask(self, line: str) -> str:
-        process = self._take()
-        watchdog = threading.Timer(self._time_limit_s, process.kill)
+    def _ask(self, line: str, closed: int) -> str:
+        for _ in range(2):
+            reply = self._ask_one(line, closed)
+            if reply is not None:
+                return reply
+        detail = "the process that does this was lost twice, for lack of memory or by a fault"
+        raise Unavailable("process-lost", detail, retry_after_s=RETRY_S)
+
+    def _ask_one(self, line: str, closed: int) -> str | None:
+        """The reply, None if the process died."""
+        process = self._take(closed)
+        late = threading.Event()
+        watchdog = threading.Timer(self._time_limit_s, _kill, (process, late))
+        watchdog.daemon = True
         watchdog.start()
-        self._working.add(process)
         try:
-            reply = _ask(process, line)
+            reply = _exchange(process, line)
         finally:
-            self._working.remove(process)
             watchdog.cancel()
-        if not reply:
-            _end(process)
-            log.warning("a child process died", module=self._module, status=process.returncode)
-            raise ChildDied
-        self._keep(process)
-        return reply
+            with self._lock:
+                self._working.remove(process)
+        if reply is not None and reply != FAILED:
+            self._keep(process)
+            return reply
+        _end(process)
+        if reply == FAILED:
+            raise ChildFailed(self._module)
+        if self._closed != closed:
+            raise _closing()
+        log.warning(
+            "a child process died",
+            module=self._module,
+            status=process.returncode,
+            time_limit_s=self._time_limit_s if late.is_set() else None,
+        )
+        if late.is_set():
+            raise TookTooLong
+        return None
 
-    def _take(self) -> subprocess.Popen[str]:
+    def _take(self, closed: int) -> subprocess.Popen[str]:
+        """A process that is alive, from now on at work. Raises Unavailable once closed."""
         with self._lock:
-            while self._idle:
-                process, timer = self._idle.popitem()
-                timer.cancel()
-                if process.poll() is None:
-                    return process
-                _end(process)
+            if self._closed != closed:
+                raise _closing()
+            process = self._take_idle() or self._start()
+            self._working.add(process)
+            return process
+
+    def _take_idle(self) -> subprocess.Popen[str] | None:
+        while self._idle:
+            process, timer = self._idle.popitem()
+            timer.cancel()
+            if process.poll() is None:
+                return process
+            _end(process)
+        return None
+
+    def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **self._environment},
             text=True,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the child
         )
 
     def _keep(self, process: subprocess.Popen[str]) -> None:
@@ -105,17 +164,27 @@ class ChildPool:
             _end(process)
 
 
-def _ask(process: subprocess.Popen[str], line: str) -> str:
-    """The reply, or nothing from a process that died."""
+def _closing() -> Unavailable:
+    detail = "the service is shutting down; nothing was stored"
+    return Unavailable("shutting-down", detail, retry_after_s=RETRY_S)
+
+
+def _kill(process: subprocess.Popen[str], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _exchange(process: subprocess.Popen[str], line: str) -> str | None:
+    """The reply, None from a process that died."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         process.stdin.write(line + "\n")
         process.stdin.flush()
     except BrokenPipeError:
-        return ""
+        return None
     reply = process.stdout.readline()
-    return reply if reply.endswith("\n") else ""
+    return reply[:-1] if reply.endswith("\n") else None
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -125,4 +194,8 @@ def _end(process: subprocess.Popen[str]) -> None:
     with suppress(BrokenPipeError):
         process.stdin.close()
     process.stdout.close()
-    process.wait()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,4 +1,5 @@
-"""Rows as callers have them, to bodies as the service reads them.
+"""Rows as callers have them, to bodies as the service reads them. Booleans are 1 and 0; labels stay
+booleans.
 
 NumPy is imported where arrays are at hand, pandas and polars never: a frame is what has `columns`
 and gives each as an array, a sparse matrix what has `tocsr`.
@@ -173,6 +174,8 @@ def _said(values: Any) -> Any:
         return {name: _said(value) for name, value in values.items()}
     if isinstance(values, (list, tuple)):
         return [_said(value) for value in values]
+    if hasattr(values, "tolist"):  # of NumPy
+        return _said(values.tolist())
     if isinstance(values, float) and not math.isfinite(values):
         return None if math.isnan(values) else str(values)
     return values
@@ -231,7 +234,8 @@ def _libsvm(matrix: Any, labels: Any) -> Body:
         if len(y) != n_samples:
             raise ValueError(f"{len(y):,} labels for {n_samples:,} rows")
         firsts = (y.astype(int) if y.dtype.kind == "b" else y).tolist()
-    indices, values = (csr.indices + 1).tolist(), csr.data.tolist()
+    data = csr.data.astype(int) if csr.dtype.kind == "b" else csr.data
+    indices, values = (csr.indices + 1).tolist(), data.tolist()
     indptr = csr.indptr.tolist()
     lines = []
     for first, (start, stop) in zip(firsts, pairwise(indptr), strict=True):

@@ -58,7 +58,7 @@ _JSON_SCHEMA: dict[str, Any] = {
         "rows": {
             "type": "array",
             "items": {"type": "array", "items": {"type": ["number", "string", "boolean"]}},
-            "description": "Numbers; the label column may also hold texts or booleans.",
+            "description": "Numbers, or true and false for 1 and 0; labels may also be texts.",
         },
         "labels": {
             "type": "array",
@@ -71,6 +71,9 @@ _JSON_SCHEMA: dict[str, Any] = {
 
 def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
     options = UploadOptions.model_json_schema()["properties"]
+    for option in options.values():
+        if option["default"] is None:
+            option["example"] = ""  # or Swagger UI fills an invented value in
     return {
         "type": "object",
         "required": ["file"],

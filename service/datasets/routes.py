@@ -99,7 +99,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
             **downloads(*FORMATS),
             **responses(
                 *(*_TAGGED, "not-acceptable", "range-not-satisfiable"),
-                *("parsing-failed", "dataset-corrupt", "storage-full"),
+                *("parsing-failed", "process-lost", "dataset-corrupt", "storage-full"),
             ),
         },
         openapi_extra=RANGE_PARAMETERS,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+import structlog
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
 from service.datasets.parsing.spec import Parsed, Stored
 from service.errors import Conflict, Corrupt, NotFound
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
+from service.storage.labels import has_label, store_labels
 from service.storage.pages import Page, PageRequest, newest_first
-from service.storage.tables import datasets, jobs
+from service.storage.tables import dataset_labels, datasets, jobs
 from svm.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
+NEVER = 0.0
+"""When the parts of a split were uploaded."""
 ACTIVE = ("queued", "running", "paused")
 """States of jobs that still need what they were made of."""
+
+log = structlog.stdlib.get_logger("service.datasets")
 
 
 class DatasetStore:
@@ -68,18 +75,13 @@ class DatasetStore:
 
     def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
         """Datasets newest first; with `label` only those that carry it."""
-        statement = sa.select(datasets)
+        statement, listed = sa.select(datasets), datasets
         if label is not None:
-            key, value = label
-            statement = statement.where(datasets.c.labels[key].as_string() == value)
+            listed = dataset_labels
+            statement = statement.join(listed).where(has_label(listed, label))
         with self._database.read() as connection:
             return newest_first(
-                connection,
-                statement,
-                datasets.c.created_at,
-                datasets.c.id,
-                page,
-                Dataset.from_row,
+                connection, statement, listed.c.created_at, listed.c.id, page, Dataset.from_row
             )
 
     def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
@@ -104,12 +106,14 @@ class DatasetStore:
 
         `also` is done in the transaction that makes a new one.
         The same values, labels and names again, made from the same parent in the same way, are
-        the dataset that is there already.
+        the dataset that is there already; those of its files that are lost or damaged are written
+        again.
         """
         upload_key = _upload_key(parsed, origin)
-        existing = self._uploaded_again(upload_key)
+        is_upload = origin is None or origin.inherited_rows is not None
+        existing = self._there_already(upload_key, is_upload)
         if existing is not None:
-            return existing, False
+            return self._healed(existing, folder), False
         dataset_id = new_id("ds")
         blobs = {
             array: self._blobs.adopt(f"datasets/{dataset_id}/{array}", folder / f"{array}.npy")
@@ -119,7 +123,7 @@ class DatasetStore:
             "id": dataset_id,
             "name": name,
             "created_at": now(),
-            "uploaded_at": now(),
+            "uploaded_at": now() if is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
             "n_samples": parsed.n_samples,
@@ -147,10 +151,27 @@ class DatasetStore:
                         also(connection, dataset)
                     return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
-                existing = self._uploaded_again(upload_key)
+                existing = self._there_already(upload_key, is_upload)
             if existing is not None:  # else it was deleted meanwhile
                 self._blobs.delete(f"datasets/{dataset_id}")
                 return existing, False
+
+    def _healed(self, dataset: Dataset, folder: Path) -> Dataset:
+        """The dataset with all of its files; what is missing comes from `folder`."""
+        written, same = {}, datasets.c.id == dataset.id
+        for array, sha256 in dataset.arrays.items():
+            key = f"datasets/{dataset.id}/{array}"
+            try:
+                self._blobs.check(key, sha256)
+            except BlobDamaged:
+                log.warning("a damaged file is written again", key=key)
+                written[array] = self._blobs.adopt(key, folder / f"{array}.npy").sha256
+        if written.items() <= dataset.arrays.items():
+            return dataset
+        arrays = {**dataset.arrays, **written}  # equal values, but written in another way by now
+        with self._database.write() as connection:
+            connection.execute(sa.update(datasets).where(same).values(arrays=arrays))
+        return replace(dataset, arrays=arrays)
 
     def update(
         self, dataset_id: str, change: Callable[[Dataset], tuple[str | None, Mapping[str, str]]]
@@ -164,7 +185,9 @@ class DatasetStore:
                 .values(name=name, labels=dict(labels))
                 .returning(*datasets.c)
             )
-            return Dataset.from_row(connection.execute(update).one())
+            dataset = Dataset.from_row(connection.execute(update).one())
+            store_labels(connection, dataset_labels, dataset, labels)
+            return dataset
 
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:
         """Raises NotFound, Conflict while a job needs it, and what `check` raises."""
@@ -231,12 +254,12 @@ class DatasetStore:
             classes=None if dataset.classes is None else list(dataset.classes),
         )
 
-    def _uploaded_again(self, upload_key: str) -> Dataset | None:
-        """The dataset that is there already; from now on it is the latest."""
+    def _there_already(self, upload_key: str, is_upload: bool) -> Dataset | None:
+        """The dataset that is there already; once it is uploaded again, it is the latest."""
         update = (
             sa.update(datasets)
             .where(datasets.c.upload_key == upload_key)
-            .values(uploaded_at=now())
+            .values(uploaded_at=now() if is_upload else datasets.c.uploaded_at)
             .returning(*datasets.c)
         )
         with self._database.write() as connection:
@@ -258,7 +281,7 @@ class DatasetStore:
         try:
             return self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name])
         except BlobDamaged:
-            detail = f"a file of {dataset.id} is not what was stored"
+            detail = f"a file of {dataset.id} is not what was stored; upload the same data again"
             raise Corrupt("dataset-corrupt", detail) from None
 
 

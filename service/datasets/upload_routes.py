@@ -48,7 +48,8 @@ _UPLOAD = (
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
     *("npy-unsupported", "npy-corrupt", "npz-unsafe", "columnar-unsupported"),
-    *("too-many-classes", "parsing-failed", "storage-full", *idempotency.PROBLEMS),
+    *("too-many-classes", "parsing-failed", "process-lost", "storage-full"),
+    *idempotency.PROBLEMS,
 )
 
 
@@ -70,9 +71,10 @@ def _add_upload(
         summary="Upload a dataset",
         description="The body is the data itself, its format the `Content-Type`; or a form with "
         "the data as `file`. Either may come with `Content-Encoding: gzip`. Nothing is imputed: "
-        "every missing or wrong value is listed and the upload refused. The same values, labels "
-        "and names again, in any format, give the dataset that is there already, with the name it "
-        "has.",
+        "every missing or wrong value is listed and the upload refused. Booleans are 1 and 0 (in "
+        "CSV and TSV true, True, TRUE and false, False, FALSE); as labels they stay booleans, in "
+        "CSV and TSV texts. The same values, labels and names again, in any format, give the "
+        "dataset that is there already, with the name it has.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "There already, or only validated."},
@@ -143,7 +145,7 @@ def _add_split(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
                 *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
                 *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
-                *("storage-full", *idempotency.PROBLEMS),
+                *("process-lost", "storage-full", *idempotency.PROBLEMS),
             ),
         },
         openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),

@@ -23,6 +23,7 @@ from joblib.numpy_pickle import NumpyArrayWrapper, NumpyUnpickler
 from numpy.typing import NDArray
 
 from service.errors import Corrupt
+from service.models.mapped import ForgettingWriter, blocks
 from svm.pipeline import FittedPipeline
 from svm.plain_form import from_arrays
 
@@ -34,7 +35,9 @@ _PLAIN_KINDS = "biufU"  # booleans, integers, floats and fixed-width text: no ob
 def dump(fitted: FittedPipeline, path: Path) -> str:
     """Write the model's file and return `digest` of its content."""
     content = {name: _little_endian(value) for name, value in fitted.to_arrays().items()}
-    joblib.dump(content, path)
+    arrays = (value for value in content.values() if isinstance(value, np.ndarray))
+    with ForgettingWriter(path, arrays) as file:
+        joblib.dump(content, file)
     return digest(content)
 
 
@@ -47,11 +50,14 @@ def digest(content: Content) -> str:
     canonical = hashlib.sha256()
     for name in sorted(content):
         value = _little_endian(content[name])
-        data = value.encode() if isinstance(value, str) else np.asarray(value).tobytes()
-        kind = "text" if isinstance(value, str) else np.asarray(value).dtype.str
-        shape = () if isinstance(value, str) else np.asarray(value).shape
-        canonical.update(f"{name}\0{kind}\0{shape}\0{len(data)}\0".encode())
-        canonical.update(data)
+        if isinstance(value, str):
+            text = value.encode()
+            canonical.update(f"{name}\0text\0()\0{len(text)}\0".encode() + text)
+            continue
+        array = np.asarray(value)
+        canonical.update(f"{name}\0{array.dtype.str}\0{array.shape}\0{array.nbytes}\0".encode())
+        for block in blocks(array):
+            canonical.update(block.view(np.uint8).data)
     return canonical.hexdigest()
 
 

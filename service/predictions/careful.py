@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from service.datasets.parsing.json_rows import NUMBERS
+from service.datasets.parsing.number_text import number_hint
 from service.datasets.parsing.text import decode_text
 from service.errors import (
     MAX_FAULTS,
@@ -217,7 +219,7 @@ def _names_fault(what: str, names: list[str], expected: list[str]) -> Fault:
 
 
 def _all_numbers(cells: list[Any]) -> bool:
-    if not set(map(type, cells)) <= {float, int}:
+    if not set(map(type, cells)) <= NUMBERS:
         return False
     try:
         return all(map(math.isfinite, cells))
@@ -227,13 +229,14 @@ def _all_numbers(cells: list[Any]) -> bool:
 
 def _cell_fault(row: int, column: str | int, cell: Any) -> Fault:
     code, what, hint = "not-a-number", "is not a number", None
-    if type(cell) in (float, int):
+    if type(cell) in NUMBERS:
         code, what = "non-finite-value", "is too large to be finite"
         hint = "numbers reach up to 1.8e308"
     elif cell is None:
         code, what, hint = "missing-value", "is missing", "nothing is imputed"
     else:
-        hint = "send numbers, without quotes"
+        hint = number_hint(cell) if type(cell) is str else None
+        hint = hint or "send numbers or booleans, without quotes"
     shown = _shown(cell)
     name = column if type(column) is int else _shown(column)
     message = f"row {row}, column {name}: {shown} {what}"

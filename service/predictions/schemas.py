@@ -19,8 +19,9 @@ class PredictionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    instances: list[list[float]] | list[dict[str, float]] = Field(min_length=1)
-    """Rows: lists of numbers in feature order, or objects with the model's feature names."""
+    instances: list[list[float | bool]] | list[dict[str, float | bool]] = Field(min_length=1)
+    """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
+    false are 1 and 0."""
     outputs: list[Output] = ["label"]
     """What to answer."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -12,20 +12,16 @@ import numpy.typing as npt
 
 from service.datasets.parsing.spec import HEADER_BYTES
 
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
 
 
 class ArrayWriter:
     """One `.npy` file in C order whose number of rows is known at the end only."""
 
-    def __init__(self, path: Path, dtype: str, *, extend: bool = False) -> None:
-        """A new file; or with `extend` the one that is there, to go on after its last row."""
+    def __init__(self, path: Path, dtype: str) -> None:
         self._dtype = np.dtype(dtype)
-        self._file = path.open("r+b" if extend else "wb")
-        if extend:
-            self._file.seek(0, os.SEEK_END)
-        else:
-            self._file.write(bytes(HEADER_BYTES))
+        self._file = path.open("wb")
+        self._file.write(bytes(HEADER_BYTES))
 
     def __enter__(self) -> Self:
         return self
@@ -35,6 +31,12 @@ class ArrayWriter:
 
     def write(self, block: npt.NDArray[Any]) -> None:
         self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data)
+
+    def copy(self, path: Path) -> None:
+        """All rows of a file of ours of the same type."""
+        with path.open("rb") as file:
+            file.seek(HEADER_BYTES)
+            shutil.copyfileobj(file, self._file, BLOCK_BYTES)
 
     def finish(self, shape: tuple[int, ...]) -> None:
         self._file.seek(0)

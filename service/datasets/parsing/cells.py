@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from math import isfinite
 
@@ -11,26 +11,51 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.parsing.faults import Faults
-from service.datasets.parsing.labels import NOT_FINITE, NUMBER
 from service.datasets.parsing.layout import Layout
-from service.storage.sealed import connect
+from service.datasets.parsing.number_text import (
+    BLANKS,
+    BOOLEANS,
+    NUMBER,
+    is_not_finite,
+    number_hint,
+)
+from service.storage.sealed import connect, literal
 
 HINT = "nothing is imputed: remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"
+
+LARGE_BYTES = 2 * 1024 * 1024
+"""Of a file for which memory is worth the 20 ms that a new database takes."""
 
 # One column of numbers: a result of d columns takes 2048 x d values at the least, 300 MB for the
 # widest files. Lines with another number of cells yield nothing, so the length of the result shows
 # them. Not `read_csv`: it gives no rows before it has read all, and slips in counting lines.
 _QUERY = """
-SELECT try_cast(unnest(cells) AS DOUBLE) AS number
-FROM (SELECT string_split(line, $2) AS cells
-      FROM (SELECT unnest(string_split($1, chr(10))) AS line))
-WHERE len(cells) = $3
+SELECT {number} AS number
+FROM (SELECT unnest(cells) AS cell
+      FROM (SELECT string_split(line, $2) AS cells
+            FROM (SELECT unnest(string_split($1, chr(10))) AS line))
+      WHERE len(cells) = $3)
 """
-_DIGIT_GROUPS = re.compile("[0-9]_[0-9]")
-
+_NUMBERS = _QUERY.format(number="try_cast(cell AS DOUBLE)")
+_BOOLEAN = " ".join(f"WHEN {literal(text)} THEN {value}" for text, value in BOOLEANS.items())
+_TRIMMED = f"trim(cell, {literal(BLANKS)})"
+_NUMBERS_AND_BOOLEANS = _QUERY.format(
+    number=f"coalesce(try_cast(cell AS DOUBLE), CASE {_TRIMMED} {_BOOLEAN} END)"
+)
 
 _connection = cache(connect)
+
+
+@contextmanager
+def released_after(file_bytes: int) -> Iterator[None]:
+    """Close the database at the end if the file is large: it keeps much of the memory."""
+    try:
+        yield
+    finally:
+        if file_bytes > LARGE_BYTES and _connection.cache_info().currsize:
+            _connection().close()
+            _connection.cache_clear()
 
 
 def matrix(
@@ -44,15 +69,16 @@ def matrix(
     # DuckDB takes 1_000 as a number.
     if "_" in text or _has_long_cell(text, delimiter, cell_bytes):
         return None
-    result = _connection().execute(_QUERY, [text, delimiter, n_columns]).fetchnumpy()["number"]
-    if isinstance(result, np.ma.MaskedArray):
-        if np.ma.is_masked(result):
+    for query in (_NUMBERS, _NUMBERS_AND_BOOLEANS):
+        result = _connection().execute(query, [text, delimiter, n_columns]).fetchnumpy()["number"]
+        if len(result) != len(lines) * n_columns:
             return None
-        result = result.data
-    if len(result) != len(lines) * n_columns or not np.isfinite(result).all():
-        return None
-    numbers: npt.NDArray[np.float64] = result.reshape(len(lines), n_columns)
-    return numbers
+        if not np.ma.is_masked(result):
+            break
+        if not any(word in text for word in BOOLEANS):
+            return None
+    numbers: npt.NDArray[np.float64] = np.ma.getdata(result).reshape(len(lines), n_columns)
+    return numbers if not np.ma.is_masked(result) and np.isfinite(numbers).all() else None
 
 
 def examine(
@@ -75,7 +101,7 @@ def examine(
         try:
             values = [float(cell) for cell in cells]
         except ValueError:
-            values = []
+            values = _with_booleans(cells)
         # float() also takes 1_000, digits of other scripts, and nan.
         plain = "".join(cells)
         if (
@@ -93,28 +119,36 @@ def examine(
     return numbers
 
 
+def _with_booleans(cells: list[str]) -> list[float]:
+    """The numbers of a row, nothing where some cell is neither a number nor a boolean."""
+    texts = [cell.strip(BLANKS) for cell in cells]
+    try:
+        return [BOOLEANS[text] if text in BOOLEANS else float(text) for text in texts]
+    except ValueError:
+        return []
+
+
 def _examine_cell(
     cell: str, row: int, column: str | int, cell_bytes: int, faults: Faults, hint: str
 ) -> None:
-    text = cell.strip(" \t")
+    text = cell.strip(BLANKS)
     if len(cell) > cell_bytes:
         code, message = "csv-cell-too-large", f"has more than {cell_bytes:,} characters"
         hint = "a number needs no more; is a delimiter or a quote missing?"
     elif not text:
         faults.add("missing-value", "the cell is empty", row=row, column=column, hint=hint)
         return
+    elif text in BOOLEANS:
+        return
     elif NUMBER.fullmatch(text):
         if isfinite(float(text)):
             return
         code, message = "non-finite-value", "is too large to be finite"
-    elif text.lower().lstrip("+-") in NOT_FINITE:
+    elif is_not_finite(text):
         code, message = "non-finite-value", "is not finite"
     else:
         code, message = "not-a-number", "is not a number"
-        if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text):
-            hint = "write a decimal point instead of the comma"
-        elif _DIGIT_GROUPS.search(text):
-            hint = "write the digits without _"
+        hint = number_hint(text) or hint
     faults.add(code, message, row=row, column=column, value=cell, hint=hint)
 
 

@@ -19,13 +19,15 @@ from service.datasets.parsing.spec import (
 )
 from service.datasets.rendering.render import render
 from service.errors import InvalidContent, ServiceError
-from service.storage.space import full_disk_reported
+from service.storage.space import file_errors_reported
+from service.web.logs import configure_logging
 
 MEMORY_BYTES = 2 * 1024**3
 """No upload within the default limits needs a quarter of it."""
 
 
 def main() -> None:
+    configure_logging("info")
     work(lambda line: encode(answer(decode(line))), MEMORY_BYTES)
 
 
@@ -34,7 +36,7 @@ def answer(
 ) -> Parsed | Divided | Rendered | ServiceError:
     """What was done, or why it was not."""
     try:
-        with full_disk_reported():
+        with file_errors_reported():
             if isinstance(spec, ParseSpec):
                 return read(spec)
             if isinstance(spec, RenderSpec):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from service.datasets.parsing.cells import examine, matrix
+from service.datasets.parsing.cells import examine, matrix, released_after
 from service.datasets.parsing.faults import Faults, refuse, too_many
 from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import Layout, has_header, make_layout
@@ -24,13 +24,17 @@ _QUOTED = re.compile(r'"[^"]*"')
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError with every fault of the file."""
     delimiter = delimiter_of(spec, spec.media_type)
-    parts = slices(Path(spec.data))
+    path = Path(spec.data)
+    parts = slices(path)
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
     labels = None
     if layout.target is not None:
         labels = Labels(faults, layout.column(layout.target), keep_text=spec.text_labels)
-    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
+    with (
+        released_after(path.stat().st_size),
+        DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer,
+    ):
         n_samples = 0
         for part in _chain(first, parts):
             n_samples += _read_slice(

@@ -41,8 +41,9 @@ def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
 def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Table:
     """The whole table, its arrays in `folder`: as if all had been uploaded in one piece.
 
-    The stored arrays are moved there; those of `table` are there already. Raises TooLarge, and
-    InvalidContent `feature-mismatch` or `label-mismatch`.
+    The arrays of `table` are there already. Those stored are only read, so that all of it can be
+    done again should this process die. Raises TooLarge, and InvalidContent `feature-mismatch` or
+    `label-mismatch`.
     """
     n_samples = stored.n_samples + table.n_samples
     if n_samples > limits.rows:
@@ -67,11 +68,12 @@ def _append_dense(stored: Stored, table: Table, folder: Path, limits: ReadLimits
     if shape[0] * shape[1] > limits.stored_values:
         raise too_many("values", limits.stored_values)
     order = feature_order(stored, table.columns, table.n_features)
-    with ArrayWriter(stored.path("X"), "<f8", extend=True) as writer:
+    with ArrayWriter(folder / "joined", "<f8") as writer:
+        writer.copy(stored.path("X"))
         for block in blocks(folder / "X.npy"):
             writer.write(block if order is None else block[:, order])
         writer.finish(shape)
-    stored.path("X").replace(folder / "X.npy")
+    (folder / "joined").replace(folder / "X.npy")
 
 
 def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
@@ -80,11 +82,11 @@ def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
     if n_stored > min(limits.stored_values, np.iinfo(np.int32).max):
         raise too_many("values", limits.stored_values)
     for name, dtype in (("data", "<f8"), ("indices", "<i4")):
-        with ArrayWriter(stored.path(name), dtype, extend=True) as writer:
-            for block in blocks(folder / f"{name}.npy"):
-                writer.write(block)
+        with ArrayWriter(folder / "joined", dtype) as writer:
+            writer.copy(stored.path(name))
+            writer.copy(folder / f"{name}.npy")
             writer.finish((n_stored,))
-        stored.path(name).replace(folder / f"{name}.npy")
+        (folder / "joined").replace(folder / f"{name}.npy")
     with ArrayWriter(folder / "indptr.npy", "<i4") as writer:
         writer.write(first)
         writer.write(second[1:] + first[-1])

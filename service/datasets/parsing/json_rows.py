@@ -15,11 +15,14 @@ from service.datasets.parsing.faults import Faults
 from service.datasets.parsing.json_stream import Span, elements, members, value
 from service.datasets.parsing.labels import Labels, Target, wrong_count
 from service.datasets.parsing.layout import NO_TARGET, Layout, make_layout
+from service.datasets.parsing.number_text import number_hint
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import Fault, InvalidContent, pointer_to_member
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
+NUMBERS = {int, float, bool}
+"""Types of a feature: true and false are 1 and 0."""
 _KNOWN = ("columns", "rows", "labels")
 
 
@@ -122,7 +125,7 @@ def matrix(
     kinds: set[type] = set()
     for row in features:
         kinds.update(map(type, row))
-    if not kinds <= {int, float}:
+    if not kinds <= NUMBERS:
         return None
     X = np.array(features, dtype=np.float64)
     return X if np.isfinite(X).all() else None
@@ -149,9 +152,9 @@ def _examine_cell(cell: Any, row: int, column: str | int, faults: Faults) -> Non
     if cell is None:
         hint = "nothing is imputed: remove the row, or give a number"
         faults.add("missing-value", "is no number", row=row, column=column, value="null", hint=hint)
-    elif type(cell) not in (int, float):
-        text = cell if isinstance(cell, str) else str(cell).lower()
-        hint = "numbers stand without quotes; true and false are 1 and 0"
+    elif type(cell) not in NUMBERS:
+        text = cell if isinstance(cell, str) else str(cell)
+        hint = number_hint(text) or "numbers and booleans stand without quotes"
         faults.add("not-a-number", "is not a number", row=row, column=column, value=text, hint=hint)
     elif not isfinite(cell):
         value = "1e999" if cell > 0 else "-1e999"

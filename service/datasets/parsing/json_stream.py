@@ -16,12 +16,17 @@ import orjson
 from service.datasets.parsing.text import bad_encoding
 from service.errors import InvalidContent, InvalidRequest
 
-BLOCK_BYTES = 1024 * 1024
+BLOCK_BYTES = 256 * 1024
+"""Small: an element as a Python object takes many times its length."""
+VALUE_BYTES = 1024 * 1024
+"""Of one that is read whole."""
 BLANKS = b" \t\r\n"
+BOM = b"\xef\xbb\xbf"
 MAX_DEPTH = 16
 MAX_MEMBERS = 100
 
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STRUCTURE = (b'"', b"\\", b"[", b"]", b"{", b"}")
 _QUOTE, _COMMA, _COLON = b'",:'
 _DEEPER = np.zeros(256, dtype=np.int8)
 _DEEPER[[*b"[{"]] = 1
@@ -47,6 +52,9 @@ class _Scanner:
 
     def scan(self, block: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
         """The characters of `block`, those of strings as 0; and the depth after each."""
+        if not (self.in_string or any(mark in block for mark in _STRUCTURE)):  # long lists
+            depth = np.full(len(block), self.depth, dtype=np.int32)
+            return np.frombuffer(block, dtype=np.uint8), depth
         if self.escaped:
             block = b"_" + block[1:]
         if b"\\" in block:
@@ -75,19 +83,23 @@ class _Marks:
     end: int | None = None
 
 
-def members(path: Path, block_bytes: int = BLOCK_BYTES) -> dict[str, Span]:
-    """The names of the file's object and where their values stand.
+def members(
+    path: Path, span: Span | None = None, block_bytes: int = BLOCK_BYTES
+) -> dict[str, Span]:
+    """The names of the file's object, or of the one at `span`, and where their values stand.
 
     Raises InvalidRequest `malformed-json`, also where a name stands twice. What is inside of the
     values is looked at when they are read.
     """
-    start = _start_of_object(path)
-    marks = _marks(path, start, block_bytes)
+    start = _start_of_object(path, span)
+    marks = _marks(path, start, path.stat().st_size if span is None else span.end, block_bytes)
     if marks.end is None:
         malformed("it ends too early")
     found: dict[str, Span] = {}
     begin = start + 1
-    if not marks.colons and not _read(path, begin, marks.end).strip(BLANKS):
+    if not marks.colons and not marks.commas:
+        if marks.end - begin > VALUE_BYTES or raw(path, Span(begin, marks.end)).strip(BLANKS):
+            malformed("an object is made of names and values")
         return found
     ends = [*marks.commas, marks.end]
     if len(marks.colons) != len(ends):
@@ -95,7 +107,9 @@ def members(path: Path, block_bytes: int = BLOCK_BYTES) -> dict[str, Span]:
     for colon, end in zip(marks.colons, ends, strict=True):
         if not begin <= colon < end:
             malformed("an object is made of names and values")
-        name = loads(_read(path, begin, colon))
+        if colon - begin > VALUE_BYTES:
+            malformed(f"a name has more than {VALUE_BYTES:,} bytes")
+        name = loads(raw(path, Span(begin, colon)))
         if not isinstance(name, str):
             malformed("a name stands in quotes")
         if name in found:
@@ -105,31 +119,42 @@ def members(path: Path, block_bytes: int = BLOCK_BYTES) -> dict[str, Span]:
     return found
 
 
-def _start_of_object(path: Path) -> int:
-    with path.open("rb") as file:
-        head = file.read(1024)
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(BLANKS)
-    if text.startswith(b"["):
+def is_object(path: Path, span: Span) -> bool:
+    """Whether the value begins as an object does."""
+    return _beginning(path, span.start, span.end).startswith(b"{")
+
+
+def _beginning(path: Path, start: int, end: int) -> bytes:
+    """How a value begins, without the blanks before it."""
+    return raw(path, Span(start, min(end, start + 1024))).lstrip(BLANKS)
+
+
+def _start_of_object(path: Path, span: Span | None) -> int:
+    start, end = (0, 1024) if span is None else (span.start, span.end)
+    head = raw(path, Span(start, min(end, start + 1024)))
+    text = head.removeprefix(BOM if span is None else b"").lstrip(BLANKS)
+    if text.startswith(b"[") and span is None:
         raise InvalidContent("invalid-field", 'the body is an object, such as {"rows": [[1, 2]]}')
     if not text.startswith(b"{"):
         malformed("it does not begin with {")
-    return len(head) - len(text)
+    return start + len(head) - len(text)
 
 
-def _marks(path: Path, start: int, block_bytes: int) -> _Marks:
+def _marks(path: Path, start: int, end_of_all: int, block_bytes: int) -> _Marks:
     marks = _Marks()
     scanner = _Scanner()
     with path.open("rb") as file:
         file.seek(start)
-        while block := file.read(block_bytes):
+        while block := file.read(min(block_bytes, end_of_all - start)):
             if marks.end is not None:
                 if block.strip(BLANKS):
                     malformed("something follows its end")
+                start += len(block)
                 continue
             characters, depth = scanner.scan(block)
             marks.colons += _positions(start, (characters == _COLON) & (depth == 1))
             marks.commas += _positions(start, (characters == _COMMA) & (depth == 1))
-            if len(marks.commas) > MAX_MEMBERS:
+            if max(len(marks.commas), len(marks.colons)) > MAX_MEMBERS:
                 malformed(f"more than {MAX_MEMBERS} names in one object")
             if (closing := np.flatnonzero(depth == 0)).size:
                 end = int(closing[0])
@@ -144,17 +169,18 @@ def _positions(start: int, mask: npt.NDArray[np.bool_]) -> list[int]:
     return [start + int(position) for position in np.flatnonzero(mask)]
 
 
-def _read(path: Path, start: int, end: int) -> bytes:
+def raw(path: Path, span: Span) -> bytes:
+    """The text of a value."""
     with path.open("rb") as file:
-        file.seek(start)
-        return file.read(end - start)
+        file.seek(span.start)
+        return file.read(span.end - span.start)
 
 
 def value(path: Path, span: Span) -> Any:
     """A whole value; one of many megabytes is refused."""
-    if span.end - span.start > BLOCK_BYTES:
-        raise InvalidContent("invalid-field", f"a value has more than {BLOCK_BYTES:,} bytes")
-    return loads(_read(path, span.start, span.end))
+    if span.end - span.start > VALUE_BYTES:
+        raise InvalidContent("invalid-field", f"a value has more than {VALUE_BYTES:,} bytes")
+    return loads(raw(path, span))
 
 
 def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Any]] | None:
@@ -201,8 +227,8 @@ def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[li
             commas = np.flatnonzero((characters == _COMMA) & (depth == 1))
             if not len(commas):
                 rest += block
-                if len(rest) > 2 * BLOCK_BYTES:
-                    malformed(f"an element of an array has more than {BLOCK_BYTES:,} bytes")
+                if len(rest) > VALUE_BYTES:
+                    malformed(f"an element of an array has more than {VALUE_BYTES:,} bytes")
                 continue
             cut = int(commas[-1])
             yield _batch(rest + block[:cut])

@@ -1,13 +1,15 @@
 """Labels as sorted classes and a code for each row.
 
 Numbers are integers if every one of them is integral, so `5`, `5.0` and a CSV file's `5` are one
-class; else they are floats. Text from a file is taken as numbers if all of it is numbers.
+class; else they are floats. Text from a file is taken as numbers if all of it is numbers. Booleans
+are classes of their own, `True` in a text file is a text: labels mean what they say.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.parsing.faults import Faults, refuse
+from service.datasets.parsing.number_text import NOT_FINITE, NUMBER
 from service.datasets.parsing.spec import Label
 from service.errors import InvalidContent
 
 MAX_CLASSES = 1000
 """More different numbers are kept as measurements; more different texts are refused."""
 
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-NOT_FINITE = frozenset({"nan", "inf", "infinity"})
-"""Words for what is no finite number, without their sign."""
-
+_BLOCK_ROWS = 1 << 17
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _GAPS = NOT_FINITE | {"na", "n/a", "null", "none", "?", ""}
 
@@ -107,6 +107,7 @@ class Labels:
             return _target_of_values(np.concatenate(self._values) + 0.0)
         labels: list[Any] = list(self._lookup)
         codes = np.concatenate([np.zeros(0, dtype=np.int32), *self._codes])
+        self._codes.clear()  # of millions of rows it is much
         if self._text and not self._keep_text:
             numbers = [number_of(text) for text in labels]
             if None in numbers:
@@ -116,9 +117,10 @@ class Labels:
         labels = _uniform(labels)
         classes = sorted(set(labels))
         place = {label: code for code, label in enumerate(classes)}
-        codes = np.array([place[label] for label in labels], dtype=np.int32)[codes]
-        counts = np.bincount(codes, minlength=len(classes)).tolist()
-        return Target(classes, counts, codes, len(classes), continuous=False)
+        in_order = np.array([place[label] for label in labels], dtype=np.int32)
+        for block in _blocks(codes):
+            block[:] = in_order[block]
+        return Target(classes, _counts(codes, len(classes)), codes, len(classes), continuous=False)
 
     def _keep(self, labels: list[Any]) -> None:
         first_row = self.count + 1
@@ -216,8 +218,7 @@ def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:
         codes = np.concatenate(
             [new[start:][array] for start, (_, array) in zip(ends, parts, strict=False)]
         )
-        counts = np.bincount(codes, minlength=len(classes)).tolist()
-        return Target(classes, counts, codes, len(classes), continuous=False)
+        return Target(classes, _counts(codes, len(classes)), codes, len(classes), continuous=False)
     if labels and not isinstance(labels[0], (int, float)):
         raise refuse(
             "too-many-classes", f"more than {MAX_CLASSES:,} different texts are no classes"
@@ -240,6 +241,20 @@ def number_of(text: str) -> int | float | None:
         value = float(text)
         return value if math.isfinite(value) else None
     return None
+
+
+def _counts(codes: npt.NDArray[np.int32], n_classes: int) -> list[int]:
+    """How many rows each class has."""
+    counts = np.zeros(n_classes, dtype=np.int64)
+    for block in _blocks(codes):
+        counts += np.bincount(block, minlength=n_classes)
+    return [int(count) for count in counts]
+
+
+def _blocks(codes: npt.NDArray[np.int32]) -> Iterator[npt.NDArray[np.int32]]:
+    """Views of some rows at a time: NumPy works on copies of twice the size."""
+    for start in range(0, len(codes), _BLOCK_ROWS):
+        yield codes[start : start + _BLOCK_ROWS]
 
 
 def _target_of_values(values: npt.NDArray[np.float64]) -> Target:

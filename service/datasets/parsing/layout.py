@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.datasets.parsing.faults import refuse, too_many
-from service.datasets.parsing.labels import NOT_FINITE, NUMBER
+from service.datasets.parsing.number_text import BOOLEANS, NUMBER, is_value
 from service.datasets.parsing.spec import CSV, TSV, ParseSpec, Stored
 from service.errors import Fault, InvalidContent, InvalidRequest
 
@@ -114,8 +114,8 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     Left to us (`auto`), it does if the target is given by its name, if it holds all names of the
     dataset that the rows are appended to, or if no feature cell of it is a number and not all of
     them are empty. A word among numbers is a mistake in the data, not a header. Raises
-    InvalidContent `bad-column-name` for the numbers 0, 1, 2, … or 1, 2, 3, … beside a label that
-    comes only once: that may be either.
+    InvalidContent `bad-column-name` where it may be either: the numbers 0, 1, 2, … or 1, 2, 3, …
+    beside a label that comes only once; booleans without a number.
     """
     if spec.header != "auto":
         return spec.header == "present"
@@ -135,11 +135,14 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
             return False
         message = "the first record may be a header of numbered columns, or data"
         raise refuse("bad-column-name", message, hint="say header=present or header=absent")
-    return any(cells) and not any(_is_number(cell) for cell in cells)
-
-
-def _is_number(cell: str) -> bool:
-    return NUMBER.fullmatch(cell) is not None or cell.lower().lstrip("+-") in NOT_FINITE
+    if any(is_value(cell) and cell not in BOOLEANS for cell in cells):
+        return False
+    if BOOLEANS.keys().isdisjoint(cells):
+        return any(cells)
+    if "" in cells or len(set(cells)) < len(cells):  # no header is like that
+        return False
+    message = "the first record holds booleans, or columns are called so"
+    raise refuse("bad-column-name", message, hint="say header=present or header=absent")
 
 
 def _check_names(names: list[str], limit_bytes: int, *, headed: bool) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.parsing.faults import Faults, too_many
-from service.datasets.parsing.labels import NOT_FINITE, NUMBER, Labels
+from service.datasets.parsing.labels import Labels
 from service.datasets.parsing.layout import NO_TARGET
+from service.datasets.parsing.number_text import NUMBER, is_not_finite
 from service.datasets.parsing.spec import ParseSpec
 from service.datasets.parsing.text import check_lengths, slices
 from service.datasets.parsing.writers import SparseWriter, Table
@@ -227,7 +228,7 @@ class _Careful:
         if NUMBER.fullmatch(text) and isfinite(float(text)):
             return float(text)
         code, message = "not-a-number", "is not a number"
-        if NUMBER.fullmatch(text) or text.lower().lstrip("+-") in NOT_FINITE:
+        if NUMBER.fullmatch(text) or is_not_finite(text):
             code, message = "non-finite-value", "is not finite"
         self.faults.add(code, message, row=row, column=column, value=text, hint=hint)
         return 0.0

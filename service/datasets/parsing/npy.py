@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,10 @@ from service.datasets.parsing.writers import DenseWriter, Table
 from service.errors import InvalidContent
 
 MAGIC = b"\x93NUMPY"
-BLOCK_BYTES = 4 * 1024 * 1024
+HEADER_BYTES = 10_000
+"""Longer headers are refused, by NumPy too; one of two dimensions has 128."""
+MOST_DIMENSIONS = 32
+BLOCK_BYTES = 1024 * 1024
 _BROKEN_HEADER = (
     *(ValueError, TypeError, EOFError),
     *(SyntaxError, tokenize.TokenError, RecursionError, MemoryError),  # it is a Python literal
@@ -80,9 +83,9 @@ def read(spec: ParseSpec) -> Table:
     )
 
 
-def read_labels(path: Path, *, texts: bool = False) -> Iterator[npt.NDArray[np.generic]]:
-    """Blocks of a vector of labels, which may be texts if so said. Raises InvalidContent."""
-    header = _header(path, texts=texts)
+def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.generic]]:
+    """Blocks of a vector of labels, which may be texts of so many bytes. Raises InvalidContent."""
+    header = _header(path, text_bytes)
     if header.shape[1:] not in ((), (1,)) or not header.shape:
         message = f"the labels have shape {header.shape}"
         raise refuse("npy-unsupported", message, hint="reshape them to (rows,)")
@@ -109,21 +112,33 @@ def _add(
     writer.add(X)
 
 
-def _header(path: Path, *, texts: bool = False) -> Header:
+def texts_of(array: npt.NDArray[Any]) -> list[str]:
+    """(n,) texts. Raises InvalidContent `npy-corrupt` for what is not a character: NumPy would end
+    the conversion with a SystemError, or make texts that cannot be written."""
+    number = np.dtype(np.uint32).newbyteorder(array.dtype.byteorder)
+    characters = np.ascontiguousarray(array).view(number)
+    if ((characters > 0x10FFFF) | ((characters >= 0xD800) & (characters < 0xE000))).any():
+        raise refuse("npy-corrupt", "a text holds what is not a character")
+    texts: list[str] = array.tolist()
+    return texts
+
+
+def _header(path: Path, text_bytes: int = 0) -> Header:
     """Raises InvalidContent `npy-corrupt` or `npy-unsupported`."""
     with path.open("rb") as file:
-        return read_header(file, path.stat().st_size, texts=texts)
+        return read_header(file, path.stat().st_size, text_bytes=text_bytes)
 
 
-def read_header(file: BinaryIO, file_bytes: int, *, texts: bool = False) -> Header:
-    """The header at the beginning of a file of `file_bytes`, held against that number.
+def read_header(file: BinaryIO, file_bytes: int, *, text_bytes: int = 0) -> Header:
+    """The header at the beginning of a file of `file_bytes`, compared with that number.
 
-    The elements are numbers or, only if so said, `texts`.
+    The elements are numbers or texts of at most `text_bytes`.
 
     Raises InvalidContent `npy-corrupt` or `npy-unsupported`.
     """
     try:
         version = np.lib.format.read_magic(file)
+        _check_length(file, version)
         with warnings.catch_warnings(action="ignore"):  # a header of Python 2
             shape, fortran_order, dtype = _read_header(file, version)
     except _BROKEN_HEADER:
@@ -131,19 +146,29 @@ def read_header(file: BinaryIO, file_bytes: int, *, texts: bool = False) -> Head
         raise refuse("npy-corrupt", message, hint=WRITE_AGAIN) from None
     start = file.tell()
     known = dtype.kind in "biuf" and dtype.itemsize <= 8
-    if not known and not (texts and dtype.kind == "U" and 0 < dtype.itemsize <= MAX_TEXT_BYTES):
+    if not known and not (dtype.kind == "U" and 0 < dtype.itemsize <= text_bytes):
         raise refuse(
             "npy-unsupported",
             f"elements of type {dtype.str!r} are not read",
             hint="use numbers of at most 64 bits or booleans",
         )
-    if any(length < 0 for length in shape):
-        raise refuse("npy-corrupt", f"the header says shape {shape}", hint=WRITE_AGAIN)
-    expected = start + dtype.itemsize * prod(shape)  # Python's integers do not overflow
+    sound = len(shape) <= MOST_DIMENSIONS and all(type(n) is int and 0 <= n < 2**63 for n in shape)
+    expected = start + dtype.itemsize * prod(shape) if sound else -1  # does not overflow
+    if not 0 <= expected < 2**63:
+        raise refuse("npy-corrupt", "the header says an impossible shape", hint=WRITE_AGAIN)
     if expected != file_bytes:
         message = f"by its header the file has {expected:,} bytes; it has {file_bytes:,}"
         raise refuse("npy-corrupt", message, hint=WRITE_AGAIN)
     return Header(shape, fortran_order, dtype, start)
+
+
+def _check_length(file: BinaryIO, version: tuple[int, int]) -> None:
+    """Raises ValueError for a header so long that NumPy would refuse it after reading it."""
+    start = file.tell()
+    length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+    file.seek(start)
+    if length > HEADER_BYTES:
+        raise ValueError(length)
 
 
 def _read_header(

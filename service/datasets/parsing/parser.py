@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.children.pool import IDLE_S, ChildDied, ChildPool
+from service.children.pool import IDLE_S, ChildPool, TookTooLong
 from service.datasets.parsing.spec import (
     Divided,
     Parsed,
@@ -25,12 +25,13 @@ class Parser:
     """Works on data in other processes, at most two at once; more wait for their turn."""
 
     def __init__(self, idle_s: float = IDLE_S, time_limit_s: float = TIME_LIMIT_S) -> None:
+        self._time_limit_s = time_limit_s
         self._children = ChildPool(
             "service.datasets.parsing.child", time_limit_s=time_limit_s, idle_s=idle_s
         )
 
     async def parse(self, spec: ParseSpec) -> Parsed:
-        """Raises ServiceError for whatever is wrong with the upload."""
+        """Raises ServiceError for whatever is wrong with the upload, and as `ChildPool.ask`."""
         parsed: Parsed = await self._answer(spec)
         return parsed
 
@@ -51,7 +52,6 @@ class Parser:
     async def _answer(self, spec: ParseSpec | SplitSpec | RenderSpec) -> Any:
         try:
             return decode(await self._children.ask(encode(spec)))
-        except ChildDied:
-            raise InvalidContent(
-                "parsing-failed", "the data could not be read: the reader ended before it was done"
-            ) from None
+        except TookTooLong:
+            detail = f"reading the data takes more than {self._time_limit_s:g} s; send fewer rows"
+            raise InvalidContent("parsing-failed", detail) from None

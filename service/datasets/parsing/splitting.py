@@ -65,7 +65,7 @@ def _write_part(
     spec: SplitSpec, labels: npt.NDArray[Any] | None, rows: Mask, folder: Path
 ) -> Parsed:
     stored = spec.stored
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     write = _write_sparse if stored.sparse else _write_dense
     write(spec, rows, folder)
     table = Table(

@@ -107,7 +107,8 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
     entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
     for indices, values in entries:
         hashes = _mixed(values.view(np.uint64)) * (_mixed(indices.astype(np.uint64)) | np.uint64(1))
-        rows = np.searchsorted(indptr, np.arange(start, start + len(values)), side="right") - 1
+        entries_here = np.arange(start, start + len(values), dtype=indptr.dtype)
+        rows = np.searchsorted(indptr, entries_here, side="right") - 1
         np.add.at(row_hashes, rows, hashes)
         start += len(values)
 

@@ -81,7 +81,7 @@ class SparseWriter(_Writer):
     def __init__(self, folder: Path, limits: ReadLimits) -> None:
         self.n_stored = 0
         self._folder = folder
-        self._row_lengths: list[npt.NDArray[np.int64]] = []
+        self._row_lengths: list[npt.NDArray[np.int32]] = []
         super().__init__(
             limits,
             {
@@ -106,13 +106,15 @@ class SparseWriter(_Writer):
         self.n_stored += len(values)
         if self.n_stored > min(self._limits.stored_values, np.iinfo(np.int32).max):
             raise too_many("values", self._limits.stored_values)
-        self._row_lengths.append(row_lengths)
+        self._row_lengths.append(row_lengths.astype(np.int32))
         self._files["indices"].write(indices)
         self._files["data"].write(values)
 
     def finish(self) -> None:
         self._files["data"].finish((self.n_stored,))
         self._files["indices"].finish((self.n_stored,))
-        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._row_lengths])
-        self._files["indptr"].write(np.cumsum(lengths))
+        ends = np.concatenate([np.zeros(1, dtype=np.int32), *self._row_lengths])
+        self._row_lengths.clear()  # of millions of rows it is much
+        np.cumsum(ends, out=ends)
+        self._files["indptr"].write(ends)
         self._files["indptr"].finish((self.n_samples + 1,))

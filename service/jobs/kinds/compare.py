@@ -26,7 +26,7 @@ from service.settings import Settings
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import new_id
-from service.storage.space import full_disk_reported
+from service.storage.space import file_errors_reported
 from svm.errors import CheckpointMismatch
 
 
@@ -51,7 +51,7 @@ class Comparer:
         entries = entries_of(body)
         dataset = self._datasets.get(attempt.job.dataset_id)
         standing, saved, warnings = self._taken_up(attempt, entries, dataset)
-        with full_disk_reported():  # rows that stay in files are written once more
+        with file_errors_reported():  # rows that stay in files are written once more
             course = ComparisonCourse(
                 attempt, body, entries, dataset, self._datasets, self._settings, standing, saved
             )

@@ -25,7 +25,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
-from service.storage.space import full_disk_reported
+from service.storage.space import file_errors_reported
 from svm.errors import CheckpointMismatch
 from svm.matrices import Indices, Vector
 from svm.metrics import calibration_metrics, classification_metrics
@@ -69,7 +69,7 @@ class Trainer:
         rows = LabelledRows(data, dataset)
         parts = rows.parts(spec.validation, seed)
         start = load_start(spec, dataset, parts[0].kept, self._registry, self._datasets)
-        with full_disk_reported():  # rows that stay in files are written once more
+        with file_errors_reported():  # rows that stay in files are written once more
             course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
             canceled = course.run()
         result = course.model

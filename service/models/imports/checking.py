@@ -3,32 +3,27 @@ own guarantees by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from service.models.exports.document import Parts
-from service.models.imports.reading import invalid
+from service.models.imports.parts import ARRAYS, REAL, invalid
+from service.models.mapped import BLOCK_VALUES, blocks, forget
 from service.settings import Limits
 from svm.calibration import Calibration
 from svm.errors import InvalidData
 from svm.features import Nystroem, RandomFourier, check_features
 from svm.kernels import AnyKernel, GaussianKernel
-from svm.matrices import is_sparse
+from svm.matrices import Vector, is_sparse
 from svm.multiclass import MulticlassName
 from svm.pipeline import FittedPipeline
 from svm.plain_form import from_arrays
 from svm.scaling import ScalingName
 
-TEXTS = {"scaling", "features", "multiclass", "kernel", "calibration"}
-NUMBERS = {"format", "n_features"}
-WHOLE = {"calibration_starts", "vectors_indices", "vectors_indptr"}
-REAL = {
-    *("coefficients", "intercepts", "scaling_offset", "scaling_scale", "features_directions"),
-    *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
-}
-TEXT_CHARACTERS = 4096
 _SCALED = {
     "none": (False, False),
     "standardize": (True, True),
@@ -40,7 +35,7 @@ _SCALED = {
 
 def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedPipeline:
     """The model. Raises InvalidContent (`invalid-model`)."""
-    _check_types(parts, limits)
+    _check_values(parts, limits)
     try:
         model = from_arrays(parts)
         check_features(model.features.spec, model.n_features, sparse=False)
@@ -60,22 +55,12 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     return model
 
 
-def _check_types(parts: Parts, limits: Limits) -> None:
-    total = 0
-    for name, part in parts.items():
-        if name in TEXTS:
-            fits = type(part) is str and len(part) <= TEXT_CHARACTERS
-        elif name in NUMBERS:
-            fits = type(part) is int
-        elif name in WHOLE | REAL or name == "classes":
-            fits = isinstance(part, np.ndarray) and _fits(name, part)
-            total += part.size if isinstance(part, np.ndarray) else 0
-        else:
-            raise invalid("there is no part of this name", name[:64])
-        if not fits:
-            raise invalid("it is not of the type that this part has", name)
-        if name in REAL and not np.isfinite(part).all():
+def _check_values(parts: Parts, limits: Limits) -> None:
+    arrays = {name: parts[name] for name in parts if name in ARRAYS}
+    for name in REAL & arrays.keys():
+        if not _all(arrays[name], np.isfinite):
             raise invalid("a value is not finite", name)
+    total = sum(array.size for array in arrays.values())
     if total > limits.stored_values:
         raise invalid(f"it has {total:,} numbers, at most {limits.stored_values:,} are allowed")
     if not 1 <= parts.get("n_features", 0) <= limits.sparse_columns:
@@ -85,14 +70,13 @@ def _check_types(parts: Parts, limits: Limits) -> None:
         raise invalid(f"it is none of {', '.join(get_args(MulticlassName))}", "multiclass")
     if scaling not in get_args(ScalingName):
         raise invalid(f"it is none of {', '.join(get_args(ScalingName))}", "scaling")
-    if not 2 <= len(parts.get("classes", ())) <= limits.classes:
-        raise invalid(f"there are not 2 … {limits.classes} classes", "classes")
+    if "classes" not in parts:
+        raise invalid("it is missing", "classes")
 
 
-def _fits(name: str, part: np.ndarray[Any, Any]) -> bool:
-    if name == "classes":
-        return part.ndim == 1
-    return part.dtype.kind in "i" if name in WHOLE else part.dtype == np.float64
+def _all(array: np.ndarray[Any, Any], sound: Callable[[Any], Any]) -> bool:
+    """Whether all values are sound; a part that is large is never whole in memory."""
+    return all(bool(np.all(sound(block))) for block in blocks(array))
 
 
 def _check_classes(classes: Any, limits: Limits) -> None:
@@ -109,7 +93,7 @@ def _check_scaling(model: FittedPipeline) -> None:
     scaling = model.scaling
     if (scaling.offset is not None, scaling.scale is not None) != _SCALED[scaling.name]:
         raise invalid(f"offset and scale are not those of {scaling.name}", "scaling")
-    if scaling.scale is not None and not (scaling.scale > 0).all():
+    if scaling.scale is not None and not _all(scaling.scale, lambda scale: scale > 0):
         raise invalid("a scale is not above 0", "scaling_scale")
 
 
@@ -148,9 +132,21 @@ def _check_calibration(calibration: Calibration) -> None:
     knots, values, starts = calibration.knots, calibration.values, calibration.starts
     if values is None or starts is None:
         return
-    inside = np.ones(len(knots), dtype=bool)  # whether a knot follows another of its problem
-    inside[starts[:-1]] = False
-    if not (np.diff(knots, prepend=-np.inf)[inside] > 0).all():
+    if not _rising(knots, starts, strictly=True):
         raise invalid("the knots of a problem are not ascending", "calibration_knots")
-    if not ((values >= 0) & (values <= 1)).all() or (np.diff(values, prepend=0)[inside] < 0).any():
-        raise invalid("they are no rising probabilities", "calibration_values")
+    probable = _all(values, lambda value: (value >= 0) & (value <= 1))
+    if not probable or not _rising(values, starts, strictly=False):
+        raise invalid("they are not rising probabilities", "calibration_values")
+
+
+def _rising(values: Vector, starts: npt.NDArray[np.int64], *, strictly: bool) -> bool:
+    """Whether the values of each problem, which begin at `starts`, rise."""
+    for begin in range(0, len(values), BLOCK_VALUES):
+        steps = np.diff(values[begin : begin + BLOCK_VALUES + 1])
+        rises = steps > 0 if strictly else steps >= 0
+        between = starts - begin - 1  # the step from one problem to the next
+        rises[between[(between >= 0) & (between < len(rises))]] = True
+        if not rises.all():
+            return False
+        forget(values)
+    return True

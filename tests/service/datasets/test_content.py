@@ -287,7 +287,7 @@ def test_formats_that_a_dataset_cannot_have(client: TestClient) -> None:
 
 
 def test_deleted_and_damaged_data_are_not_sent(client: TestClient, settings: Settings) -> None:
-    """Not even what was made of them before they were deleted."""
+    """Not even what was made of them before they were deleted. The same upload heals."""
     path = post(client, IRIS).headers["Location"]
     assert content(client, path).status_code == 200
     assert client.delete(path).status_code == 204
@@ -295,6 +295,9 @@ def test_deleted_and_damaged_data_are_not_sent(client: TestClient, settings: Set
     path = post(client, IRIS).headers["Location"]
     damage(settings, "X")
     problem(content(client, path), 500, "dataset-corrupt")
+    again = post(client, IRIS)
+    assert (again.status_code, again.headers["Location"]) == (200, path)
+    assert content(client, path).status_code == 200
     assert list(incoming(settings).iterdir()) == []
 
 

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.datasets.parsing.labels import NUMBER
+from service.datasets.parsing.number_text import NUMBER
 from service.datasets.parsing.parser import Parser
 from service.datasets.parsing.spec import (
     CSV,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,13 @@ def lying(header: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(48)
 
 
+def of_shape(shape: str) -> str:
+    return f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
+
+
+HUGE = f"({'9' * 4000}, {'9' * 4000})"
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -111,9 +119,12 @@ def lying(header: str) -> bytes:
         npy(X)[:64],
         npy(X)[:7],
         b"\x93NUMPY\x09\x00" + npy(X)[8:],
-        lying("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 1000000), }"),
-        lying("{'descr': '<f8', 'fortran_order': False, 'shape': (-2, -3), }"),
-        lying("{'descr': '<f8', 'fortran_order': False, 'shape': (2.0, 3), }"),
+        lying(of_shape("(1000000000000, 1000000)")),
+        lying(of_shape("(-2, -3)")),
+        lying(of_shape("(2.0, 3)")),
+        lying(of_shape("(True, 6)")),
+        lying(of_shape(HUGE)),
+        lying(of_shape(str((6,) + (1,) * 3000))),
         lying("{'descr': '<f8', 'shape': (2, 3), }"),
         lying("{'descr': '<q9', 'fortran_order': False, 'shape': (2, 3), }"),
         lying("__import__('os').system('true')"),
@@ -125,6 +136,18 @@ def test_headers_that_lie(content: bytes) -> None:
     error = refusal(content, NPY)
     assert isinstance(error, InvalidContent)
     assert error.code == "npy-corrupt"
+    assert len(error.detail) < 200
+
+
+def test_long_header_is_not_read() -> None:
+    """A header of 32 MB, which NumPy would refuse after reading it, costs no memory."""
+    content = b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 25) + b" " * (1 << 25)
+    tracemalloc.start()
+    error = refusal(content, NPY)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.code == "npy-corrupt"
+    assert peak_bytes < 2_000_000
 
 
 def test_other_files() -> None:

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.datasets.parsing.spec import PARQUET
+from service.datasets.schemas import UploadOptions
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from tests.service import files
@@ -216,8 +217,7 @@ def test_empty_parts_of_a_page_say_nothing(client: TestClient) -> None:
     parts = [
         ('name="file"; filename="x.csv"\r\nContent-Type: text/csv', IRIS),
         ('name="labels"; filename=""\r\nContent-Type: application/octet-stream', ""),
-        ('name="target"', ""),
-        ('name="validate_only"', "false"),
+        *((f'name="{field}"', "") for field in UploadOptions.model_fields),
     ]
     body = "".join(
         f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n"

@@ -40,7 +40,10 @@ pytestmark = pytest.mark.one_application
 
 
 def parts(result: Result, fraction: float, stratify: bool = True, seed: int = 0) -> list[Result]:
-    """The rows that stay and those held back. Raises InvalidContent."""
+    """The rows that stay and those held back. Raises InvalidContent.
+
+    They are parted twice, as after the death of the first process: that must change nothing.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         spec = SplitSpec(
@@ -52,7 +55,8 @@ def parts(result: Result, fraction: float, stratify: bool = True, seed: int = 0)
             test=str(folder / "test"),
             limits=ReadLimits(**LIMITS),
         )
-        divided = divide(decode(encode(spec)))
+        for _ in range(2):
+            divided = divide(decode(encode(spec)))
         assert decode(encode(divided)) == divided
         return [_read(divided.train, folder / "train"), _read(divided.test, folder / "test")]
 

@@ -20,7 +20,7 @@ from service.jobs.store import JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.pages import PageRequest
-from service.storage.tables import jobs
+from service.storage.tables import datasets, jobs
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.datasets.reading import LIMITS
 from tests.service.jobs.rows import queue
@@ -153,6 +153,9 @@ def test_update_changes_name_and_labels(store: DatasetStore, blobs: Blobs) -> No
     assert store.get(dataset.id) == changed
     assert [d.id for d in store.page(PageRequest(), ("a.b/c", "x")).items] == [dataset.id]
     assert store.get(other.id) == other
+    store.update(dataset.id, lambda _: ("new", {"a.b/c": "y", "d": "x"}))
+    assert store.page(PageRequest(), ("a.b/c", "x")).items == ()
+    assert len(store.page(PageRequest(), ("d", "x")).items) == 1
     with pytest.raises(NotFound):
         store.update("ds_" + "0" * 32, lambda _: (None, {}))
 
@@ -202,6 +205,16 @@ def _object(content: bytes) -> bytes:
     return content.replace(b"'<f8'", b"'|O' ")
 
 
+def spoil(
+    blobs: Blobs, dataset: Dataset, damage: Callable[[bytes], bytes] | None, name: str = "X"
+) -> None:
+    key = f"datasets/{dataset.id}/{name}"
+    if damage is None:
+        blobs.delete(key)
+    else:
+        blobs.write(key, damage(blobs.read(key, dataset.arrays[name])))
+
+
 @pytest.mark.parametrize("damage", [_flip, _cut, _lie, _object, None])
 def test_damaged_file_is_noticed(
     store: DatasetStore,
@@ -212,11 +225,42 @@ def test_damaged_file_is_noticed(
 ) -> None:
     """What is read must have the digest of what was stored."""
     dataset, _ = add(store, blobs)
-    key = f"datasets/{dataset.id}/X"
-    if damage is None:
-        blobs.delete(key)
-    else:
-        blobs.write(key, damage(blobs.read(key, dataset.arrays["X"])))
+    spoil(blobs, dataset, damage)
     with pytest.raises(Corrupt) as caught:
         DatasetStore(database, blobs_elsewhere).load(dataset)
     assert caught.value.code == "dataset-corrupt"
+
+
+@pytest.mark.parametrize("damage", [_flip, None])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_same_upload_again_heals(
+    store: DatasetStore,
+    database: Database,
+    blobs: Blobs,
+    blobs_elsewhere: Blobs,
+    damage: Callable[[bytes], bytes] | None,
+    sparse: bool,
+) -> None:
+    """Lost and damaged files are written again, for every machine; the dataset is the same one."""
+    upload = ("1 1:5 3:6\n2 2:7\n", LIBSVM) if sparse else (IRIS, CSV)
+    dataset, _ = add(store, blobs, *upload)
+    for name in dataset.arrays:
+        spoil(blobs, dataset, damage, name)
+    assert add(store, blobs, *upload) == (dataset, False)
+    elsewhere = DatasetStore(database, blobs_elsewhere)
+    assert elsewhere.load(dataset).codes is not None
+    assert elsewhere.get(dataset.id) == dataset
+    assert len(list(blobs.keys())) == len(dataset.arrays)
+
+
+def test_healing_takes_files_of_another_form(
+    store: DatasetStore, database: Database, blobs: Blobs
+) -> None:
+    """A later service may write the same values as other bytes: then the row has their digest."""
+    dataset, _ = add(store, blobs)
+    with database.write() as connection:
+        arrays = {**dataset.arrays, "X": "0" * 64}
+        connection.execute(datasets.update().values(arrays=arrays))
+    assert add(store, blobs) == (dataset, False)
+    assert store.get(dataset.id) == dataset
+    assert store.load(dataset).codes is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +22,9 @@ from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.settings import Limits
 from tests.service.models.gallery import MODELS, Gallery
-from tests.service.models.portable import KINDS, fit
+from tests.service.models.portable import KINDS, N_FEATURES, fit
 
 MEDIA = {"json": JSON, "npz": NPZ}
-INFLATED = 1 << 30
 
 
 def exported(client: TestClient, model: str, form: str, version: int = 1) -> bytes:
@@ -74,7 +74,7 @@ def test_every_kind_of_model_comes_back(kind: str, form: str, tmp_path: Path) ->
     parts = fitted.to_arrays()
     path = tmp_path / "model"
     document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
-    found, about = read(path, MEDIA[form], INFLATED)
+    found, about = read(path, MEDIA[form], Limits())
     assert digest(model_of(found, about.columns, Limits()).to_arrays()) == digest(parts)
 
 
@@ -225,7 +225,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def refusal(path: Path, media_type: str) -> ServiceError:
     try:
-        parts, about = read(path, media_type, INFLATED)
+        parts, about = read(path, media_type, Limits())
         model_of(parts, about.columns, Limits())
     except ServiceError as error:
         return error
@@ -296,7 +296,7 @@ def test_archives_that_are_none_are_refused(tmp_path: Path) -> None:
         (good, [("vectors.npy", lying.getvalue())]),
         (good, [("vectors.npy", b"\x93NUMPY\x03\x00")]),
         (good, [(f"part_{k}.npy".replace("0", "a"), b"") for k in range(1, 40)]),
-        (good, [("vectors.npy", bytes(INFLATED // 8))]),
+        (good, [("vectors.npy", b"\x93NUMPY\x02\x00" + b"\xff" * 4 + bytes(10**6))]),
     ]
     for content, added in cases:
         path.write_bytes(content)
@@ -307,3 +307,109 @@ def test_archives_that_are_none_are_refused(tmp_path: Path) -> None:
         error = refusal(path, NPZ)
         assert isinstance(error, InvalidContent)
         assert error.code == "invalid-model"
+
+
+def _document(parts: bytes) -> bytes:
+    about = b'{"format": "svm-service-model", "format_version": 1, "columns": null, "origin": {}'
+    return b'%b, "model": {%b}}' % (about, parts)
+
+
+def _coefficients(value: bytes, count: int) -> bytes:
+    head = b'"coefficients": {"dtype": "<f8", "shape": [1, %d], "values": [' % count
+    return _document(head + b",".join([value] * count) + b"]}")
+
+
+def _archive(method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+def _npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+ABOUT = _npy(np.array('{"format": "svm-service-model", "format_version": 1, "origin": {}}'))
+LARGE = 500_000
+
+BOMBS: dict[str, tuple[bytes, str, str]] = {
+    "an unknown part": (_document(b'"x": [' + b"[1]," * LARGE + b"1]"), JSON, "no part of this"),
+    "lists for numbers": (_coefficients(b"[1]", LARGE), JSON, "not of the type <f8"),
+    "objects for numbers": (_coefficients(b"{}", LARGE), JSON, "not of the type <f8"),
+    "too many numbers": (
+        _coefficients(b"1", LARGE).replace(b"[1, %d]" % LARGE, b"[1, 8000001]"),
+        JSON,
+        "more than 8,000,000 numbers",
+    ),
+    "more values than announced": (
+        _coefficients(b"1", LARGE).replace(b"[1, %d]" % LARGE, b"[1, 2]"),
+        JSON,
+        "not as many values",
+    ),
+    "a long part": (_document(b'"scaling": "' + b"a" * LARGE + b'"'), JSON, "too long"),
+    "an origin of many lists": (
+        _document(b"").replace(b'"origin": {}', b'"origin": {"x": [' + b"[]," * LARGE + b"1]}"),
+        JSON,
+        "too long",
+    ),
+    "many long classes": (
+        _document(b'"classes": {"dtype": "<U9999", "shape": [9999999], "values": []}'),
+        JSON,
+        "there are not 2",
+    ),
+    "bzip2": (_archive(zipfile.ZIP_BZIP2, about=ABOUT), NPZ, "compressed in a way"),
+    "LZMA": (_archive(zipfile.ZIP_LZMA, about=ABOUT), NPZ, "compressed in a way"),
+    "an about of zeros": (_archive(about=_npy(np.zeros(LARGE))), NPZ, "inflates to more than"),
+    "vectors of zeros": (
+        _archive(about=ABOUT, vectors=_npy(np.zeros((1, LARGE)))),
+        NPZ,
+        "inflates to more than",
+    ),
+    "a long about": (
+        _archive(zipfile.ZIP_STORED, about=_npy(np.array("a" * 5 * LARGE))),
+        NPZ,
+        "elements of type",
+    ),
+    "an about of many lists": (
+        _archive(zipfile.ZIP_STORED, about=_npy(np.array("[" + "[]," * LARGE + "1]"))),
+        NPZ,
+        "too long",
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_bombs_take_little_memory(bomb: str, tmp_path: Path) -> None:
+    """What they would become in memory is never made."""
+    content, media_type, said = BOMBS[bomb]
+    path = tmp_path / "model"
+    path.write_bytes(content)
+    tracemalloc.start()
+    error = refusal(path, media_type)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert said in error.detail
+    assert error.code in ("invalid-model", "decompression-limit")
+    assert peak_bytes < 12 * 1024**2
+
+
+@pytest.mark.parametrize("form", MEDIA)
+def test_large_model_takes_little_memory(form: str, tmp_path: Path) -> None:
+    """Its arrays stay in files; all of it comes back."""
+    parts = fit(KINDS["Gaussian kernel"]).to_arrays()
+    rng = np.random.default_rng(0)
+    parts["vectors"] = rng.normal(size=(60_000, N_FEATURES))
+    parts["coefficients"] = rng.normal(size=(1, 60_000))
+    path = tmp_path / "model"
+    document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
+    tracemalloc.start()
+    found, about = read(path, MEDIA[form], Limits())
+    model = model_of(found, about.columns, Limits())
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 8 * 1024**2
+    assert digest(model.to_arrays()) == digest(parts)
