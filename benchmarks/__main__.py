@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [growth] [doubling] [limits] [footprint] [under-load]
-    [serving] [one-answer] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [growth] [doubling] [limits] [lists] [footprint]
+    [under-load] [serving] [beside-commits] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import shutil
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+    beside_commits,
     course_results,
     doubling,
     footprint,
     gaps,
     growth,
     limits,
+    lists,
     one_answer,
     passes,
     serving,
@@ -31,13 +33,15 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "growth": growth.main,
     "doubling": doubling.main,
     "limits": limits.main,
+    "lists": lists.main,
     "footprint": footprint.main,
     "serving": serving.main,
+    "beside-commits": beside_commits.main,
     "under-load": under_load.main,
     "one-answer": one_answer.main,
     "course-results": course_results.main,
 }
-PROGRAMS = {"serving": "wrk"}
+PROGRAMS = {"serving": "wrk", "beside-commits": "wrk"}
 """What a measurement needs beside Python packages; it is left out where that is not installed."""
 
 

@@ -76,13 +76,13 @@ def _content(reply: httpx2.Response) -> dict[str, Any]:
 
 
 @contextmanager
-def running() -> Iterator[Service]:
-    """The service on a free port with an empty data directory."""
+def running(**environment: str) -> Iterator[Service]:
+    """The service on a free port, with an empty data directory unless the settings name one."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         process = subprocess.Popen(
             [Path(sys.executable).parent / "svm-service", "serve", "--port", "0"],
-            env={**os.environ, "SVM_DATA_DIR": f"{folder}/var"},
+            env={**os.environ, "SVM_DATA_DIR": f"{folder}/var", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -79,18 +79,18 @@ def main(
     """Print and return requests/s of each server by load, and the ratios."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        features = _keep_models(folder, peer)
+        features = keep_models(folder, peer)
         servers: dict[str, Server] = {
             "service": stack.enter_context(
-                _serving([BIN / "svm-service", "serve", "--port", "0"], folder, _ADDRESS)
+                started([BIN / "svm-service", "serve", "--port", "0"], folder, ADDRESS)
             ),
             "raw": stack.enter_context(
-                _serving(_uvicorn("raw_limit:raw"), folder, _UVICORN_ADDRESS)
+                started(_uvicorn("raw_limit:raw"), folder, _UVICORN_ADDRESS)
             ),
         }
         if peer:
             command = _uvicorn("hand_written:app")
-            servers["peer"] = stack.enter_context(_serving(command, folder, _UVICORN_ADDRESS))
+            servers["peer"] = stack.enter_context(started(command, folder, _UVICORN_ADDRESS))
         found = {}
         for load in loads:
             found[str(load)] = _measure(
@@ -107,7 +107,7 @@ def _measure(
     rounds: int,
     seconds: float,
 ) -> dict[str, float]:
-    body, headers = _request(load, n_features)
+    body, headers = request_of(load, n_features)
     path = (
         f"/v2/models/{load.model}/infer" if load.inference else f"/v1/models/{load.model}/predict"
     )
@@ -120,13 +120,13 @@ def _measure(
     if "peer" in servers and load.media_type == "application/json":
         urls["peer"] = f"{servers['peer'].url}/predict/{load.model}"
         httpx2.post(urls["peer"], content=body, headers=headers, timeout=60).raise_for_status()
-    script = _script(folder, body, headers)
+    script = wrk_script(folder, body, headers)
     rates: dict[str, list[float]] = {name: [] for name in urls}
     costs: dict[str, list[float]] = {name: [] for name in urls}
     for round_number in range(rounds + 1):
         for name, url in urls.items():
             before = servers[name].cpu_s()
-            rate, count = _wrk(url, script, load.connections, seconds if round_number else 1)
+            rate, count = wrk(url, script, load.connections, seconds if round_number else 1)
             if round_number:
                 rates[name].append(rate)
                 costs[name].append((servers[name].cpu_s() - before) / count * 1e6)
@@ -143,7 +143,7 @@ def _measure(
     return figures
 
 
-def _request(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
+def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     X = np.random.default_rng(1).normal(size=(load.rows, n_features))
     headers = {"Content-Type": load.media_type}
     if load.media_type == "application/json":
@@ -166,7 +166,7 @@ def _request(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     return file.getvalue(), headers
 
 
-def _script(folder: Path, body: bytes, headers: dict[str, str]) -> Path:
+def wrk_script(folder: Path, body: bytes, headers: dict[str, str]) -> Path:
     (folder / "body").write_bytes(body)
     script = folder / "load.lua"
     lines = [
@@ -178,7 +178,7 @@ def _script(folder: Path, body: bytes, headers: dict[str, str]) -> Path:
     return script
 
 
-def _wrk(url: str, script: Path, connections: int, seconds: float) -> tuple[float, int]:
+def wrk(url: str, script: Path, connections: int, seconds: float) -> tuple[float, int]:
     """Answered requests per second, and their number."""
     command = [
         "taskset",
@@ -201,7 +201,7 @@ def _wrk(url: str, script: Path, connections: int, seconds: float) -> tuple[floa
     return float(found[1]), int(count[1])
 
 
-_ADDRESS = re.compile(r"at (http://\S+:\d+),")
+ADDRESS = re.compile(r"at (http://\S+:\d+),")
 _UVICORN_ADDRESS = re.compile(r"running on (http://\S+:\d+)")
 
 
@@ -221,10 +221,13 @@ class Server:
 
 
 @contextmanager
-def _serving(command: list[str | Path], folder: Path, address: re.Pattern[str]) -> Iterator[Server]:
+def started(
+    command: list[str | Path], folder: Path, address: re.Pattern[str], **variables: str
+) -> Iterator[Server]:
     """A server on core 0."""
     environment = {
         **os.environ,
+        **variables,
         "SVM_DATA_DIR": str(folder / "var"),
         "SVM_WORKERS": "0",
         "PEER_MODELS": str(folder),
@@ -251,9 +254,11 @@ def _address(process: subprocess.Popen[bytes], said: Path, pattern: re.Pattern[s
     raise RuntimeError(f"no server: {said.read_text()}")
 
 
-def _keep_models(folder: Path, peer: bool) -> dict[str, int]:
+def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> dict[str, int]:
     """Put models where the service finds them, and like ones for the peer; their features."""
     settings = Settings(data_dir=folder / "var")
+    if database_url is not None:
+        settings = settings.model_copy(update={"database_url": database_url})
     settings.data_dir.mkdir()
     database, blobs = Database(settings.database_url), open_blobs(settings)
     database.migrate()

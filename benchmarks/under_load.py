@@ -85,7 +85,7 @@ async def _ask(url: str, seconds: float, rate: float) -> tuple[list[float], list
     probes: list[float] = []
     share = rate / CONNECTIONS
     clients = [
-        _client(
+        client(
             url,
             predict,
             [started + (k + i / CONNECTIONS) / share for k in range(int(seconds * share))],
@@ -94,11 +94,11 @@ async def _ask(url: str, seconds: float, rate: float) -> tuple[list[float], list
         for i in range(CONNECTIONS)
     ]
     due = [started + 10 * k / rate for k in range(int(seconds * rate / 10))]
-    await asyncio.gather(*clients, _client(url, livez, due, probes))
+    await asyncio.gather(*clients, client(url, livez, due, probes))
     return predictions, probes
 
 
-async def _client(url: str, request: bytes, due: list[float], times: list[float]) -> None:
+async def client(url: str, request: bytes, due: list[float], times: list[float]) -> None:
     """Send the request at these times over one connection; RuntimeError for a bad reply."""
     address: Any = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)

@@ -13,7 +13,7 @@ from service.models import artifacts
 from service.models.versions import Label, ModelVersion, no_version
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
-from service.storage.database import Database, new_id, now
+from service.storage.database import Database, new_id, note_change, now
 from service.storage.tables import model_versions
 from svm.pipeline import FittedPipeline
 
@@ -103,6 +103,7 @@ class ModelFiles:
             marked = connection.execute(
                 model_versions.update().where(same(version)).values(quarantined_at=now())
             )
+            note_change(connection, version.model_name)
         if marked.rowcount == 0:  # deleted meanwhile: then nothing is wrong
             return no_version(version.model_name, version.version)
         return _corrupt(version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -20,12 +20,13 @@ from service.models.versions import (
     alone_with,
     find_model,
     find_version,
+    find_versions,
     next_version,
     no_alias,
     with_aliases,
 )
 from service.storage.blobs import Blobs
-from service.storage.database import Database, now
+from service.storage.database import Database, note_change, now
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import jobs, model_versions, models
 
@@ -33,6 +34,9 @@ BEGINS_AT = "warm_start_from"
 """In the spec of a training, the version that it begins at: `name/number`."""
 APPLIES = "model"
 """In the spec of another job, the version that it puts rows through: `name` and `version`."""
+
+BATCHES = {"yield_per": 1000}
+"""Rows that are read at once where all are read."""
 
 
 class TrainingData(Protocol):
@@ -98,6 +102,7 @@ class ModelRegistry:
         connection.execute(row)
         if set_alias is not None:
             alias_rows.point(connection, model_name, set_alias, version)
+        note_change(connection, model_name)
         return version
 
     def add_imported(
@@ -109,7 +114,7 @@ class ModelRegistry:
     ) -> ModelVersion:
         """Keep a model that was trained elsewhere as the next version; `also` is done in the same
         transaction."""
-        with self._write(name) as connection:
+        with self._database.write() as connection:
             number = self.register(
                 connection, prepared, model_name=name, spec={}, result={}, imported=imported
             )
@@ -142,6 +147,13 @@ class ModelRegistry:
         with self._database.read() as connection:
             return find_version(connection, name, reference)
 
+    def find_all(
+        self, references: Iterable[tuple[str, int | str | None]]
+    ) -> list[ModelVersion | NotFound]:
+        """For each name and reference what `get_version` returns or raises."""
+        with self._database.read() as connection:
+            return find_versions(connection, references)
+
     def find(self, reference: str) -> ModelVersion:
         """The version that `name`, `name/number` or `name/alias` means now. Raises NotFound."""
         name, _, which = reference.partition("/")
@@ -166,13 +178,17 @@ class ModelRegistry:
         with self._database.read() as connection:
             return sorted(connection.scalars(statement))
 
-    def index(self) -> list[tuple[str, int, bool]]:
-        """(model, version, whether its file is sound) of all there are, by name and number."""
-        columns = model_versions.c
-        statement = sa.select(columns.model_name, columns.version, columns.quarantined_at)
+    def index(self) -> Iterator[Sequence[sa.Row[Any]]]:
+        """`model_name`, `version` and whether the file is `sound`, of all there are, by name and
+        number, in batches."""
+        name, version = model_versions.c.model_name, model_versions.c.version
+        sound = model_versions.c.quarantined_at.is_(None).label("sound")
+        statement = sa.select(name, version, sound)
         with self._database.read() as connection:
-            rows = connection.execute(statement).all()
-        return sorted((name, version, damaged is None) for name, version, damaged in rows)
+            # SQLite's own order is that of the code points.
+            by_name = name.collate("C") if connection.dialect.name == "postgresql" else name
+            statement = statement.order_by(by_name, version)
+            yield from connection.execute(statement, execution_options=BATCHES).partitions()
 
     def delete(
         self, name: str, force: bool = False, check: Callable[[Model], None] = _anything
@@ -267,10 +283,11 @@ class ModelRegistry:
 
     @contextmanager
     def _write(self, name: str) -> Iterator[sa.Connection]:
-        """A transaction in which nobody else changes this model."""
+        """A transaction that changes this model, which no other one changes meanwhile."""
         with self._database.write() as connection:
             alone_with(connection, name)
             yield connection
+            note_change(connection, name)
 
 
 def _require_unneeded(connection: sa.Connection, name: str, version: int | None = None) -> None:

@@ -214,6 +214,40 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
+    @routes.put(
+        "/{name}/aliases/{alias}",
+        operation_id="set_alias",
+        summary="Create or move an alias",
+        description="Send `If-None-Match: *` to create, `If-Match` with the alias's ETag to move "
+        "it. The next prediction by this alias is answered by the version it points to.",
+        response_model=AliasRead,
+        responses={
+            201: {"model": AliasRead, "description": "Created."},
+            **responses(
+                *(*_TAGGED, "malformed-json"),
+                *("precondition-required", "invalid-field", "invalid-state"),
+            ),
+        },
+        openapi_extra={
+            "parameters": [etags.IF_NONE_MATCH, etags.IF_MATCH],
+            **json_request(AliasUpdate, {"version": 1}),
+        },
+    )
+    @needs("train")
+    def set_alias(
+        request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
+    ) -> AliasRead:
+        _refuse_latest(alias)
+
+        def check(present: Alias | None) -> None:
+            tag = None if present is None else etag(present.tag)
+            check_if_match(request, tag, required=True)
+
+        found = registry.set_alias(name, alias, body.version, check)
+        response.status_code = 201 if found.revision == 1 else 200
+        response.headers["ETag"] = etag(found.tag)
+        return AliasRead.of(found)
+
     @routes.get(
         "/{name}/aliases",
         operation_id="list_aliases",
@@ -239,37 +273,6 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         response.headers["ETag"] = etag(found.tag)
         return not_modified(request, etag(found.tag)) or AliasRead.of(found)
 
-    @routes.put(
-        "/{name}/aliases/{alias}",
-        operation_id="set_alias",
-        summary="Create or move an alias",
-        description="Send `If-None-Match: *` to create, `If-Match` with the alias's ETag to move "
-        "it. The next prediction by this alias is answered by the version it points to.",
-        response_model=AliasRead,
-        responses={
-            201: {"model": AliasRead, "description": "Created."},
-            **responses(
-                *(*_TAGGED, "malformed-json"),
-                *("precondition-required", "invalid-field", "invalid-state"),
-            ),
-        },
-        openapi_extra=json_request(AliasUpdate, {"version": 1}),
-    )
-    @needs("train")
-    def set_alias(
-        request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
-    ) -> AliasRead:
-        _refuse_latest(alias)
-
-        def check(present: Alias | None) -> None:
-            tag = None if present is None else etag(present.tag)
-            check_if_match(request, tag, required=True)
-
-        found = registry.set_alias(name, alias, body.version, check)
-        response.status_code = 201 if found.revision == 1 else 200
-        response.headers["ETag"] = etag(found.tag)
-        return AliasRead.of(found)
-
     @routes.delete(
         "/{name}/aliases/{alias}",
         status_code=204,
@@ -277,6 +280,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Remove an alias",
         description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
         responses=responses(*_TAGGED, "precondition-required"),
+        openapi_extra={"parameters": [etags.IF_MATCH]},
     )
     @needs("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:

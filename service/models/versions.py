@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,19 @@ def find_version(connection: sa.Connection, name: str, reference: int | str | No
     if row is None:
         raise no_version(name, number)
     return ModelVersion(**row._mapping)
+
+
+def find_versions(
+    connection: sa.Connection, references: Iterable[tuple[str, int | str | None]]
+) -> list[ModelVersion | NotFound]:
+    """For each name and reference what `find_version` returns or raises."""
+    found: list[ModelVersion | NotFound] = []
+    for name, reference in references:
+        try:
+            found.append(find_version(connection, name, reference))
+        except NotFound as error:
+            found.append(error)
+    return found
 
 
 def alone_with(connection: sa.Connection, name: str) -> None:

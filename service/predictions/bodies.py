@@ -16,8 +16,8 @@ from service.datasets.parsing import libsvm, npy
 from service.datasets.parsing.cells import examine
 from service.datasets.parsing.faults import Faults, refuse
 from service.datasets.parsing.formats import HEAD_BYTES, check_format
-from service.datasets.parsing.labels import NUMBER
 from service.datasets.parsing.layout import Layout
+from service.datasets.parsing.number_text import is_value
 from service.datasets.parsing.text import decode_text, records, unterminated
 from service.errors import InvalidContent, InvalidRequest, UnsupportedFormat
 from service.predictions import careful
@@ -147,10 +147,10 @@ def _header(first: list[str], model: LoadedModel) -> list[int] | None:
     """
     names = [name.strip() for name in first]
     known = set(model.columns or ())
-    if not known.intersection(names) and any(NUMBER.fullmatch(name) or not name for name in names):
+    if not known.intersection(names) and any(is_value(name) or not name for name in names):
         return None
     if model.columns is None:
-        if len(names) != model.n_features or any(NUMBER.fullmatch(name) for name in names):
+        if len(names) != model.n_features or any(is_value(name) for name in names):
             return None  # the row's own faults say more
         return list(range(model.n_features))
     careful.check_names(names, model)
@@ -203,9 +203,9 @@ def _read_npy(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
 
 
 def _npy_header_bytes(body: bytes) -> int:
-    """Where the header ends, or would end."""
-    wide = body[6:7] != b"\x01"
-    return (12 if wide else 10) + int.from_bytes(body[8 : 12 if wide else 10], "little")
+    """Where the header ends, or would end; not beyond the longest that is read."""
+    start = 10 if body[6:7] == b"\x01" else 12
+    return start + min(int.from_bytes(body[8:start], "little"), npy.HEADER_BYTES)
 
 
 @lru_cache(maxsize=256)

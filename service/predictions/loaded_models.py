@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import orjson
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
-from service.errors import NotFound, Unavailable
+from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.inference.datatypes import to_bytes
 from service.predictions.number_rows import compiled
 from service.storage.database import Database
+from service.storage.model_changes import ANY
 from svm.pipeline import FittedPipeline
 
-AWAY_S = 2.0
-"""How long a database that did not answer is not asked again for what is known."""
-MAX_LAST = 10_000
-"""References whose last meaning is kept."""
+MAX_KNOWN = 10_000
+"""References whose meaning is remembered."""
+MAX_AT_ONCE = 100
+"""References of one look-up."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
@@ -87,84 +88,144 @@ class LoadedModel:
         return position if self.columns is None else self.columns[position]
 
 
+class _Meaning(NamedTuple):
+    version: ModelVersion
+    epoch: int
+
+
+_NOTHING: Mapping[Reference, _Meaning] = {}
+
+
 class LoadedModels:
     """Finds the version a request means and loads it once. Belongs to one event loop.
 
-    What a reference means is looked up again as soon as anything was committed to the database,
-    by whichever process: the first request after an alias has moved is answered by its new
-    version (with several replicas: moved here; the others follow within `commits.STALE_S`). While
-    the database is away nothing can move, and what a reference last meant answers.
+    What a reference means is remembered until its model changes, whichever process changes it: the
+    first request after an alias has moved is answered by its new version (with several replicas:
+    moved here; the others follow within `model_changes.STALE_S`). While the database is away
+    nothing can move, and what is remembered answers.
     """
 
     def __init__(self, database: Database, registry: ModelRegistry, capacity_bytes: int) -> None:
         self._database = database
         self._registry = registry
         self._capacity_bytes = capacity_bytes
-        self._commits: object = None
-        self._versions: dict[tuple[str, Reference], ModelVersion] = {}
-        self._last: dict[tuple[str, Reference], ModelVersion] = {}
-        self._away_until = -math.inf
+        self._known: dict[str, dict[Reference, _Meaning]] = {}
+        self._n_known = 0
+        self._epoch = 0
+        """Grows when any model may have changed."""
+        self._away = False
+        """The database did not answer the last look-up."""
+        self._asked: dict[tuple[str, Reference], asyncio.Future[ModelVersion | Exception]] = {}
+        """Waiting for the next look-up."""
+        self._looking: asyncio.Task[None] | None = None
+        self._changed_meanwhile: set[str] = set()
+        """Models that changed during the present look-up."""
+        self._thread = CapacityLimiter(1)
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
         self._loaded_bytes = 0
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
 
     def at_hand(self, name: str, reference: Reference) -> LoadedModel | None:
-        """The model, if it is loaded and no lookup is needed to know that it is the one meant."""
-        commits = self._database.commits()
-        if commits != self._commits:
-            self._versions.clear()
-            self._commits = commits
-        version = self._versions.get((name, reference))
-        if version is None or version.quarantined_at is not None:
-            return None
-        loaded = self._loaded.get(version.artifact_key)
-        if loaded is not None:
-            self._loaded.move_to_end(version.artifact_key)
-        return loaded
+        """The model, if it is loaded and no look-up is needed to know that it is the one meant."""
+        version = self._remembered(name, reference)
+        return None if version is None else self._loaded_as(version)
 
     async def get(self, name: str, reference: Reference) -> LoadedModel:
         """Raises NotFound, and Corrupt for a version whose file is damaged."""
-        loaded = self.at_hand(name, reference)
+        version = self._remembered(name, reference) or await self._look_up(name, reference)
+        loaded = self._loaded_as(version)
         if loaded is not None:
             return loaded
-        version = await self._resolve(name, reference)
-        if version.quarantined_at is None:
-            loaded = self._loaded.get(version.artifact_key)
-            if loaded is not None:
-                return loaded
         loading = self._loading.get(version.artifact_key)
         if loading is None:
             loading = asyncio.create_task(self._load(version))
             self._loading[version.artifact_key] = loading
             # Looked at even if every caller has left, or asyncio complains of a lost exception.
             loading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # Shielded: others wait for it too, so it goes on when this caller leaves.
+        # Shielded: others wait for it too, so it continues when this caller leaves.
         return await asyncio.shield(loading)
 
-    async def _resolve(self, name: str, reference: Reference) -> ModelVersion:
-        commits = self._commits
-        version = self._versions.get((name, reference))
-        if version is not None:
-            return version
-        last = self._last.get((name, reference))
-        if last is not None and time.monotonic() < self._away_until:
-            return last
+    def _loaded_as(self, version: ModelVersion) -> LoadedModel | None:
+        if version.quarantined_at is not None:
+            return None
+        loaded = self._loaded.get(version.artifact_key)
+        if loaded is not None:
+            self._loaded.move_to_end(version.artifact_key)
+        return loaded
+
+    def _remembered(self, name: str, reference: Reference) -> ModelVersion | None:
+        """What the reference means, if that is known."""
+        changed = self._database.changed_models()
+        if changed is None:
+            if not self._away:
+                return None
+        else:
+            self._away = False
+            for model in changed:
+                self._forget(model)
+        meaning = self._known.get(name, _NOTHING).get(reference)
+        if meaning is None or not (meaning.epoch == self._epoch or self._away):
+            return None
+        return meaning.version
+
+    def _forget(self, model: str) -> None:
+        if model == ANY:
+            self._epoch += 1  # it still answers while the database is away
+        else:
+            self._n_known -= len(self._known.pop(model, ()))
+            self._changed_meanwhile.add(model)
+
+    async def _look_up(self, name: str, reference: Reference) -> ModelVersion:
+        """What the reference means now, by the database. One query after the other answers all
+        requests that wait when it begins. Raises NotFound, Unavailable."""
+        asked = self._asked.get((name, reference))
+        if asked is None:
+            asked = asyncio.get_running_loop().create_future()
+            self._asked[name, reference] = asked
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._look())
+        found = await asyncio.shield(asked)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def _look(self) -> None:
         try:
-            version = await to_thread.run_sync(self._registry.get_version, name, reference)
-        except NotFound:
-            self._last.pop((name, reference), None)
-            raise
-        except Unavailable:
-            if last is None:
-                raise
-            self._away_until = time.monotonic() + AWAY_S
-            return last
-        if self._commits == commits:
-            self._versions[name, reference] = version
-        self._last[name, reference] = version
-        if len(self._last) > MAX_LAST:
-            del self._last[next(iter(self._last))]
-        return version
+            while self._asked:
+                references = list(self._asked)[:MAX_AT_ONCE]
+                waiting = [self._asked.pop(reference) for reference in references]
+                self._changed_meanwhile.clear()
+                epoch = self._epoch
+                found: Sequence[ModelVersion | Exception]
+                try:
+                    find = self._registry.find_all
+                    found = await to_thread.run_sync(find, references, limiter=self._thread)
+                except Exception as error:
+                    found = [error] * len(references)
+                for reference, result, future in zip(references, found, waiting, strict=True):
+                    future.set_result(self._remember(*reference, result, epoch))
+        finally:
+            self._looking = None
+
+    def _remember(
+        self, name: str, reference: Reference, found: ModelVersion | Exception, epoch: int
+    ) -> ModelVersion | Exception:
+        """What a look-up has found; what is remembered while the database is away."""
+        known = self._known.get(name, {})
+        if isinstance(found, Unavailable):
+            self._away = True
+            return known[reference].version if reference in known else found
+        if known.pop(reference, None) is not None:
+            self._n_known -= 1
+        if isinstance(found, ModelVersion) and name not in self._changed_meanwhile:
+            if self._n_known >= MAX_KNOWN:
+                self._known.clear()
+                self._n_known = 0
+            # Without what takes memory and decides no prediction.
+            brief = replace(found, spec={}, result={}, imported=None)
+            self._known.setdefault(name, {})[reference] = _Meaning(brief, epoch)
+            self._n_known += 1
+        return found
 
     async def _load(self, version: ModelVersion) -> LoadedModel:
         try:

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from benchmarks import course_results, footprint, one_answer, serving, under_load
+from benchmarks import course_results, footprint, lists, one_answer, serving, under_load
 from benchmarks.service_process import Service
 from tests.journeys.server import Server
 
@@ -34,6 +34,13 @@ def test_footprint_is_measured(service: Service) -> None:
     figures = footprint.measure(service, upload_mb=1.0)
     assert figures["all processes resident, MB"] > figures["API process resident, MB"] > 0
     assert figures["upload of 1 MB CSV, s"] > 0
+
+
+def test_lists_are_measured() -> None:
+    """Of a service with few rows; a list that goes on has a second page."""
+    figures = lists.main(rows=60, rounds=1)
+    assert figures.keys() == lists.LISTS.keys()
+    assert figures["jobs"].keys() == {"first", "next"}
 
 
 def test_a_row_has_one_answer_however_it_is_asked(service: Service) -> None:

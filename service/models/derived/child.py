@@ -22,7 +22,8 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from service.storage.space import full_disk_reported
+from service.storage.space import file_errors_reported
+from service.web.logs import configure_logging
 
 MEMORY_BYTES = 2 * 1024**3
 
@@ -41,7 +42,7 @@ class Maker:
 
     def __init__(self, settings: Settings) -> None:
         self._database = Database(settings.database_url)
-        blobs = open_blobs(settings)
+        blobs = open_blobs(settings, make=False)
         self._registry = ModelRegistry(self._database, blobs)
         self._datasets = DatasetStore(self._database, blobs)
         self._files = DerivedFiles(self._database, blobs)
@@ -50,7 +51,7 @@ class Maker:
     def answer(self, asked: Make | Read) -> Done | Received | ServiceError:
         """What was done, or why it was not."""
         try:
-            with full_disk_reported():
+            with file_errors_reported():
                 return self._make(asked) if isinstance(asked, Make) else self._read(asked)
         except ServiceError as error:
             return error
@@ -66,14 +67,16 @@ class Maker:
         return Done()
 
     def _read(self, asked: Read) -> Received:
-        parts, about = read(Path(asked.path), asked.media_type, self._limits.inflated_bytes)
+        parts, about = read(Path(asked.path), asked.media_type, self._limits)
         model = model_of(parts, about.columns, self._limits)
         prepared = self._registry.files.prepare(model, about.columns)
         return Received(prepared, about.origin)
 
 
 def main() -> None:
-    maker = Maker(Settings())
+    settings = Settings()
+    configure_logging(settings.log_level)
+    maker = Maker(settings)
     work(lambda line: MESSAGES.encode(maker.answer(MESSAGES.decode(line))), MEMORY_BYTES)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -66,8 +67,12 @@ _IMPORT_BODY = {
 
 _DERIVED = (
     *("invalid-name", "invalid-parameter", "invalid-header", "not-found", "precondition-failed"),
-    *("range-not-satisfiable", "making-failed", "model-corrupt", "dataset-corrupt", "storage-full"),
+    *("range-not-satisfiable", "making-failed", "process-lost", "model-corrupt"),
+    *("dataset-corrupt", "storage-full"),
 )
+
+ImportedName = Annotated[ModelName, Field(examples=["iris-imported"])]
+"""Not that of the model which the other examples train."""
 
 
 def router(registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits) -> Routes:
@@ -179,16 +184,17 @@ def _add_import(
         "next version of this name. It is checked part by part, has the digest of the exported "
         "one, and predicts the same bits. `imported` shows what the file says of its origin; "
         "metrics and certificate of its own it has none, for nothing was measured here: an "
-        "evaluation does that.",
+        "evaluation does that. The file may have `upload_bytes` (`/v1/info`), also once it is "
+        "inflated; as JSON the model may have 8,000,000 numbers, as an export has.",
         response_model=ModelVersionRead,
         responses=responses(
             *("invalid-name", "invalid-parameter", "malformed-json", "malformed-request"),
             *("body-too-large", "decompression-limit", "unsupported-format"),
-            *("invalid-model", "making-failed", "storage-full"),
+            *("invalid-model", "making-failed", "process-lost", "storage-full"),
         ),
         openapi_extra=_IMPORT_BODY,
     )
-    async def import_version(request: Request, once: Once, name: ModelName) -> Response:
+    async def import_version(request: Request, once: Once, name: ImportedName) -> Response:
         body = IncomingBody(request)
         if body.media_type not in _IMPORTED:
             offered = " or ".join(_IMPORTED)
@@ -196,7 +202,7 @@ def _add_import(
         blobs.check_room()
         with blobs.temporary_folder() as folder:
             path = folder / "model"
-            await body.save(path, limits.upload_bytes, limits.inflated_bytes)
+            await body.save(path, limits.upload_bytes, limits.upload_bytes)
 
             async def keep() -> Response:
                 received = await workshop.read(path, body.media_type)

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.to_thread import run_sync
 
-from service.children.pool import ChildDied, ChildPool
+from service.children.pool import ChildPool, TookTooLong
 from service.errors import InvalidContent, NotFound
 from service.models.derived.files import DerivedFile, DerivedFiles
 from service.models.derived.messages import MESSAGES, Make, Read, Received
@@ -71,6 +71,6 @@ class Workshop:
     async def _ask(self, asked: Make | Read) -> Any:
         try:
             return MESSAGES.decode(await self._children.ask(MESSAGES.encode(asked)))
-        except ChildDied:
-            detail = f"it took more than {TIME_LIMIT_S:.0f} s, or more memory than there is"
+        except TookTooLong:
+            detail = f"it takes more than {TIME_LIMIT_S:g} s"
             raise InvalidContent("making-failed", detail) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
+import orjson
 from anyio.to_thread import run_sync
 from fastapi import Depends
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.predictions.inference.datatypes import datatype_of
-from service.predictions.inference.exchange import OUTPUTS, PROBABILITY
+from service.predictions.inference.exchange import HEAD_LENGTH, OUTPUTS, PROBABILITY
 from service.predictions.inference.schemas import (
     IndexEntry,
     IndexRequest,
@@ -71,6 +72,14 @@ _REQUEST["requestBody"]["content"]["application/octet-stream"] = {
         "example": "@request.bin",
     }
 }
+_REQUEST["parameters"] = [
+    {
+        "name": HEAD_LENGTH,
+        "in": "header",
+        "description": "Bytes of the JSON part, where tensors follow it.",
+        "schema": {"type": "integer", "minimum": 0},
+    }
+]
 _INFER: dict[str, Any] = {
     "response_model": InferRead,
     "response_model_exclude_none": True,
@@ -192,6 +201,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         "/repository/index",
         operation_id="get_v2_index",
         summary="All versions of all models",
+        response_model=list[IndexEntry],
         openapi_extra=json_request(IndexRequest, {"ready": True}, required=False),
         responses=_errors(
             *("malformed-json", "invalid-field", "body-too-large", "unsupported-format")
@@ -200,21 +210,30 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
     @needs("read")
     async def index(
         asked: Annotated[IndexRequest, Depends(json_body(IndexRequest))],
-    ) -> list[IndexEntry]:
+    ) -> Response:
         """By name and number, each with its state."""
-        found = await run_sync(registry.index)
-        return [
-            IndexEntry(
-                name=name,
-                version=str(version),
-                state="READY" if sound else "UNAVAILABLE",
-                reason="" if sound else "the file is damaged",
-            )
-            for name, version, sound in found
-            if sound or not asked.ready
-        ]
+        content = await run_sync(_index, registry, asked.ready)
+        return Response(content, media_type="application/json")
 
     return routes
+
+
+def _index(registry: ModelRegistry, ready: bool) -> bytes:
+    """A list of `IndexEntry`, written batch by batch: in one piece it would stop other threads."""
+    batches = []
+    for rows in registry.index():
+        entries = [
+            {
+                "name": row.model_name,
+                "version": str(row.version),
+                "state": "READY" if row.sound else "UNAVAILABLE",
+                "reason": "" if row.sound else "the file is damaged",
+            }
+            for row in rows
+            if row.sound or not ready
+        ]
+        batches.append(orjson.dumps(entries)[1:-1])
+    return b"[" + b",".join(filter(None, batches)) + b"]"
 
 
 def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:

@@ -14,6 +14,7 @@ from service.models.aliases import Alias
 from service.storage.pages import PageRequest
 from service.storage.sweep import sweep
 from tests.backends import ON_ALL_BACKENDS
+from tests.service.changes import reported
 from tests.service.jobs.rows import add_dataset, queue
 from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
 
@@ -295,3 +296,48 @@ def test_what_lies_beside_a_model_lives_and_dies_with_it(shelf: Shelf) -> None:
     assert keys[0] not in list(shelf.blobs.keys())
     shelf.registry.delete("iris")
     assert not set(keys) & set(shelf.blobs.keys())
+
+
+def test_index_has_the_same_order_on_every_database(shelf: Shelf) -> None:
+    """By code points, then by number; it tells which files are damaged."""
+    for name in ("b", "a2", "a-b", "ab", "a", "a"):
+        version = shelf.add(name)
+    shelf.replace_file(version, b"")
+    with pytest.raises(Corrupt):
+        shelf.registry.files.load(version)
+    rows = [tuple(row) for batch in shelf.registry.index() for row in batch]
+    names = [("a", 1, True), ("a", 2, False), ("a-b", 1, True), ("a2", 1, True), ("ab", 1, True)]
+    assert rows == [*names, ("b", 1, True)]
+
+
+def test_every_change_of_a_model_is_reported(shelf: Shelf) -> None:
+    """Of this model alone; what is refused, or only read, changes nothing."""
+    registry = shelf.registry
+    file = registry.files.prepare(fitted_pipeline(), None)
+
+    def damage_and_load() -> None:
+        version = registry.get_version("iris", 2)
+        shelf.replace_file(version, b"")
+        with pytest.raises(Corrupt):
+            registry.files.load(version)
+
+    def refuse() -> None:
+        with pytest.raises(Conflict):
+            registry.delete("iris")
+
+    changes: list[tuple[Callable[[], object], set[str]]] = [
+        (lambda: shelf.add("digits"), {"digits"}),
+        (lambda: shelf.add("iris", set_alias="default"), {"iris"}),
+        (lambda: registry.add_imported(file, "iris", {}), {"iris"}),
+        (lambda: registry.set_alias("iris", "default", 2, anything), {"iris"}),
+        (refuse, set()),
+        (lambda: registry.get("iris"), set()),
+        (lambda: registry.delete_version("iris", 1), {"iris"}),
+        (damage_and_load, {"iris"}),
+        (lambda: registry.remove_alias("iris", "default", anything), {"iris"}),
+        (lambda: registry.delete("iris"), {"iris"}),
+    ]
+    reported(shelf.database)
+    for change, names in changes:
+        change()
+        assert reported(shelf.database) == names

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from service.settings import Limits
+from tests.service.datasets.test_npy import HUGE, lying, of_shape
 from tests.service.models.shelf import Shelf, fitted_pipeline
 from tests.service.predictions.doors import Door, door
 
@@ -86,6 +87,21 @@ def bodies(X: NDArray[np.float64]) -> dict[str, tuple[str, bytes]]:
 
 FORMATS = tuple(bodies(ROWS))
 
+FLAGS = np.array([[1.0, 0.5, 0.0], [0.0, -2.0, 1.0]])
+"""Rows whose first and last cell are truth values."""
+WITH_BOOLEANS: dict[str, tuple[str, str]] = {
+    "JSON": ("application/json", '{"instances": [[true, 0.5, false], [false, -2, true]]}'),
+    "JSON objects": (
+        "application/json",
+        '{"instances": [{"age": true, "height": 0.5, "weight": false}, [0, -2, true]]}',
+    ),
+    "NDJSON": ("application/x-ndjson", "[true, 0.5, false]\n[false, -2, true]\n"),
+    "CSV": ("text/csv", "True,0.5,False\nFALSE,-2,TRUE\n"),
+    "CSV of JSON": ("text/csv", "true,0.5,false\nfalse,-2,true\n"),
+    "CSV with a header": ("text/csv", "weight,age,height\nFalse,True,0.5\nTrue,False,-2\n"),
+    "TSV": ("text/tab-separated-values", "True\t0.5\tFalse\nFalse\t-2\tTrue\n"),
+}
+
 
 def test_one_row_one_answer(door: Door, shelf: Shelf) -> None:
     """The same bits in every format: those of the model."""
@@ -110,6 +126,28 @@ def test_one_row_one_answer(door: Door, shelf: Shelf) -> None:
                 "classes": ["no", "yes"],
                 "label": fitted.predict(ROWS).tolist(),
             }
+
+
+def test_booleans_are_numbers(door: Door, shelf: Shelf) -> None:
+    """1 and 0, to the bit, wherever a format has them; the first row is never a header."""
+    fitted = fitted_pipeline(("no", "yes"), scaled=True)
+    expected = fitted.decision_function(FLAGS).tolist()
+    for columns in (COLUMNS, None):
+        shelf.add("iris", fitted, columns=columns)
+        for name, (media_type, body) in WITH_BOOLEANS.items():
+            if columns is None and ("objects" in name or "header" in name):
+                continue
+            headers = {"Content-Type": media_type}
+            reply = door.post(f"{PATH}?outputs=decision", content=body.encode(), headers=headers)
+            assert reply.status_code == 200, (name, reply.text)
+            assert reply.json()["decision"] == expected, name
+    only = npy(np.array([[True, False, True]]))
+    reply = door.post(PATH, content=only, headers={"Content-Type": "application/x-npy"})
+    assert reply.json()["label"] == fitted.predict([[1.0, 0.0, 1.0]]).tolist()
+    body = "True,False,True\nFalse,False,True\n"  # nothing in it is a number
+    reply = door.post(PATH, content=body.encode(), headers={"Content-Type": "text/csv"})
+    rows = [[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+    assert reply.json()["label"] == fitted.predict(rows).tolist()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -208,6 +246,12 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
         "npy-unsupported",
     ),
     "NPY: cut": ({"Content-Type": "application/x-npy"}, npy(ROWS)[:-1], 422, "npy-corrupt"),
+    "NPY: impossible shape": (
+        {"Content-Type": "application/x-npy"},
+        lying(of_shape(HUGE)),
+        422,
+        "npy-corrupt",
+    ),
     "NPY: no NPY": ({"Content-Type": "application/x-npy"}, b"x", 415, "format-mismatch"),
     "NPY: too wide": (
         {"Content-Type": "application/x-npy"},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -11,6 +11,7 @@ from service.errors import Corrupt, NotFound
 from service.models.files import ModelFiles
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
+from service.predictions import loaded_models
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
 from service.storage.blobs import Blobs
@@ -39,16 +40,22 @@ class CountingFiles(ModelFiles):
 
 
 class CountingRegistry(ModelRegistry):
-    """A real registry that counts how often it is asked."""
+    """A real registry that counts how often it is asked, and answers while `open` is set."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         super().__init__(database, blobs)
         self.files: CountingFiles = CountingFiles(database, blobs)
-        self.lookups = 0
+        self.look_ups = 0
+        self.open = threading.Event()
+        self.open.set()
 
-    def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
-        self.lookups += 1
-        return super().get_version(name, reference)
+    def find_all(
+        self, references: Iterable[tuple[str, int | str | None]]
+    ) -> list[ModelVersion | NotFound]:
+        found = super().find_all(references)
+        self.look_ups += 1
+        assert self.open.wait(10)
+        return found
 
 
 class Serving:
@@ -100,21 +107,85 @@ def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Setting
     serving.run(ask())
 
 
-def test_nothing_is_looked_up_while_nothing_changes(shelf: Shelf, settings: Settings) -> None:
-    """The database is asked again only after a commit."""
-    shelf.add("iris")
+def test_a_model_is_looked_up_again_only_when_it_has_changed(
+    shelf: Shelf, settings: Settings
+) -> None:
+    """Not after other commits, such as the progress of a training or another model's version."""
+    version = shelf.add("iris")
     serving = Serving(shelf, settings)
 
     async def ask() -> None:
         for _ in range(50):
             await serving.models.get("iris", "latest")
-        assert serving.registry.lookups == 1
-        shelf.add("digits")
-        await asyncio.sleep(0)  # the next turn of the loop
-        await serving.models.get("iris", "latest")
-        assert serving.registry.lookups == 2
+            shelf.set_metrics(version, {})
+            shelf.add("digits", set_alias="default")
+        assert serving.registry.look_ups == 1
+        shelf.add("iris")
+        assert (await serving.models.get("iris", "latest")).version == 2
+        assert serving.registry.look_ups == 2
 
     serving.run(ask())
+
+
+def test_requests_that_wait_share_a_look_up(shelf: Shelf, settings: Settings) -> None:
+    """Those for other models, too; one that is not there fails no other."""
+    for name in ("iris", "digits"):
+        shelf.add(name)
+    serving = Serving(shelf, settings)
+
+    async def ask() -> None:
+        names = ["iris", "digits", "nobody"] * 100
+        found = await asyncio.gather(
+            *(serving.models.get(name, None) for name in names), return_exceptions=True
+        )
+        for name, result in zip(names, found, strict=True):
+            if name == "nobody":
+                assert isinstance(result, NotFound)
+            else:
+                assert isinstance(result, LoadedModel)
+                assert result.name == name
+        assert serving.registry.look_ups == 1
+
+    serving.run(ask())
+
+
+def test_a_look_up_from_before_a_change_answers_no_request_from_after_it(
+    shelf: Shelf, settings: Settings
+) -> None:
+    """It is not remembered either."""
+    shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> list[int]:
+        serving.registry.open.clear()
+        before = asyncio.create_task(serving.models.get("iris", None))
+        while serving.registry.look_ups == 0:
+            await asyncio.sleep(0.001)
+        shelf.add("iris")
+        after = asyncio.create_task(serving.models.get("iris", None))
+        await asyncio.sleep(0)
+        serving.registry.open.set()
+        found = [await before, await after, await serving.models.get("iris", None)]
+        return [model.version for model in found]
+
+    assert serving.run(ask()) == [1, 2, 2]
+
+
+def test_as_many_meanings_are_remembered_as_there_is_room_for(
+    shelf: Shelf, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more the first are looked up again."""
+    monkeypatch.setattr(loaded_models, "MAX_KNOWN", 3)
+    for _ in range(4):
+        shelf.add("iris")
+    serving = Serving(shelf, settings)
+
+    async def ask() -> int:
+        for version in (1, 2, 3, 1, 2, 3, 4, 1):
+            assert (await serving.models.get("iris", version)).version == version
+        return serving.registry.look_ups
+
+    assert serving.run(ask()) == 5
 
 
 def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) -> None:

@@ -175,7 +175,7 @@ def test_bad_row_is_a_problem_with_its_place(client: TestClient, shelf: Shelf) -
             "value": "two",
             "code": "not-a-number",
             "message": "row 2, column 'b': 'two' is not a number",
-            "hint": "send numbers, without quotes",
+            "hint": "send numbers or booleans, without quotes",
         }
     ]
 

@@ -1,0 +1,59 @@
+"""Arrays in files, of which only the part at hand is in memory."""
+
+from __future__ import annotations
+
+import io
+import math
+import mmap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALL_BYTES = 1024 * 1024
+"""Up to this size an array is simply read."""
+BLOCK_VALUES = 1 << 17
+
+
+def mapped(
+    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0
+) -> NDArray[Any]:
+    """The array that begins at `offset` of the file, in C order. It cannot be written to."""
+    if dtype.itemsize * math.prod(shape) <= SMALL_BYTES:
+        small = np.fromfile(path, dtype, math.prod(shape), offset=offset).reshape(shape)
+        small.flags.writeable = False
+        return small
+    return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The values of a contiguous array in C order, some at a time."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, BLOCK_VALUES):
+        yield flat[start : start + BLOCK_VALUES]
+        forget(array)
+
+
+def forget(array: NDArray[Any]) -> None:
+    """Give back the memory of what was read of a mapped array; the file still has it."""
+    owner: Any = array
+    while owner is not None:
+        if isinstance(owner, mmap.mmap):
+            owner.madvise(mmap.MADV_DONTNEED)
+        owner = getattr(owner, "base", None)
+
+
+class ForgettingWriter(io.BufferedWriter):
+    """A new file for what is in arrays: what is written of them is forgotten."""
+
+    def __init__(self, path: Path, arrays: Iterable[NDArray[Any]]) -> None:
+        super().__init__(io.FileIO(path, "wb"))
+        self._arrays = list(arrays)
+
+    def write(self, content: Any) -> int:
+        written = super().write(content)
+        for array in self._arrays:
+            forget(array)
+        return written

@@ -1,0 +1,67 @@
+"""What first predictions would wait for, done before: Numba, compiled loops, first uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from service.predictions.batcher import scored
+from service.predictions.exchange import PlainExchange
+from service.predictions.inference.exchange import InferenceExchange
+from service.predictions.loaded_models import LoadedModel
+from service.settings import Limits
+from svm.features import FeatureMap, Identity
+from svm.kernels import GaussianKernel
+from svm.pipeline import FittedPipeline
+from svm.scaling import Scaling
+
+_PLAIN = {
+    b"application/json": b'{"instances": [[0.5]], "outputs": ["label", "decision"]}',
+    b"text/csv": b"0.5\n",
+}
+_TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP64", "data": [0.5]}]}'
+
+
+@cache
+def warm_up() -> None:
+    """Predict by small models in the usual forms. Takes half a second, more where loops have to be
+    compiled."""
+    limits = Limits()
+    for model in _models():
+        for media_type, body in _PLAIN.items():
+            exchange = PlainExchange([(b"content-type", media_type)], None, limits)
+            asked = exchange.read(body, model)
+            exchange.reply(asked, scored(model, asked.X))
+        inference = InferenceExchange([], limits)
+        tensor = inference.read(_TENSOR, model)
+        inference.reply(tensor, scored(model, tensor.X))
+
+
+def _models() -> Iterator[LoadedModel]:
+    """Of two and of three classes, linear and with a kernel."""
+    for classes in (["no", "yes"], ["a", "b", "c"]):
+        n_problems = len(classes) * (len(classes) - 1) // 2
+        for kernel in (None, GaussianKernel(gamma=1.0)):
+            fitted = FittedPipeline(
+                classes=np.array(classes),
+                scaling=Scaling(),
+                features=FeatureMap(Identity(), 1),
+                coefficients=np.ones((n_problems, 1)),
+                intercepts=np.zeros(n_problems),
+                kernel=kernel,
+                support_vectors=None if kernel is None else np.ones((1, 1)),
+            )
+            fitted.prepare()
+            yield LoadedModel(
+                key="",
+                name="warm-up",
+                version=1,
+                digest="",
+                classes=list(classes),
+                columns=None,
+                n_features=1,
+                fitted=fitted,
+                nbytes=0,
+            )

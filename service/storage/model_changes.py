@@ -1,0 +1,168 @@
+"""Which models have changed: what was read of the others holds.
+
+A process keeps what references to models mean, and asks with every request which meanings to
+forget. So asking costs microseconds, and never waits for the network. Each change of a model gives
+its name the next number in the table `model_changes`, in the same transaction
+(`database.note_change`); commits that change no model, such as the progress of a training, do not
+touch the table.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import sqlalchemy as sa
+import structlog
+
+POLL_S = 0.02
+"""How often PostgreSQL is asked, as long as somebody wants to know."""
+STALE_S = 0.05
+"""An older answer is not trusted."""
+RETRY_S = 1.0
+"""Pause before the next try to reach PostgreSQL."""
+CLOSE_S = 3.0
+INDEX_HEAD = 48
+"""Bytes of the first copy of the head of the log's index: a counter of transactions among them."""
+IDLE_S = 1.0
+"""After so long without a question the polling pauses until the next one."""
+
+ANY = "*"
+"""Reported instead of a name: any model may have changed."""
+
+_NEWEST = "SELECT coalesce(max(number), 0) FROM model_changes"
+_CHANGED_SINCE = "SELECT model_name, number FROM model_changes WHERE number > "
+
+log = structlog.stdlib.get_logger("service.storage")
+
+
+class ModelChanges(Protocol):
+    """Reports the changes of all processes, this one included, to one reader."""
+
+    def take(self) -> Collection[str] | None:
+        """Names of the models that were changed since the last answer, or `ANY`; None while that
+        is not known."""
+
+    def committed(self, names: Iterable[str]) -> None:
+        """This process itself has changed these models."""
+
+    def close(self) -> None: ...
+
+
+class SQLiteModelChanges:
+    """Looks at the head of the index of SQLite's log, which lies in memory shared by all processes
+    and is what makes a commit visible to them (https://sqlite.org/walformat.html, 2.1). The table
+    is read only after a commit.
+
+    `PRAGMA data_version` compares the same bytes, behind two file locks: 8 µs, not 0.2.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        path = str(engine.url.database)
+        # A reader waits for no writer, only for the recovery of the log after a crash: then the
+        # answer is None. The index stays where it is as long as the connection is open.
+        self._connection = sqlite3.connect(
+            f"file:{quote(path)}?mode=rw",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            [(self._seen,)] = self._connection.execute(_NEWEST).fetchall()
+            with Path(f"{path}-shm").open("rb") as file:
+                self._index = mmap.mmap(file.fileno(), INDEX_HEAD, access=mmap.ACCESS_READ)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._head = b""
+
+    def take(self) -> Collection[str] | None:
+        first = not self._head
+        head = self._index[:INDEX_HEAD]  # before the table: a commit in between is seen next time
+        if head == self._head:
+            return ()
+        try:
+            rows = self._connection.execute(_CHANGED_SINCE + "?", (self._seen,)).fetchall()
+        except sqlite3.Error:
+            return None
+        self._head = head
+        self._seen = max((number for _, number in rows), default=self._seen)
+        return [ANY] if first else [name for name, _ in rows]
+
+    def committed(self, names: Iterable[str]) -> None:
+        pass  # SQLite has noticed
+
+    def close(self) -> None:
+        self._index.close()
+        self._connection.close()
+
+
+class PostgresModelChanges:
+    """A thread asks PostgreSQL, so that an answer is at most `STALE_S` behind the commits of other
+    processes. While no answer is that fresh, because the database does not answer or nobody asked
+    before, nothing is known."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._changed: set[str] = set()
+        self._as_of = self._asked = -float("inf")
+        self._wanted, self._closed = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="model-changes", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Collection[str] | None:
+        now = time.monotonic()
+        changed: Collection[str] | None = ()
+        with self._lock:
+            self._asked = now
+            if now - self._as_of > STALE_S:
+                changed = None
+            elif self._changed:
+                changed, self._changed = self._changed, set()
+        if not self._wanted.is_set():
+            self._wanted.set()
+        return changed
+
+    def committed(self, names: Iterable[str]) -> None:
+        with self._lock:
+            self._changed.update(names)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._wanted.set()
+        self._thread.join(CLOSE_S)
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with self._engine.connect() as connection:
+                    self._poll(connection.execution_options(isolation_level="AUTOCOMMIT"))
+            except sa.exc.SQLAlchemyError:
+                pass  # readers notice by themselves, and say so
+            except Exception:
+                log.exception("changes of models could not be read")
+            self._closed.wait(RETRY_S)
+
+    def _poll(self, connection: sa.Connection) -> None:
+        # A database that was away may come back as it once was, and give numbers again.
+        seen = connection.exec_driver_sql(_NEWEST).scalar_one()
+        with self._lock:
+            self._changed.add(ANY)
+        while self._wanted.wait() and not self._closed.is_set():
+            asked_at = time.monotonic()
+            rows = connection.exec_driver_sql(_CHANGED_SINCE + "%s", (seen,)).all()
+            with self._lock:
+                self._changed.update(name for name, _ in rows)
+                self._as_of = asked_at
+                if asked_at - self._asked > IDLE_S:
+                    self._wanted.clear()
+            seen = max((number for _, number in rows), default=seen)
+            self._closed.wait(POLL_S)

@@ -1,0 +1,80 @@
+"""Arrays that stay in their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from service.models.artifacts import digest, dump, load
+from service.models.mapped import blocks, mapped
+from service.storage.blobs.base import digest_of
+from svm.features import FeatureMap, Identity
+from svm.kernels import LinearKernel
+from svm.pipeline import FittedPipeline
+from svm.scaling import Scaling
+
+SHAPE = (8, 1 << 20)
+BYTES = 8 * 8 * (1 << 20)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of 64 MiB of ones, behind a header."""
+    path = tmp_path / "array"
+    with path.open("wb") as file:
+        file.write(b"head" * 32)
+        for _ in range(SHAPE[0]):
+            file.write(np.ones(SHAPE[1]).data)
+    return path
+
+
+def model(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> FittedPipeline:
+    return FittedPipeline(
+        classes=np.array(["a", "b"]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), SHAPE[1]),
+        coefficients=np.ones((1, SHAPE[0])),
+        intercepts=np.zeros(1),
+        kernel=LinearKernel(),
+        support_vectors=vectors,
+    )
+
+
+def test_what_was_read_is_given_back(path: Path) -> None:
+    """A pass over 64 MiB leaves little of it in memory."""
+    array = mapped(path, np.dtype("<f8"), SHAPE, 128)
+    before = psutil.Process().memory_info().rss
+    assert sum(float(block.sum()) for block in blocks(array)) == BYTES / 8
+    assert psutil.Process().memory_info().rss - before < BYTES / 4
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0] = 2.0
+
+
+def test_model_of_mapped_arrays_is_written_as_any_other(path: Path, tmp_path: Path) -> None:
+    """The same file and the same digest as of arrays in memory, and little memory."""
+    files = tmp_path / "mapped", tmp_path / "loaded"
+    array = mapped(path, np.dtype("<f8"), SHAPE, 128)
+    before = psutil.Process().memory_info().rss
+    digests = [dump(model(array), files[0])]
+    assert psutil.Process().memory_info().rss - before < BYTES * 3 / 4
+    digests.append(dump(model(np.ones(SHAPE)), files[1]))
+    assert digests[0] == digests[1] == digest(model(array).to_arrays())
+    content = files[0].read_bytes()
+    assert content == files[1].read_bytes()
+    with files[0].open("rb") as file:
+        loaded = load(content, digest_of(file))
+    assert digest(loaded.to_arrays()) == digests[0]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 3)])
+def test_small_arrays(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Those without any value, too."""
+    expected = np.arange(float(np.prod(shape))).reshape(shape)
+    (tmp_path / "array").write_bytes(b"head" * 32 + expected.tobytes())
+    array = mapped(tmp_path / "array", np.dtype("<f8"), shape, 128)
+    assert array.shape == shape
+    assert array.tolist() == expected.tolist()
+    assert sum(len(block) for block in blocks(array)) == expected.size
