@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 import structlog
-from anyio.to_thread import run_sync
+from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import FastAPI
 
 from service import __version__
@@ -44,12 +46,16 @@ from service.predictions import routes as predictions
 from service.predictions.inference import routes as inference
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
+from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, NewerTables
 from service.storage.idempotency import Reservations
+from service.storage.inspection import check_sound
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import ForeignFiles, claim, secret_of
+from service.storage.pages import PageRequest
+from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
 from service.web import docs, health, login, problem_pages, problems
 from service.web.auth import Admission
@@ -89,21 +95,32 @@ TAGS = {
 """The parts of the document, in the order of `/docs`."""
 START_S = 30.0
 """Database and file store may start at the same time as this process."""
+SOUND_S = 1.0
+"""How long the start looks for damage: some 300 MB of a database that is in memory."""
+LOOK_S = 0.01
 PRUNE_S = 3600.0
+THREADS = 100
+"""Requests that may be in the database or in files at once."""
+
+Steps: TypeAlias = tuple[Callable[[], object], ...]
 
 log = structlog.stdlib.get_logger("service")
 
 
 def create_app(
-    settings: Settings, own_machine: bool = False, shared_parser: Parser | None = None
+    settings: Settings,
+    own_machine: bool = False,
+    shared_parser: Parser | None = None,
+    warm: bool = False,
 ) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine.
 
     `own_machine`: it will be served on the machine's own address alone. `shared_parser`: of several
-    applications in this process; it is not closed with this one.
+    applications in this process; it is not closed with this one. `warm`: the start does what the
+    first requests would wait for.
     """
     limits = settings.limits
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(settings.data_dir)
     os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
@@ -131,6 +148,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
         await run_sync(_prepare, database, blobs)
         if settings.auth == "on":
             app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
@@ -139,6 +157,13 @@ def create_app(
         if settings.workers > 0:
             engine.start()
         sweeper.start()
+        if warm:
+            pages = (lambda: app.document, solvers.warm_up, dashboard.warm_up)
+            has_models = await run_sync(registry.page, PageRequest(size=1))
+            if has_models.items:
+                await _warm_up((*pages, warm_up_predictions), state=state)
+            else:  # nothing can be predicted yet
+                await _warm_up(pages, (warm_up_predictions,), state=state)
         tasks = [
             asyncio.create_task(_prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(tail.run()),
@@ -165,6 +190,7 @@ def create_app(
         description=DESCRIPTION,
         openapi_tags=[{"name": name, "description": about} for name, about in TAGS.items()],
         lifespan=lifespan,
+        openapi_url=None,  # `docs` offers it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -225,16 +251,41 @@ def _prepare(database: Database, blobs: Blobs) -> None:
     deadline = time.monotonic() + START_S
     while True:
         try:
+            check_sound(database, SOUND_S)
             database.migrate()
             return claim(database, blobs)
         except (NewerTables, ForeignFiles) as error:
             log.critical("cannot start", reason=str(error))
             raise
         except Unavailable as error:
-            if time.monotonic() > deadline:
+            if error.code == "storage-damaged" or time.monotonic() > deadline:
+                log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
                 raise
             log.warning("waiting", reason=error.detail, cause=str(error.__cause__)[:300])
         time.sleep(1)
+
+
+async def _warm_up(first: Steps, later: Steps = (), *, state: health.Health) -> None:
+    """Carry out the steps in a thread, and return after the first ones; a shutdown does not wait
+    for them."""
+    done = threading.Event()
+
+    def carry_out() -> None:
+        _try(first)
+        done.set()
+        _try(later)
+
+    threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
+    while not done.is_set() and not state.draining:
+        await asyncio.sleep(LOOK_S)
+
+
+def _try(steps: Steps) -> None:
+    for step in steps:
+        try:
+            step()
+        except Exception:  # the request that needs it reports the failure
+            log.exception("a part of the start failed")
 
 
 async def _prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:

@@ -10,8 +10,10 @@ from contextlib import contextmanager, nullcontext
 import typer
 from pydantic import ValidationError
 
+from service.cli.permissions import advice, blocked
 from service.settings import Settings, misspelt
 from service.storage.lock import DataDirInUse, exclusive
+from service.storage.private import private_folder
 
 
 def read_settings() -> Settings:
@@ -30,11 +32,26 @@ def read_settings() -> Settings:
         raise typer.Exit(2) from None
 
 
+def make_data_dir(settings: Settings) -> None:
+    """What cannot be made or used ends the command with status 1."""
+    paths = blocked(settings)
+    try:
+        if not paths:
+            private_folder(settings.data_dir)
+    except OSError as error:
+        print(f"{settings.data_dir} cannot be made: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    for path in paths:
+        print(advice(path), file=sys.stderr)
+    if paths:
+        raise typer.Exit(1)
+
+
 @contextmanager
 def held_data_dir() -> Iterator[Settings]:
     """The settings; the folder of an SQLite database is held, since one service may use it."""
     settings = read_settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings)
     held = exclusive(settings.sqlite_file.parent) if settings.sqlite_file else nullcontext()
     try:
         with held:

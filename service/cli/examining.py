@@ -13,17 +13,19 @@ from typing import Literal
 
 import psutil
 import typer
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.cli.environment import read_settings
 from service.cli.output import FAILED, print_json
+from service.cli.permissions import advice, blocked
 from service.errors import ServiceError
-from service.settings import Limits, Settings
+from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, present_revision, revisions
+from service.storage.dialects import DAMAGED
 from service.storage.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.ownership import ForeignFiles, check_owner
+from service.storage.private import OTHERS
 from service.storage.space import check_room
 
 LISTED = 10
@@ -67,17 +69,19 @@ def doctor(deep: bool, port: int, as_json: bool) -> None:
 
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     """One finding after the other, from the ground up."""
-    yield from _data_dir(settings.data_dir, settings.limits)
+    yield from _data_dir(settings)
     if not settings.data_dir.is_dir():
         return
     running = None
-    if settings.sqlite_file is not None:
-        running = _holder(settings.sqlite_file)
-        held = f"the service with process id {running} runs on it" if running else "no service runs"
-        yield ok("lock", held)
-    with closing(Database(settings.database_url)) as database:
-        yield from _told("database", lambda: _database(database, settings, deep))
-        yield from _told("files", lambda: _files(database, open_blobs(settings), deep))
+    if not blocked(settings):
+        if settings.sqlite_file is not None:
+            running = _holder(settings.sqlite_file)
+            says = f"the service with process id {running} runs on it"
+            yield ok("lock", says if running else "no service runs")
+        with closing(Database(settings.database_url)) as database:
+            yield from _told("database", lambda: _database(database, settings, deep))
+            blobs = open_blobs(settings, make=False)
+            yield from _told("files", lambda: _files(database, blobs, deep))
     yield from _compiled_loops(settings.data_dir)
     yield from _memory(settings)
     if settings.dask_address is not None:
@@ -91,29 +95,28 @@ def _told(what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]
         yield from look()
     except ServiceError as error:
         yield wrong(what, f"{error.detail}: {error.__cause__ or error.code}".partition("\n")[0])
-    except SQLAlchemyError as error:  # neither full nor away: damaged
-        yield wrong(what, f"{error.args[0]}: restore the last backup".replace("\n", " "))
 
 
-def _data_dir(data_dir: Path, limits: Limits) -> Iterator[Finding]:
+def _data_dir(settings: Settings) -> Iterator[Finding]:
+    data_dir = settings.data_dir
+    for path in blocked(settings):
+        yield wrong("permissions", advice(path))
     if not data_dir.is_dir():
         yield note("data directory", f"{data_dir.resolve()} is not there yet; `serve` makes it")
         return
-    blocked = [p for p in (data_dir, *data_dir.iterdir()) if not os.access(p, os.R_OK | os.W_OK)]
-    if blocked:
-        user = psutil.Process().username()
-        for path in blocked[:LISTED]:
-            yield wrong(
-                "permissions", f"{user} may not read and write {path}: give it to that user"
-            )
-    elif data_dir.stat().st_mode & stat.S_IWOTH:
+    mode = data_dir.stat().st_mode
+    if mode & stat.S_IWOTH:
         yield wrong("permissions", f"every user may write {data_dir}: chmod o-w {data_dir}")
-    else:
-        yield ok("data directory", str(data_dir.resolve()))
+    elif mode & OTHERS:
+        yield note(
+            "permissions",
+            f"other users may look into {data_dir}: chmod 700 {data_dir}, unless that is intended",
+        )
+    yield ok("data directory", str(data_dir.resolve()))
     disk = psutil.disk_usage(str(data_dir))
     said = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
     try:
-        check_room(data_dir, limits)
+        check_room(data_dir, settings.limits)
     except ServiceError:
         yield wrong("disk", f"{said}: uploads and new jobs are refused; make room")
     else:
@@ -146,11 +149,14 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
     else:
         yield ok("database", f"{kind}, revision {present}")
     for fault in sqlite_faults(database, deep):
-        yield wrong("database", f"{fault}: restore the last backup")
+        yield wrong("database", f"{DAMAGED}: {fault}")
 
 
 def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
-    if present_revision(database) is None:
+    present = present_revision(database)
+    if present != revisions()[0]:
+        if present is not None:
+            yield note("files", "compared once the database is of this version: run `migrate`")
         return
     try:
         check_owner(database, blobs)

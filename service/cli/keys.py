@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import typer
 
-from service.cli.environment import read_settings
+from service.cli.environment import make_data_dir, read_settings
 from service.errors import ServiceError
 from service.storage.database import Database, NewerTables
 from service.web.keys import SCOPES, Key, KeyExists, Keys, Scope
@@ -53,7 +53,7 @@ def _time(seconds: float) -> str:
 def _table() -> Iterator[Keys]:
     """The service may run meanwhile: its data directory is not held."""
     settings = read_settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings)
     database = Database(settings.database_url)
     try:
         database.migrate()

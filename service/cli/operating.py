@@ -9,13 +9,14 @@ from pathlib import Path
 
 import typer
 
-from service.cli.environment import held_data_dir, read_settings
+from service.cli.environment import held_data_dir, make_data_dir, read_settings
 from service.cli.output import FAILED, fail, print_fields, print_json, say
 from service.errors import ServiceError
 from service.settings import Settings
-from service.storage.backups import BackupFailed, Saved, back_up
+from service.storage.backups import Saved, back_up
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, NewerTables
+from service.storage.manifest import BackupFailed
 from service.storage.ownership import ForeignFiles
 from service.storage.restoring import restore
 
@@ -51,7 +52,7 @@ def restore_backup(file: Path, as_json: bool) -> None:
 @contextmanager
 def _opened(settings: Settings) -> Iterator[tuple[Database, Blobs]]:
     """Database and files; what fails with them ends the command with status 1."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings)
     database = Database(settings.database_url)
     try:
         yield database, open_blobs(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import signal
 import socket
@@ -29,6 +30,7 @@ def serve(host: str, port: int) -> None:
     # Uvicorn raises the signal once more after a clean end: that end is a success.
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
+    gc.disable()  # until the end of the start, whose objects stay
     with held_data_dir() as settings:
         # Imported here: what is wrong with the settings is said at once.
         from service.app import create_app
@@ -41,7 +43,7 @@ def serve(host: str, port: int) -> None:
         # A row's bits must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()
-        app = create_app(settings, own_machine)
+        app = create_app(settings, own_machine, warm=True)
         config = uvicorn.Config(
             app,
             http=app.state.conduct.protocol,
@@ -65,6 +67,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.freeze()  # a full collection looks at what comes from here on: milliseconds of the loop
+        gc.enable()
         at = self._address
         print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
         if self._app.state.first_key is not None:

@@ -81,6 +81,12 @@ def _environment() -> jinja2.Environment:
 _TEMPLATES = _environment()
 
 
+def compile_templates() -> None:
+    """Do now what the first pages would wait for."""
+    for name in _TEMPLATES.list_templates(extensions=["html"]):
+        _TEMPLATES.get_template(name)
+
+
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
     """A page; its address names the place in the navigation."""
     place = request.scope["path"].split("/")[1]

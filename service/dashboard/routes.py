@@ -11,7 +11,7 @@ from service.dashboard import (
     plot_pages,
     training_pages,
 )
-from service.dashboard.page import Assets, PageRoute
+from service.dashboard.page import Assets, PageRoute, compile_templates
 from service.dashboard.parts import Parts
 from service.web.docs import DocumentedAPI
 from service.web.routing import Routes
@@ -32,3 +32,9 @@ def mount(app: DocumentedAPI, parts: Parts) -> None:
         pages.add(routes, parts)
     app.take(routes)
     app.mount("/assets", Assets())
+
+
+def warm_up() -> None:
+    """Do now what the first pages would wait for."""
+    compile_templates()
+    training_pages.job_fields()

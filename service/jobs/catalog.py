@@ -81,6 +81,12 @@ def router() -> Routes:
     return routes
 
 
+def warm_up() -> None:
+    """Make now what the first requests would wait for."""
+    for name in CHOICES:
+        describe(name)
+
+
 @cache
 def describe(name: str) -> SolverRead:
     """What `/v1/solvers` says of a solver that exists."""

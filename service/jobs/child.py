@@ -8,6 +8,7 @@ and ends.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -40,6 +41,9 @@ DASK = {
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
     "DASK_LOGGING__VERSION": "1",
     "DASK_LOGGING__DISABLE_EXISTING_LOGGERS": "False",
+    # Where the engine is killed, Python's resource tracker removes the semaphores of its nannies,
+    # and warns of each: that is no trouble of the operator's.
+    "PYTHONWARNINGS": "ignore:resource_tracker",
 }
 """What Dask shall do otherwise than by default; variables that are set already go before."""
 
@@ -140,6 +144,12 @@ def told_to_stop() -> threading.Event:
 
 def end_within(seconds: float) -> None:
     """In the child: end, and with it the processes below it, should one of them hang."""
-    timer = threading.Timer(seconds, os._exit, (0,))
+
+    def end() -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()

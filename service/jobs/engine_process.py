@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 
@@ -32,7 +33,7 @@ SHORT_S = 30.0
 """Fewer workers than wanted for so long, and this process ends for another one to begin."""
 SAVE_S = 12.0
 """How long workers have to save their jobs at a stop."""
-CLOSE_S = 3.0
+CLOSE_S = 5.0
 """How long Dask has to close afterwards."""
 CONNECT_S = 10.0
 RETRY_S = 1.0
@@ -56,7 +57,7 @@ def main() -> None:
 
 def _own_cluster(settings: Settings, stop: threading.Event) -> None:
     cluster = LocalCluster(
-        n_workers=settings.workers,
+        n_workers=0,
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
@@ -65,13 +66,15 @@ def _own_cluster(settings: Settings, stop: threading.Event) -> None:
         local_directory=str(settings.data_dir.resolve() / "workers"),
     )
     client = Client(cluster)
+    cluster.scale(settings.workers)  # does not wait for them: a stop may come first
     _keep_workers_busy(client, stop, settings.workers)
     end_within(SAVE_S)
     client.run(save_and_stop, on_error="ignore")
     end_within(CLOSE_S)
     client.close()
     cluster.close()
-    os._exit(0 if stop.is_set() else 1)
+    # Not by `os._exit`: what runs at the exit gives back the semaphores of Dask's nannies.
+    sys.exit(0 if stop.is_set() else 1)
 
 
 def _existing_cluster(address: str, stop: threading.Event) -> None:

@@ -12,12 +12,14 @@ from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.events import Batch, Event, EventLog
+from service.jobs.kind_routes import require_visible
 from service.jobs.read_schemas import EventPage, EventRead, TraceRead
 from service.jobs.store import JobStore
 from service.jobs.tail import Condition, Tail
 from service.storage.pages import Cursor, Page, PageRequest
 from service.web import event_stream
 from service.web.accept import choose
+from service.web.auth import needs
 from service.web.event_stream import EventStreams
 from service.web.head import is_head
 from service.web.names import JobId
@@ -60,12 +62,14 @@ LastEventId = Annotated[
 def router(jobs: JobStore, log: EventLog, tail: Tail, max_streams: int) -> Routes:
     """Events and traces of jobs; streams end early once `tail` is closing."""
     routes = Routes("/v1/jobs", "jobs")
-    _add_events(routes, log, tail, EventStreams(max_streams))
+    _add_events(routes, jobs, log, tail, EventStreams(max_streams))
     _add_trace(routes, jobs)
     return routes
 
 
-def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStreams) -> None:
+def _add_events(
+    routes: APIRouter, jobs: JobStore, log: EventLog, tail: Tail, streams: EventStreams
+) -> None:
     @routes.get(
         "/{id}/events",
         operation_id="get_job_events",
@@ -88,9 +92,11 @@ def _add_events(routes: APIRouter, log: EventLog, tail: Tail, streams: EventStre
             ),
         },
     )
+    @needs("read", "train", "predict")
     async def get_events(
         request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
     ) -> EventPage | Response:
+        require_visible(request, await run_sync(jobs.get, id))
         media_type = choose(request, (event_stream.MEDIA_TYPE, "application/json"))
         after = last_event_id or 0
         if media_type == "application/json":
@@ -122,6 +128,7 @@ def _add_trace(routes: APIRouter, jobs: JobStore) -> None:
             **responses("invalid-parameter", "not-found", "not-acceptable"),
         },
     )
+    @needs("read", "train")
     def get_trace(request: Request, id: JobId) -> TraceRead | Response:
         media_type = choose(request, ("application/json", "text/csv"))
         trace = _trace(jobs, id)

@@ -18,8 +18,8 @@ from service.jobs.kind_schemas import KindRead
 from service.jobs.lifecycle import State
 from service.jobs.store import Also, JobFilter, JobStore
 from service.web import etags
-from service.web.auth import needs
-from service.web.callers import caller_of
+from service.web.auth import needs, require
+from service.web.callers import STATE, caller_of
 from service.web.etags import check_if_match, etag, not_modified
 from service.web.idempotency import Creation
 from service.web.keys import Scope
@@ -31,6 +31,8 @@ from service.web.replies import shown
 from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
+PREDICT = "predict"
+"""The kind of batch predictions."""
 
 
 def asker(request: Request) -> tuple[str, str]:
@@ -38,15 +40,24 @@ def asker(request: Request) -> tuple[str, str]:
     return caller_of(request), request.state.request_id
 
 
+def require_visible(request: Request, job: Job) -> None:
+    """A key that may only predict sees batch predictions, which it may start. Raises Forbidden for
+    other jobs."""
+    if job.kind != PREDICT:
+        require(getattr(request.state, STATE), "read", "train")
+
+
 class KindRoutes:
     """The routes that every kind has; `router` takes those that only one has."""
 
-    def __init__(self, jobs: JobStore, kind: str, name: str) -> None:
-        """`name` is what one of them is called, such as `batch prediction`."""
+    def __init__(self, jobs: JobStore, kind: str, name: str, scope: Scope) -> None:
+        """`name` is what one of them is called, such as `batch prediction`; with `scope` they are
+        queued, read and deleted."""
         self.router = Routes(f"/v1/{name.replace(' ', '-')}s", f"{name}s")
         self._jobs = jobs
         self._kind = kind
         self._name = name
+        self._scope = scope
         self._id = name.replace(" ", "_")
 
     def get(self, id: str) -> Job:
@@ -85,6 +96,7 @@ class KindRoutes:
             response_model=page_model,
             responses=responses("invalid-parameter", "invalid-name"),
         )
+        @needs("read", self._scope)
         def list_jobs(
             page: PageParams,
             label: LabelFilter,
@@ -123,13 +135,14 @@ class KindRoutes:
             response_model=model,
             responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS, *codes),
         )
+        @needs("read", self._scope)
         def get_job(request: Request, response: Response, id: JobId) -> Any:
             job = self.get(id)
             tag = etag(str(job.revision))
             response.headers["ETag"] = tag
             return not_modified(request, tag) or read(job)
 
-    def add_delete(self, scope: Scope = "train") -> None:
+    def add_delete(self) -> None:
         @self.router.delete(
             "/{id}",
             status_code=204,
@@ -138,7 +151,7 @@ class KindRoutes:
             description="With its results, once it has ended.",
             responses=responses("invalid-parameter", "not-found", "invalid-state", *etags.PROBLEMS),
         )
-        @needs(scope)
+        @needs(self._scope)
         def delete_job(request: Request, id: JobId) -> None:
             self.get(id)
             self._jobs.delete(id, lambda job: check_if_match(request, etag(str(job.revision))))

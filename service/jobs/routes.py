@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
 from service.jobs.job import Job
+from service.jobs.kind_routes import require_visible
 from service.jobs.lifecycle import Effect, State
 from service.jobs.read_schemas import JobPage, JobPlanRead, JobRead, JobSummary
 from service.jobs.schemas import JobCancel, JobCreate
@@ -119,6 +120,7 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
         description="Newest first, without metrics and certificates; filters can be combined.",
         responses=responses("invalid-parameter", "invalid-name"),
     )
+    @needs("read", "train")
     def list_jobs(
         page: PageParams,
         label: LabelFilter,
@@ -152,10 +154,13 @@ def _add_read(routes: APIRouter, jobs: JobStore, tail: Tail) -> None:
         response_model=JobRead,
         responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS),
     )
+    @needs("read", "train", "predict")
     async def get_job(
         request: Request, response: Response, id: JobId, wait_s: WaitS = 0
     ) -> JobRead | Response:
-        job = await _ended(jobs, tail, await run_sync(jobs.get, id), wait_s)
+        job = await run_sync(jobs.get, id)
+        require_visible(request, job)
+        job = await _ended(jobs, tail, job, wait_s)
         tag = etag(str(job.revision))
         response.headers["ETag"] = tag
         return not_modified(request, tag) or JobRead.of(job)

@@ -17,8 +17,9 @@ from service.jobs.lifecycle import WAITING, Effect, State, cancellation, pausing
 from service.models.versions import alone_with, find_version
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, in_turn, new_id, now
+from service.storage.labels import has_label, is_common, store_labels
 from service.storage.pages import Page, PageRequest, newest_first
-from service.storage.tables import datasets, job_trace, jobs
+from service.storage.tables import datasets, job_labels, job_trace, jobs
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1
@@ -110,6 +111,7 @@ class JobStore:
             self._check_queue(connection, caller)
             insert = sa.insert(jobs).values(values).returning(*jobs.c)
             job = Job.from_row(connection.execute(insert).one())
+            store_labels(connection, job_labels, job, labels)
             events.record(connection, job, events.state)
             if also is not None:
                 also(connection, job)
@@ -162,21 +164,10 @@ class JobStore:
 
     def page(self, filter: JobFilter, page: PageRequest) -> Page[Job]:
         """Jobs newest first."""
-        statement = sa.select(jobs)
-        if filter.kind is not None:
-            statement = statement.where(jobs.c.kind == filter.kind)
-        if filter.state is not None:
-            statement = statement.where(jobs.c.state == filter.state)
-        if filter.model_name is not None:
-            statement = statement.where(jobs.c.model_name == filter.model_name)
-        if filter.dataset_id is not None:
-            statement = statement.where(jobs.c.dataset_id == filter.dataset_id)
-        if filter.label is not None:
-            key, value = filter.label
-            statement = statement.where(jobs.c.labels[key].as_string() == value)
         with self._database.read() as connection:
+            statement, listed = _filtered(connection, filter)
             return newest_first(
-                connection, statement, jobs.c.created_at, jobs.c.id, page, Job.from_row
+                connection, statement, listed.c.created_at, listed.c.id, page, Job.from_row
             )
 
     def trace(self, job_id: str) -> list[dict[str, Any]]:
@@ -273,6 +264,24 @@ class JobStore:
 def checkpoint_folder(job_id: str) -> str:
     """The blobs of a job's checkpoints."""
     return f"checkpoints/{job_id}"
+
+
+def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[Any], sa.Table]:
+    """The jobs that pass, and the table whose index has them in order."""
+    columns = {
+        jobs.c.kind: filter.kind,
+        jobs.c.state: filter.state,
+        jobs.c.model_name: filter.model_name,
+        jobs.c.dataset_id: filter.dataset_id,
+    }
+    others = [column == value for column, value in columns.items() if value is not None]
+    statement = sa.select(jobs).where(*others)
+    if filter.label is None:
+        return statement, jobs
+    labelled = has_label(job_labels, filter.label)
+    if others and is_common(connection, job_labels, filter.label):
+        return statement.where(sa.exists().where(job_labels.c.id == jobs.c.id, labelled)), jobs
+    return statement.join(job_labels).where(labelled), job_labels
 
 
 def _get(connection: sa.Connection, job_id: str) -> Job:

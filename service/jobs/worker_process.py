@@ -110,8 +110,9 @@ def _warm_up() -> None:
         from service.datasets.parsing import number_lists
         from svm.loops import warm_up
 
-        warm_up()
-        number_lists.warm_up()
+        warm_up(_stopping.is_set)
+        if not _stopping.is_set():
+            number_lists.warm_up()
 
 
 @cache
@@ -126,7 +127,7 @@ class Worker:
 
     def __init__(self, settings: Settings, stopping: threading.Event) -> None:
         database = Database(settings.database_url)
-        blobs = open_blobs(settings)
+        blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"

@@ -24,9 +24,16 @@ from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.blobs.base import digest_of
 from service.storage.blobs.local import sync_folder
 from service.storage.database import Database, present_revision
+from service.storage.manifest import (
+    FORMAT,
+    MANIFEST,
+    BackupFailed,
+    FileEntry,
+    Manifest,
+    TableEntry,
+)
+from service.storage.private import private_file
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 SNAPSHOTS = 20
 """Files that a running service deletes while they are to be copied are gone from the next look at
 its rows, too: a look that finds all its files is soon there."""
@@ -36,10 +43,6 @@ OWN_TABLES = ("alembic_version", "identity")
 
 Show = Callable[[int, int], None]
 """Is told files and bytes done so far."""
-
-
-class BackupFailed(Exception):
-    """A backup cannot be made, read, or restored here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,9 @@ def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = No
         raise BackupFailed(f"{path} is there already")
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with blobs.temporary_folder() as folder, partial.open("wb") as file:
+        partial.unlink(missing_ok=True)
+        private_file(partial)
+        with blobs.temporary_folder() as folder, partial.open("r+b") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
                 saved = _write(archive, database, blobs, folder, show or (lambda *_: None))
             file.flush()
@@ -113,23 +118,23 @@ def _write(
             break
     for name in tables:
         archive.add(folder / f"{name}.jsonl", f"tables/{name}.jsonl", filter=_anonymous)
-    manifest = {
-        "format": FORMAT,
-        "service_version": __version__,
-        "revision": revision,
-        "tables": tables,
-        "files": {
-            file.key: {"sha256": file.sha256, "size_bytes": copied[file]}
+    manifest = Manifest(
+        format=FORMAT,
+        service_version=__version__,
+        revision=revision,
+        tables=tables,
+        files={
+            file.key: FileEntry(sha256=file.sha256, size_bytes=copied[file])
             for file in files
             if file in copied
         },
-        "damaged": sorted(file.key for file in lost),
-    }
-    _add(archive, MANIFEST, json.dumps(manifest, indent=1).encode())
+        damaged=sorted(file.key for file in lost),
+    )
+    _add(archive, MANIFEST, manifest.model_dump_json(indent=1).encode())
     return summary_of(manifest)
 
 
-def _dump(database: Database, folder: Path) -> tuple[dict[str, dict[str, Any]], list[FileRef], str]:
+def _dump(database: Database, folder: Path) -> tuple[dict[str, TableEntry], list[FileRef], str]:
     """Write one look at all rows to files of `folder`; tables, files named, revision."""
     tables = {}
     revision = present_revision(database)
@@ -142,22 +147,19 @@ def _dump(database: Database, folder: Path) -> tuple[dict[str, dict[str, Any]], 
         return tables, list(named_files(connection)), revision
 
 
-def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> dict[str, Any]:
+def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> TableEntry:
     # JSON as its text: no number is rounded, and null is told from nothing.
-    columns = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
+    selected = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
     path = folder / f"{table.name}.jsonl"
     count = 0
     with path.open("w", encoding="utf-8") as file:
-        rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(sa.select(*columns))
+        rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(sa.select(*selected))
         for row in rows:
             file.write(json.dumps(list(row), default=_as_text) + "\n")
             count += 1
     with path.open("rb") as written:
-        return {
-            "columns": [column.name for column in table.c],
-            "rows": count,
-            "sha256": digest_of(written),
-        }
+        columns = [column.name for column in table.c]
+        return TableEntry(columns=columns, rows=count, sha256=digest_of(written))
 
 
 def _copy(
@@ -202,10 +204,10 @@ def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
     return info
 
 
-def summary_of(manifest: dict[str, Any]) -> Saved:
+def summary_of(manifest: Manifest) -> Saved:
     return Saved(
-        rows={name: entry["rows"] for name, entry in manifest["tables"].items()},
-        files=len(manifest["files"]),
-        file_bytes=sum(entry["size_bytes"] for entry in manifest["files"].values()),
-        damaged=manifest["damaged"],
+        rows={name: entry.rows for name, entry in manifest.tables.items()},
+        files=len(manifest.files),
+        file_bytes=sum(entry.size_bytes for entry in manifest.files.values()),
+        damaged=manifest.damaged,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import threading
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,26 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
-from service.storage.commits import Commits, PostgresCommits, SQLiteCommits
-from service.storage.dialects import connect, failures_reported
+from service.storage.dialects import connect, failures_reported, wait_s
+from service.storage.model_changes import ModelChanges, PostgresModelChanges, SQLiteModelChanges
+from service.storage.turns import Turns
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 CLOSE_S = 3.0
+READERS, WRITERS = 8, 6
+"""Connections of one process. SQLite has one writer at a time: here they wait in order, which its
+file would not have them do."""
+WAITING = 16
+"""Threads that may wait to write while the database is blocked."""
+_CHANGED = "svm_changed_models"
+"""The execution option that collects the models which a transaction changes."""
+_NOTE_CHANGE = sa.text(
+    "INSERT INTO model_changes (model_name, number)"
+    " VALUES (:name, (SELECT coalesce(max(number), 0) + 1 FROM model_changes))"
+    " ON CONFLICT (model_name) DO UPDATE SET number = excluded.number"
+)
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -66,15 +79,19 @@ class Database:
     def __init__(self, url: str) -> None:
         """`url` is `sqlite:///path` or `postgresql://…`; nothing is opened yet."""
         self.url = url
-        self._engine = connect(url)
-        self._is_sqlite = self._engine.dialect.name == "sqlite"
-        self._lock = threading.Lock()
-        self._commits: Commits | None = None
+        # Those who read wait for nobody who writes, and the check of health for neither.
+        self._reading = connect(url, READERS)
+        self._is_sqlite = self._reading.dialect.name == "sqlite"
+        at_once = 1 if self._is_sqlite else WRITERS
+        self._writing = connect(url, at_once)
+        self._checking = connect(url, 1)
+        self._turns = Turns(at_once, WAITING, wait_s(url))
+        self._model_changes: ModelChanges | None = None
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view; writes nothing."""
-        with failures_reported(), self._engine.connect() as connection:
+        with failures_reported(), self._reading.connect() as connection:
             if not self._is_sqlite:
                 connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -90,24 +107,35 @@ class Database:
         sees what was committed before it (READ COMMITTED): what a transaction reads in order to
         decide, it must lock, by `with_for_update` or `in_turn`.
         """
-        with failures_reported(), self._engine.connect() as connection:
-            connection.execution_options(svm_writes=True)
+        changed: set[str] = set()
+        with self._turns.turn(), failures_reported(), self._writing.connect() as connection:
+            connection.execution_options(svm_writes=True, **{_CHANGED: changed})
             with connection.begin():
                 yield connection
-        if self._commits is not None:
-            self._commits.committed()
+        if changed and self._model_changes is not None:
+            self._model_changes.committed(changed)
 
-    def commits(self) -> object:
-        """A value that any commit changes, whichever process makes it; asking takes no time.
+    def check(self) -> None:
+        """That the database answers. Raises Unavailable."""
+        # SQLite answers `SELECT 1` without a look at its file.
+        look = "SELECT count(*) FROM sqlite_master" if self._is_sqlite else "SELECT 1"
+        with failures_reported(), self._checking.connect() as connection:
+            connection.exec_driver_sql(look).scalar()
 
-        What was read after asking holds as long as the value stays the same. PostgreSQL tells of
-        other processes with a delay of at most `commits.STALE_S`.
+    def changed_models(self) -> Collection[str] | None:
+        """Names of the models that any process has changed since the last answer; asking takes no
+        time. None while that is not known.
+
+        There is one reader of a database: what it knows of other models holds. PostgreSQL reports
+        the changes of other processes with a delay of at most `model_changes.STALE_S`.
         """
-        if self._commits is None:
-            with failures_reported(), self._lock:
-                make = SQLiteCommits if self._is_sqlite else PostgresCommits
-                self._commits = self._commits or make(self._engine)
-        return self._commits.number()
+        if self._model_changes is None:
+            make = SQLiteModelChanges if self._is_sqlite else PostgresModelChanges
+            try:
+                self._model_changes = make(self._reading)
+            except (OSError, sqlite3.Error):
+                return None
+        return self._model_changes.take()
 
     def migrate(self, revision: str = "head") -> None:
         """Bring the schema to the newest revision; nothing happens where it is there already.
@@ -130,15 +158,16 @@ class Database:
 
     def close(self) -> None:
         """Close all connections, those in use by other threads once they are done."""
-        if self._commits is not None:
-            self._commits.close()
-            self._commits = None
+        if self._model_changes is not None:
+            self._model_changes.close()
+            self._model_changes = None
         deadline = time.monotonic() + CLOSE_S
-        pool = self._engine.pool
-        assert isinstance(pool, sa.QueuePool)
-        while pool.checkedout() and time.monotonic() < deadline:
-            time.sleep(0.01)  # a thread whose caller has left is still at it
-        self._engine.dispose()
+        for engine in (self._writing, self._reading, self._checking):
+            pool = engine.pool
+            assert isinstance(pool, sa.QueuePool)
+            while pool.checkedout() and time.monotonic() < deadline:
+                time.sleep(0.01)  # a thread whose caller has left is still at it
+            engine.dispose()
 
 
 def revisions() -> list[str]:
@@ -171,6 +200,14 @@ def in_turn(connection: sa.Connection, name: str) -> None:
     if connection.dialect.name == "postgresql":
         turn = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
         connection.execute(sa.select(turn))
+
+
+def note_change(connection: sa.Connection, model_name: str) -> None:
+    """What a reference to the model means may differ from the end of this transaction on."""
+    # One after the other, so that a higher number is never seen before a lower one.
+    in_turn(connection, "model changes")
+    connection.execute(_NOTE_CHANGE, {"name": model_name})
+    connection.get_execution_options()[_CHANGED].add(model_name)
 
 
 def _alembic() -> Config:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +16,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.errors import StorageFull, Unavailable
+from service.storage.private import close_to_others, private_file
 
 WAIT_S = 30
 """How long a writer waits for another one; transactions here take milliseconds."""
@@ -35,14 +38,29 @@ _POSTGRES = {
 log = structlog.stdlib.get_logger("service.storage")
 
 _SQLITE_BUGS = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
+_SQLITE_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NOT_UTF8 = "Could not decode to UTF-8"
 _POSTGRES_FULL = "53100"
+_POSTGRES_DAMAGED = ("XX001", "XX002")
+DAMAGED = "the database is damaged; a backup has to be restored"
+DAMAGED_RETRY_S = 60
+"""Somebody has to look at it."""
 
 
-def connect(url: str) -> sa.Engine:
-    """An engine for `sqlite:///…` or `postgresql://…`; a parameter in the URL wins over ours."""
+def connect(url: str, connections: int) -> sa.Engine:
+    """An engine for `sqlite:///…` or `postgresql://…` with at most so many connections; a parameter
+    in the URL wins over ours."""
     parsed = sa.make_url(url)
+    options: dict[str, Any] = {
+        "pool_size": connections,
+        "max_overflow": 0,
+        "pool_timeout": wait_s(url),
+        "json_deserializer": _read_json,
+    }
     if parsed.get_backend_name() == "sqlite":
-        engine = sa.create_engine(parsed, connect_args=_missing({"timeout": WAIT_S}, parsed))
+        arguments = _missing({"timeout": WAIT_S}, parsed)
+        engine = sa.create_engine(parsed, connect_args=arguments, **options)
+        sa.event.listen(engine, "do_connect", _close_sqlite_to_others)
         sa.event.listen(engine, "connect", _configure_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -50,37 +68,73 @@ def connect(url: str) -> sa.Engine:
         parsed.set(drivername="postgresql+psycopg"),
         connect_args=_missing(_POSTGRES, parsed),
         pool_pre_ping=True,  # a database that was restarted costs no request
+        **options,
     )
     sa.event.listen(engine, "connect", _configure_postgres)
     return engine
 
 
+def wait_s(url: str) -> float:
+    """How long a writer waits for another one."""
+    return float(str(sa.make_url(url).query.get("timeout", WAIT_S)))
+
+
 @contextmanager
 def failures_reported() -> Iterator[None]:
-    """Raises StorageFull or Unavailable where not the statement but the database is to blame."""
+    """Raises StorageFull or Unavailable if not the statement but the database is to blame."""
     try:
         yield
+    except BadJson as error:
+        raise _damaged(error) from error
     except (sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+        cause = getattr(error, "orig", None)
+        code, state = (getattr(cause, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+        damaged = code is not None and code & 0xFF in _SQLITE_DAMAGED
+        if damaged or state in _POSTGRES_DAMAGED or str(cause).startswith(_NOT_UTF8):
+            raise _damaged(cause) from error
         if isinstance(error, sa.exc.DBAPIError) and not (
             error.connection_invalidated
             or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
         ):
             raise
-        cause = getattr(error, "orig", None)
-        code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in _SQLITE_BUGS:
             raise
         log.warning("database failed", cause=str(cause or error))
-        full = getattr(cause, "sqlstate", None) == _POSTGRES_FULL
-        if full or code == sqlite3.SQLITE_FULL:
+        if state == _POSTGRES_FULL or code == sqlite3.SQLITE_FULL:
             detail = "the database has no room left; nothing was stored"
             raise StorageFull("storage-full", detail) from error
         detail = "the database does not answer"
         raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error
 
 
+def _damaged(cause: object) -> Unavailable:
+    log.critical("database damaged", cause=str(cause))
+    return Unavailable("storage-damaged", DAMAGED, retry_after_s=DAMAGED_RETRY_S)
+
+
+class BadJson(Exception):
+    """A JSON column holds something else."""
+
+
+def _read_json(content: str | bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise BadJson(str(error)) from None
+
+
 def _missing(arguments: dict[str, Any], url: sa.URL) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in url.query}
+
+
+def _close_sqlite_to_others(
+    dialect: sa.Dialect, record: ConnectionPoolEntry, arguments: list[str], _: dict[str, Any]
+) -> None:
+    """SQLite gives its log and index the mode of the database, when it makes them."""
+    file = arguments[0]
+    private_file(Path(file))
+    for beside in ("-wal", "-shm"):
+        close_to_others(Path(file + beside))
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
+import time
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from service.errors import Unavailable
 from service.storage.backups import FileRef, Show, named_files
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database
+from service.storage.dialects import DAMAGED
 from service.storage.ownership import MARKS
+
+STEPS = 1000
+"""Of SQLite, between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,30 @@ def _named(database: Database) -> set[FileRef]:
         return set(named_files(connection))
 
 
-def sqlite_faults(database: Database, deep: bool) -> list[str]:
-    """What SQLite itself finds wrong with its file; [] for a sound one, and for PostgreSQL."""
+def check_sound(database: Database, within_s: float) -> None:
+    """Raises Unavailable `storage-damaged` for a damaged file of SQLite, as far as that is found in
+    so many seconds."""
+    if faults := sqlite_faults(database, False, within_s):
+        raise Unavailable("storage-damaged", f"{DAMAGED}: {faults[0]}")
+
+
+def sqlite_faults(database: Database, deep: bool, within_s: float = math.inf) -> list[str]:
+    """What SQLite itself finds wrong with its file; [] for a sound one, for PostgreSQL, and if
+    there was nothing wrong with as much as could be read `within_s` seconds."""
     if not database.url.startswith("sqlite"):
         return []
     check = "integrity_check" if deep else "quick_check"
+    deadline = time.monotonic() + within_s
     with database.read() as connection:
-        found = list(connection.scalars(sa.text(f"PRAGMA {check}(10)")))
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+        try:
+            found = list(connection.scalars(sa.text(f"PRAGMA {check}(10)")))
+        except sa.exc.OperationalError as error:
+            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
+                raise
+            return []
+        finally:
+            driver.set_progress_handler(None, STEPS)
     return [] if found == ["ok"] else found

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from service.storage.private import private_folder
+
 
 class DataDirInUse(RuntimeError):
     """Another process serves from this directory; `holder` is its id, 0 if it did not say yet."""
@@ -28,7 +30,7 @@ def exclusive(data_dir: Path) -> Iterator[None]:
     the settings allow. The kernel drops the lock when its holder dies, however that happens.
     Raises DataDirInUse.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(data_dir)
     with (data_dir / "lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

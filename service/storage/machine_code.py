@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import svm
+from service.storage.private import private_folder
 
 
 def machine_code_folder(data_dir: Path) -> Path:
@@ -15,5 +16,5 @@ def machine_code_folder(data_dir: Path) -> Path:
     for path in sorted((Path(svm.__file__).parent / "loops").glob("*.py")):
         digest.update(path.read_bytes())
     folder = data_dir.resolve() / "numba" / digest.hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     return folder

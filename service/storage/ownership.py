@@ -19,36 +19,41 @@ MARKS = "owner"
 
 
 class ForeignFiles(Exception):
-    """The files are those of another database."""
+    """The files are those of another database, or none are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, detail: str = "") -> None:
         super().__init__(
-            "the files belong to another database, and would be lost; set SVM_DATABASE_URL to "
+            detail
+            or "the files belong to another database, and would be lost; set SVM_DATABASE_URL to "
             "theirs, or SVM_BLOB_URL to another place"
         )
 
 
 def claim(database: Database, blobs: Blobs) -> None:
-    """Mark the files as this database's. Raises ForeignFiles where they are not, Unavailable."""
+    """Mark the files as this database's. Raises ForeignFiles if they are not, Unavailable."""
+    check_owner(database, blobs)
     mark = f"{MARKS}/{_identity(database)}"
-    marks = set(blobs.keys(MARKS))
-    if not marks:
-        # Another replica may set the mark, and another database its own, at the same time.
-        if _is_new(database) and set(blobs.keys()) - {mark}:
-            raise ForeignFiles
+    if not set(blobs.keys(MARKS)):
         blobs.write(mark, b"")
-        marks = set(blobs.keys(MARKS))
-    if marks != {mark}:
+    if set(blobs.keys(MARKS)) != {mark}:  # another database has set its own meanwhile
         raise ForeignFiles
 
 
 def check_owner(database: Database, blobs: Blobs) -> None:
-    """Change nothing. Raises ForeignFiles where a service would not start, Unavailable."""
+    """Change nothing. Raises ForeignFiles if a service would not start, Unavailable."""
+    # In this order: another replica may start at the same time, and make rows, the mark and files.
+    was_new = _is_new(database)
+    marks = set(blobs.keys(MARKS))
+    there = marks or any(not key.startswith(f"{MARKS}/") for key in blobs.keys(""))
     with database.read() as connection:
         found = connection.scalar(sa.select(identity.c.id))
-    marks = set(blobs.keys(MARKS))
-    if marks - {f"{MARKS}/{found}"} or (found is None and _is_new(database) and set(blobs.keys())):
+    if marks - {f"{MARKS}/{found}"} or (there and not marks and _is_new(database)):
         raise ForeignFiles
+    if not there and not was_new and found is not None:
+        raise ForeignFiles(
+            "none of the files of this database are there; mount their disk, or set SVM_BLOB_URL "
+            "to their place"
+        )
 
 
 def secret_of(database: Database) -> bytes:

@@ -41,14 +41,14 @@ class Page(Generic[Item]):
 def newest_first(
     connection: sa.Connection,
     statement: sa.Select[Any],
-    created_at: sa.ColumnElement[float],
-    id: sa.ColumnElement[Any],
+    created_at: sa.Column[float],
+    id: sa.Column[Any],
     page: PageRequest,
     make: Callable[[sa.Row[Any]], Item],
 ) -> Page[Item]:
     """One page of `statement` ordered by (`created_at`, `id`), both descending.
 
-    Both columns must be among the selected ones. `make` turns a row into an item.
+    Columns of these names must be among the selected ones. `make` turns a row into an item.
     Raises InvalidRequest for a cursor of another list.
     """
     if page.after is not None:
@@ -64,5 +64,5 @@ def newest_first(
     last_row = shown[-1]._mapping if more else None
     return Page(
         tuple(make(row) for row in shown),
-        Cursor(last_row[created_at], last_row[id]) if last_row is not None else None,
+        Cursor(last_row[created_at.name], last_row[id.name]) if last_row is not None else None,
     )

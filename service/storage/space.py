@@ -1,4 +1,4 @@
-"""A full disk is an answer, not an accident."""
+"""A full disk, or one that fails, is an answer and not an accident."""
 
 from __future__ import annotations
 
@@ -8,8 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.errors import StorageFull
+import structlog
+
+from service.errors import StorageFull, Unavailable
 from service.settings import Limits
+
+RETRY_S = 2
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+FAILING = frozenset(
+    {
+        *(errno.EIO, errno.EBADMSG, errno.EUCLEAN),  # the disk, or its file system
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO),  # not mounted
+        *(errno.ESTALE, errno.ENOTCONN, errno.EREMOTEIO),  # of another machine
+    }
+)
+"""Errors of a disk, none of which a network connection or a pipe gives."""
+
+log = structlog.stdlib.get_logger("service.storage")
 
 
 def check_room(folder: Path, limits: Limits) -> None:
@@ -22,11 +38,16 @@ def check_room(folder: Path, limits: Limits) -> None:
 
 
 @contextmanager
-def full_disk_reported() -> Iterator[None]:
-    """Raises StorageFull where the block fails for want of space."""
+def file_errors_reported() -> Iterator[None]:
+    """Raises StorageFull if the disk has no room for what the block writes, Unavailable if it
+    fails."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
+            raise StorageFull("storage-full", "the disk is full; nothing was stored") from None
+        if error.errno not in FAILING:
             raise
-        raise StorageFull("storage-full", "the disk is full; nothing was stored") from None
+        log.warning("disk failed", cause=str(error))
+        detail = "the file store does not answer"
+        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error

@@ -55,7 +55,24 @@ datasets = Table(
     Column("inherited_rows", BigInteger),  # as many first rows are those of an appended parent
     Column("uploaded_at", Float, nullable=False, server_default="0"),  # the last time
     Index(None, "uploaded_at", "id"),  # the latest upload
+    Index(None, "created_at", "id"),
 )
+
+
+def _labels_of(owners: Table, name: str) -> Table:
+    """The same as the column `labels` of the owners, to find them by."""
+    return Table(
+        name,
+        metadata,
+        Column("id", ForeignKey(owners.c.id, ondelete="CASCADE"), primary_key=True),
+        Column("key", String, primary_key=True),
+        Column("value", String, nullable=False),
+        Column("created_at", Float, nullable=False),  # of the owner: lists are ordered by it
+        Index(None, "key", "value", "created_at", "id"),
+    )
+
+
+dataset_labels = _labels_of(datasets, "dataset_labels")
 
 jobs = Table(
     "jobs",
@@ -68,9 +85,9 @@ jobs = Table(
     Column("request_id", String),  # of the request that made the job, for the logs
     Column("spec", JSON, nullable=False),
     Column("labels", JSON, nullable=False),
-    Column("dataset_id", String, nullable=False, index=True),
+    Column("dataset_id", String, nullable=False),
     Column("dataset_digest", String, nullable=False),
-    Column("model_name", String, index=True),
+    Column("model_name", String),
     Column("model_version", Integer),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
@@ -99,8 +116,17 @@ jobs = Table(
     Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "finished_at"),
-    Index(None, "created_at", "id"),  # the newest first
+    # Lists, the newest first. The last two tell kind and state, too: rows of another kind or state
+    # are passed over without being read.
+    Index(None, "created_at", "id"),
+    Index(None, "kind", "created_at", "id"),
+    Index(None, "kind", "state", "created_at", "id"),
+    Index(None, "state", "created_at", "id"),
+    Index(None, "model_name", "created_at", "id", "kind", "state"),
+    Index(None, "dataset_id", "created_at", "id", "kind", "state"),
 )
+
+job_labels = _labels_of(jobs, "job_labels")
 
 job_events = Table(
     "job_events",
@@ -136,6 +162,8 @@ models = Table(
     Column("last_version", Integer, nullable=False),  # never goes back: versions are not reused
     Column("deleted_at", Float),
 )
+_there = models.c.deleted_at.is_(None)
+Index(None, models.c.created_at, models.c.name, sqlite_where=_there, postgresql_where=_there)
 
 model_versions = Table(
     "model_versions",
@@ -162,6 +190,7 @@ model_versions = Table(
     Column("warm_start_key", String),  # what a training that begins here needs beside the model
     Column("warm_start_sha256", String),
     Column("imported", JSON),  # from what format, and what the file says of its origin
+    Index(None, "model_name", "created_at", "version"),
 )
 
 idempotency_keys = Table(
@@ -226,4 +255,11 @@ model_aliases = Table(
     Column("version", Integer, nullable=False),
     Column("revision", Integer, nullable=False),  # grows with every move: the ETag
     Column("updated_at", Float, nullable=False),
+)
+
+model_changes = Table(
+    "model_changes",
+    metadata,
+    Column("model_name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False, index=True),  # of the model's last change
 )

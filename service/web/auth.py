@@ -1,8 +1,8 @@
 """Authentication, and what each route needs.
 
-A route says the scope that it needs by `@needs("train")` on its function, `@needs(None)` where
-everybody may ask. Without it reading needs `read` and everything else `admin`: whoever forgets to
-say it opens nothing.
+A route says the scope that it needs by `@needs("train")` on its function, by `@needs("read",
+"train")` where one of them is enough, and by `@needs(None)` where everybody may ask. Without it
+reading needs `read` and everything else `admin`: to forget it opens nothing.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ class LoginNeeded(Exception):
     """A browser asked for a page that it may not see yet."""
 
 
-def needs(scope: keys.Scope | None) -> Callable[[Function], Function]:
-    """What a route's function needs; None: nothing."""
+def needs(*scopes: keys.Scope | None) -> Callable[[Function], Function]:
+    """What a route's function needs, one of these scopes; None: nothing."""
 
     def mark(function: Function) -> Function:
-        setattr(function, _ATTRIBUTE, scope)
+        setattr(function, _ATTRIBUTE, tuple(filter(None, scopes)))
         return function
 
     return mark
 
 
-def scope_of(function: Callable[..., Any] | None, method: str) -> keys.Scope | None:
-    """What a route's function needs when it is asked by `method`."""
-    usual: keys.Scope = "read" if method in _SAFE else "admin"
-    found: keys.Scope | None = getattr(function, _ATTRIBUTE, usual)
+def scopes_of(function: Callable[..., Any] | None, method: str) -> tuple[keys.Scope, ...]:
+    """Those of which a route's function needs one when it is asked by `method`; none where
+    everybody may ask."""
+    usual: tuple[keys.Scope, ...] = ("read",) if method in _SAFE else ("admin",)
+    found: tuple[keys.Scope, ...] = getattr(function, _ATTRIBUTE, usual)
     return found
 
 
@@ -66,19 +67,24 @@ async def authorized(request: Request) -> None:
     """A dependency of every route, the first one. Raises Unauthorized, Forbidden, LoginNeeded."""
     if request.method not in _SAFE:
         _check_origin(request)
-    scope = scope_of(request.scope["endpoint"], request.method)
-    if scope is None:
+    scopes = scopes_of(request.scope["endpoint"], request.method)
+    if not scopes:
         return
     caller: Caller | None = getattr(request.state, STATE)
     if caller is None:
         if not request.scope["route"].include_in_schema and request.method in _SAFE:
             raise LoginNeeded
         raise _unauthorized(request)
-    if not caller.may(scope):
+    require(caller, *scopes)
+
+
+def require(caller: Caller, *scopes: keys.Scope) -> None:
+    """Raises Forbidden where the caller has none of the scopes."""
+    if not any(map(caller.may, scopes)):
         raise Forbidden(
             "forbidden",
-            f"the key {caller.name} lacks the scope {scope}",
-            extra={"scope": scope},
+            f"the key {caller.name} lacks the scope {' or '.join(scopes)}",
+            extra={"scope": scopes[0]},
         )
 
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import pathlib
+import threading
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 import fastapi_offline
+import orjson
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from service.web import problems
-from service.web.auth import SCHEME, needs, scope_of
+from service.web.auth import SCHEME, needs, scopes_of
 from service.web.headers import CSP, policy_with_scripts
+from service.web.links import add_links
 from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.routing import Routes
@@ -43,11 +47,25 @@ _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
 class DocumentedAPI(FastAPI):
     """FastAPI whose document also shows the bodies and problems that we read and write."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._making = threading.Lock()
+
     def take(self, routes: Routes) -> None:
         """Offer the routes of a room."""
         self.routes.extend(routes.routes)
 
     def openapi(self) -> dict[str, Any]:
+        """Made once, in a quarter of a second."""
+        with self._making:
+            return self._openapi()
+
+    @cached_property
+    def document(self) -> bytes:
+        """The same as it is sent."""
+        return orjson.dumps(self.openapi())
+
+    def _openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
             replies = json.loads(REPLIES.read_text())
@@ -63,8 +81,8 @@ class DocumentedAPI(FastAPI):
             }
             for template, path in document["paths"].items():
                 for method, operation in path.items():
-                    scope = scope_of(functions[template, method], method.upper())
-                    operation["security"] = [] if scope is None else [{"key": [scope]}]
+                    scopes = scopes_of(functions[template, method], method.upper())
+                    operation["security"] = [{"key": [scope]} for scope in scopes]
                     _add_problems(operation, template)
                     for reply in operation["responses"].values():
                         _show_example(reply.get("content", {}), replies)
@@ -75,6 +93,7 @@ class DocumentedAPI(FastAPI):
                         if "title" in body.get("schema", {}):
                             body["schema"] = _move_to_components(body["schema"], components)
             _describe_defaults(components)
+            add_links(document)
             self.openapi_schema = document
         return self.openapi_schema
 
@@ -99,6 +118,11 @@ def mount(app: DocumentedAPI) -> None:
     )
     content = _fit_for_everybody(bytes(page.body).decode())
     policy = {CSP: policy_with_scripts(content.encode())}
+
+    @app.get("/openapi.json", include_in_schema=False)
+    @needs(None)
+    def openapi_json() -> Response:  # in a thread: the first one may have to wait until it is made
+        return Response(app.document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     @needs(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,6 +12,20 @@ from service.errors import InvalidRequest, PreconditionFailed, PreconditionRequi
 
 PROBLEMS = ("invalid-header", "precondition-failed")
 """What every route of a resource with a tag can answer."""
+
+IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "The `ETag` that you have seen: what others have changed since stays.",
+    "schema": {"type": "string"},
+}
+IF_NONE_MATCH: dict[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "`*` to create it: one that is there already stays.",
+    "schema": {"type": "string", "examples": ["*"]},
+}
+"""The parameters of a route that needs one of them, for its `openapi_extra=`."""
 
 _TAG = re.compile(r'(?:W/)?"[^"\s]*"')
 _TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import platform
+import threading
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Literal
 
-import sqlalchemy as sa
+from anyio import CapacityLimiter, move_on_after
+from anyio.to_thread import run_sync
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
@@ -21,6 +24,8 @@ from service.web.problems import responses
 from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
+CHECK_S = 0.8
+"""How long the database may take to answer: probes wait a second."""
 
 
 class Health:
@@ -66,6 +71,8 @@ def router(
 ) -> Routes:
     """Routes for operators; `health` and `database` decide about readiness."""
     routes = Routes(tag="operations")
+    checks = CapacityLimiter(1)  # a thread that no other request takes
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
 
     @routes.get("/livez", operation_id="get_livez", summary="Is the process alive?")
     @needs(None)
@@ -80,19 +87,24 @@ def router(
         responses=responses("not-ready", "shutting-down"),
     )
     @needs(None)
-    def readyz() -> HealthRead:
+    async def readyz() -> HealthRead:
         """200 when the service can answer: the database is there and no shutdown has begun."""
         if health.draining:
             raise Unavailable(
                 "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
             )
-        try:
-            with database.read() as connection:
-                connection.execute(sa.select(1))
-        except Unavailable:
+        answered = threading.Event()
+
+        def check() -> None:
+            database.check()
+            answered.set()
+
+        with suppress(Unavailable), move_on_after(CHECK_S):
+            await run_sync(check, limiter=checks, abandon_on_cancel=True)
+        if not answered.is_set():
             raise Unavailable(
                 "not-ready", "the database does not answer", retry_after_s=RETRY_AFTER_S
-            ) from None
+            )
         return HealthRead()
 
     @routes.get(
@@ -112,7 +124,7 @@ def router(
             name="svm-service",
             version=__version__,
             python=platform.python_version(),
-            libraries={name: version(name) for name in ("numpy", "scipy", "numba")},
+            libraries=libraries,
             limits=LimitsRead(
                 **settings.limits.model_dump(),
                 header_s=settings.header_s,

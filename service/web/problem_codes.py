@@ -147,7 +147,10 @@ PROBLEMS: dict[str, Problem] = {
         422, "A row has another length", "All rows have as many cells as there are columns."
     ),
     "not-a-number": Problem(
-        422, "A feature is not a number", "Encode words as numbers before sending them."
+        422,
+        "A feature is not a number",
+        "Encode words as numbers before sending them. Numbers have a decimal point and no "
+        "separators of thousands; booleans are 1 and 0.",
     ),
     "missing-value": Problem(
         422, "A value is missing", "Nothing is imputed: remove the row or fill the cell."
@@ -189,7 +192,7 @@ PROBLEMS: dict[str, Problem] = {
     "parsing-failed": Problem(
         422,
         "The data could not be read",
-        "Reading them took too much time or memory, or ended the process that read them.",
+        "Reading them takes more time or memory than one upload may; send fewer rows or columns.",
     ),
     "too-many-rows": Problem(413, "Too many rows", "`limit` is the most allowed."),
     "too-many-columns": Problem(413, "Too many columns", "`limit` is the most allowed."),
@@ -276,11 +279,23 @@ PROBLEMS: dict[str, Problem] = {
     "results-corrupt": Problem(
         500, "The file of results is damaged", "It does not match its digest; ask for it again."
     ),
+    "process-lost": Problem(
+        503,
+        "The process that does this was lost",
+        "It died twice, for lack of memory or by a fault of its own. Nothing was stored; "
+        "Retry-After says when to try again. If it happens every time, report it.",
+    ),
     "queue-full": Problem(503, "Too many jobs are queued", "Retry-After says when to try again."),
     "storage-unavailable": Problem(
         503,
         "Database or file store do not answer",
         "Try again shortly. What the request asked for may have been done all the same.",
+    ),
+    "storage-damaged": Problem(
+        503,
+        "The database is damaged",
+        "What the request needs of it cannot be read. `svm-service doctor` says what is wrong; the "
+        "last backup can be restored.",
     ),
     "too-many-connections": Problem(
         503, "Too many connections are open", "Retry-After says when to try again."

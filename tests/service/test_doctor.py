@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable
@@ -91,26 +92,88 @@ def test_files_of_another_database_are_told(look: Look, data_dir: Path) -> None:
     assert "the files belong to another database" in _wrong(look())[0]
 
 
-def test_damaged_database_is_told(look: Look, data_dir: Path) -> None:
-    """SQLite's own examination speaks."""
+@pytest.mark.parametrize("first_page", [0, 1, -3], ids=["all", "all but the first", "the last"])
+def test_damaged_database_is_told(look: Look, data_dir: Path, first_page: int) -> None:
+    """SQLite's own examination speaks; the rest is looked at all the same."""
     file = data_dir / "service.db"
     content = bytearray(file.read_bytes())
-    content[-4096 * 3 :] = os.urandom(4096 * 3)
+    begin = first_page * 4096 % len(content)
+    content[begin:] = os.urandom(len(content) - begin)
     file.write_bytes(content)
-    assert any(line.startswith("database: ") for line in _wrong(look()))
+    found = look()
+    assert any(line.startswith("database: the database is damaged") for line in _wrong(found))
+    assert "memory" in found
 
 
-def test_other_versions_are_told(look: Look, data_dir: Path) -> None:
-    """An older schema is no fault; one of a newer version is."""
+@pytest.mark.parametrize("revision", ["0001", "0004", "0015"])
+def test_older_database_is_sound(look: Look, data_dir: Path, revision: str) -> None:
+    """`serve` brings it up to date: there is nothing to restore."""
+    (data_dir / "service.db").unlink()
     database = Database(f"sqlite:///{data_dir / 'service.db'}")
-    for revision, state in (("0001", "note"), ("9999", "wrong")):
-        with database.write() as connection:
-            connection.execute(
-                sa.text("UPDATE alembic_version SET version_num = :r"), {"r": revision}
-            )
-        (finding,) = look()["database"]
-        assert (finding.state, revision in finding.detail) == (state, True)
+    database.migrate(revision)
     database.close()
+    found = look()
+    assert _wrong(found) == []
+    assert (found["database"][0].state, revision in found["database"][0].detail) == ("note", True)
+    assert "migrate" in found["files"][0].detail
+
+
+def test_newer_database_is_told(look: Look, data_dir: Path) -> None:
+    """The version that made it has to be installed."""
+    database = Database(f"sqlite:///{data_dir / 'service.db'}")
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    assert "revision 9999 is of a newer version" in _wrong(look())[0]
+    database.close()
+
+
+def test_folder_open_to_others_is_told(look: Look, data_dir: Path) -> None:
+    """If they may write it is wrong; if they may read it may be intended."""
+    data_dir.chmod(0o755)
+    assert look()["permissions"][0].state == "note"
+    assert _wrong(look()) == []
+    data_dir.chmod(0o777)
+    assert "chmod o-w" in _wrong(look())[0]
+
+
+NOT_ALMIGHTY = (
+    ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+)
+"""Even root then needs the rights that others need."""
+
+
+@pytest.mark.skipif(
+    bool(NOT_ALMIGHTY) and shutil.which("setpriv") is None, reason="root may write everywhere"
+)
+@pytest.mark.parametrize(
+    ("locked", "folder", "command"),
+    [
+        *((".", ".", command) for command in ("doctor", "serve", "backup x.tar", "keys list")),
+        ("blobs", ".", "serve"),
+        ("service.db", ".", "serve"),
+        (".", "not-yet/made", "serve"),
+    ],
+)
+def test_folder_that_may_not_be_written_is_named(
+    data_dir: Path, tmp_path: Path, locked: str, folder: str, command: str
+) -> None:
+    """With the user's id and what to do: the usual fault of a new Docker volume."""
+    path = data_dir / locked
+    path.chmod(0o500)
+    done = subprocess.run(
+        [*NOT_ALMIGHTY, COMMAND, *command.split()],
+        env={**os.environ, "SVM_DATA_DIR": str(data_dir / folder)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    path.chmod(0o700)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1
+    user, group = os.geteuid(), os.getegid()
+    assert f"user id {user} may not read and write {path}: run `chown -R {user}:{group}" in said
+    assert "Traceback" not in said
 
 
 def test_what_does_not_answer_is_told(look: Look) -> None:

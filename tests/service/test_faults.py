@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from tests.service.jobs.processes import until
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, take
 
 DISK_BYTES = 16 * 1024 * 1024
+SPEC = {"model_name": "m", "solver": {"name": "newton", "C": 1.0}}
 
 
 @pytest.fixture
@@ -165,6 +167,91 @@ def test_job_whose_model_finds_no_room_says_so(small_disk: Path, settings: Setti
         job = read(client, job_id)
         assert (job["state"], job["error"]["code"]) == ("failed", "storage-full")
         assert "free disk space" in job["error"]["hint"]
+
+
+def test_files_on_a_disk_that_is_away_are_unavailable(settings: Settings, tmp_path: Path) -> None:
+    """503 for all that needs them, nothing is called damaged, and nothing is written in their
+    place; once they are back, all is as it was."""
+    folder, away = settings.data_dir / "blobs", tmp_path / "away"
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        folder.rename(away)
+        for refused in (
+            send_csv(client, seed=1),
+            client.post("/v1/jobs", json={**SPEC, "dataset_id": dataset_id}),
+            client.get(f"/v1/datasets/{dataset_id}/content"),
+            client.get("/v1/models/clouds/versions/1/artifact"),
+            client.get("/v1/models/clouds/versions/1/export?format=json"),
+            client.post("/v1/models/clouds/predict", json={"instances": [[0.0, 0.0, 0.0]]}),
+        ):
+            assert answer(refused) == (503, "storage-unavailable"), refused.request.url
+            assert int(refused.headers["Retry-After"]) > 0
+        assert not folder.exists()
+        away.rename(folder)
+        assert client.get("/v1/models/clouds/versions/1").json()["quarantined_at"] is None
+        assert predict(client) == 200
+        assert send_csv(client, seed=1).status_code == 201
+
+
+@pytest.mark.parametrize("plant", [Path.mkdir, os.mkfifo])
+def test_file_that_is_something_else_is_damaged(
+    settings: Settings, plant: Callable[[Path], None]
+) -> None:
+    """A directory or a FIFO under the name of a model: the version is set aside, and no request
+    waits for it. Under that of a dataset or a checkpoint it is no less damage."""
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        for path in [
+            *settings.data_dir.glob("blobs/*/*/*"),
+            *settings.data_dir.glob("blobs/models/*"),
+        ]:
+            path.unlink()
+            plant(path)
+        assert answer(client.get(f"/v1/datasets/{dataset_id}/content")) == (500, "dataset-corrupt")
+        body = {"instances": [[0.0, 0.0, 0.0]]}
+        reply = client.post("/v1/models/clouds/predict", json=body)
+        assert answer(reply) == (500, "model-corrupt")
+        assert client.get("/v1/models/clouds/versions/1").json()["quarantined_at"] is not None
+
+
+def overwrite(file: Path, table: str) -> None:
+    """The first page of a table, and of each of its indexes, while the service runs."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE models SET created_at = created_at")  # pages are read again
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        found = connection.execute("SELECT rootpage FROM sqlite_master WHERE tbl_name = ?", [table])
+        pages = [number for (number,) in found]
+    content = bytearray(file.read_bytes())
+    for number in pages:
+        content[(number - 1) * 4096 : number * 4096] = os.urandom(4096)
+    with file.open("r+b") as changed:
+        changed.write(content)
+
+
+def test_damage_of_a_table_is_unavailable_where_it_is_met(settings: Settings) -> None:
+    """503, not an unexpected error; what does not need the table goes on."""
+    assert settings.sqlite_file is not None
+    with running(settings) as client:
+        dataset_id = upload(client)
+        train(client, Worker(settings, threading.Event()))
+        assert predict(client) == 200
+        overwrite(settings.sqlite_file, "jobs")
+        body = {**SPEC, "dataset_id": dataset_id}
+        for refused in (
+            *(
+                client.get(path)
+                for path in ("/v1/jobs", "/v1/jobs?state=failed", "/v1/evaluations")
+            ),
+            client.post("/v1/jobs", json=body),
+            client.delete(f"/v1/datasets/{dataset_id}"),
+        ):
+            assert answer(refused) == (503, "storage-damaged"), refused.request.url
+        assert client.get("/jobs").status_code == 503
+        assert client.get("/readyz").status_code == predict(client) == 200
+        assert client.get("/v1/datasets").status_code == 200
 
 
 def test_locked_database_is_unavailable_for_writing_only(settings: Settings) -> None:

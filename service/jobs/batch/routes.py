@@ -17,7 +17,7 @@ from service.jobs.batch.schemas import (
     BatchPredictionRead,
 )
 from service.jobs.job import Job
-from service.jobs.kind_routes import KindRoutes, asker
+from service.jobs.kind_routes import PREDICT, KindRoutes, asker
 from service.jobs.kinds.scoring import positions
 from service.jobs.store import Also, JobStore
 from service.models.registry import ModelRegistry
@@ -31,7 +31,6 @@ from service.web.names import JobId
 from service.web.problems import responses
 from service.web.routing import Routes
 
-KIND = "predict"
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}
 
 Body = Annotated[BatchPredictionCreate, Depends(json_body(BatchPredictionCreate))]
@@ -39,7 +38,7 @@ Body = Annotated[BatchPredictionCreate, Depends(json_body(BatchPredictionCreate)
 
 def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> Routes:
     """Create, list, read, download, delete; the rest is what jobs have."""
-    kind = KindRoutes(jobs, KIND, "batch prediction")
+    kind = KindRoutes(jobs, PREDICT, "batch prediction", "predict")
     routes = kind.router
 
     @routes.post(
@@ -82,6 +81,7 @@ def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> Rou
         },
         openapi_extra=RANGE_PARAMETERS,
     )
+    @needs("read", "predict")
     def results(request: Request, id: JobId) -> Response:
         job = kind.get(id)
         file = jobs.open_results(job)
@@ -97,7 +97,7 @@ def router(jobs: JobStore, datasets: DatasetStore, models: ModelRegistry) -> Rou
             filename=f"predictions-{id}.{form}",
         )
 
-    kind.add_delete("predict")
+    kind.add_delete()
     return routes
 
 
@@ -115,7 +115,7 @@ def _create(
     with refused("/dataset_id"):
         positions(dataset, version)
     return jobs.create(
-        kind=KIND,
+        kind=PREDICT,
         spec={
             **body.model_dump(mode="json"),
             "outputs": list(dict.fromkeys(body.outputs)),

@@ -48,7 +48,7 @@ ValidateOnly = Annotated[
 
 def router(comparisons: Comparisons) -> Routes:
     """Create, list, read, delete; the rest is what jobs have."""
-    kind = KindRoutes(comparisons.jobs, KIND, "comparison")
+    kind = KindRoutes(comparisons.jobs, KIND, "comparison", "train")
     read = partial(comparison, comparisons.jobs)
 
     @kind.router.post(

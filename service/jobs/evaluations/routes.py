@@ -33,7 +33,7 @@ Body = Annotated[EvaluationCreate, Depends(json_body(EvaluationCreate))]
 
 def router(evaluations: Evaluations) -> Routes:
     """Create, list, read, delete; the rest is what jobs have."""
-    kind = KindRoutes(evaluations.jobs, KIND, "evaluation")
+    kind = KindRoutes(evaluations.jobs, KIND, "evaluation", "train")
     read = partial(evaluation, evaluations.jobs)
 
     @kind.router.post(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -17,9 +19,11 @@ import structlog
 
 from service.errors import ServiceError
 from service.settings import Limits
-from service.storage.space import check_room, full_disk_reported
+from service.storage.space import check_room, file_errors_reported
 
 CHUNK_BYTES = 1024 * 1024
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""Errors of opening that tell of the name alone; ENXIO is a socket's."""
 
 log = structlog.stdlib.get_logger("service.storage")
 
@@ -40,20 +44,19 @@ class BlobDamaged(Exception):
 class Blobs(ABC):
     """Files by key. Safe to share between threads, and many processes may use the same store.
 
-    All methods raise StorageFull where there is no room, and Unavailable where the store does not
-    answer.
+    All methods raise StorageFull if there is no room, and Unavailable if the store, or the local
+    disk, does not answer.
     """
 
     def __init__(self, scratch: Path, limits: Limits) -> None:
         """`scratch` is a local folder for files that are still being made."""
         self.scratch = scratch
         self._limits = limits
-        scratch.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
         """A private local file, removed at the end unless `adopt` took it."""
-        with full_disk_reported():
+        with file_errors_reported():
             handle, name = tempfile.mkstemp(dir=self.scratch)
             os.close(handle)
             path = Path(name)
@@ -64,12 +67,13 @@ class Blobs(ABC):
 
     def check_room(self) -> None:
         """Raises StorageFull where the local disk has no room for what callers bring."""
-        check_room(self.scratch, self._limits)
+        with file_errors_reported():
+            check_room(self.scratch, self._limits)
 
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:
         """A private local folder, removed at the end with all that is left in it."""
-        with full_disk_reported(), tempfile.TemporaryDirectory(dir=self.scratch) as name:
+        with file_errors_reported(), tempfile.TemporaryDirectory(dir=self.scratch) as name:
             yield Path(name)
 
     @abstractmethod
@@ -88,6 +92,10 @@ class Blobs(ABC):
         """The whole content, as it was stored. Raises BlobDamaged."""
         with self.open(key, sha256) as file:
             return file.read()
+
+    def check(self, key: str, sha256: str) -> None:
+        """Raises BlobDamaged where the store has lost the bytes, whoever has copies of them."""
+        self.open(key, sha256).close()
 
     def delete(self, prefix: str) -> None:
         """Remove the file `prefix` and every file below it.
@@ -109,7 +117,7 @@ class Blobs(ABC):
         old, removed = [], []
         for path in self.scratch.rglob("*"):
             with suppress(FileNotFoundError):  # removed meanwhile
-                if path.stat().st_mtime <= newest:
+                if path.lstat().st_mtime <= newest:
                     old.append(path)
         for path in sorted(old, reverse=True):  # files before their folders
             with suppress(OSError):  # removed meanwhile, or a folder that is not empty
@@ -119,6 +127,26 @@ class Blobs(ABC):
 
     @abstractmethod
     def _delete(self, prefix: str) -> None: ...
+
+
+def open_sound(path: Path, sha256: str) -> BufferedReader | None:
+    """The regular file with this digest, at its start; None if there is none. Does not wait for a
+    FIFO. Raises OSError."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    with ExitStack() as unless_sound:
+        file = unless_sound.enter_context(os.fdopen(handle, "rb"))
+        if digest_of(file) != sha256:
+            return None
+        unless_sound.pop_all()
+    return file
 
 
 def digest_of(file: BufferedReader) -> str:

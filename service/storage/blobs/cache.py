@@ -7,7 +7,8 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from service.storage.blobs.base import digest_of
+from service.storage.blobs.base import open_sound
+from service.storage.private import private_folder
 
 
 class FileCache:
@@ -20,18 +21,17 @@ class FileCache:
     def __init__(self, folder: Path, capacity_bytes: int) -> None:
         self._folder = folder
         self._capacity_bytes = capacity_bytes
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
 
     def open(self, sha256: str) -> BufferedReader | None:
         """The copy, if there is a sound one."""
         path = self._folder / sha256
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            return None
-        if digest_of(file) != sha256:
-            file.close()
-            path.unlink(missing_ok=True)
+        file = None
+        with suppress(OSError):  # of the disk: it has no copy that can be read
+            file = open_sound(path, sha256)
+        if file is None:
+            with suppress(OSError):
+                path.unlink()
             return None
         with suppress(FileNotFoundError):
             os.utime(path)
@@ -39,10 +39,11 @@ class FileCache:
 
     def add(self, sha256: str, source: Path) -> None:
         """Take over a file of the same file system, if it may stay; it must have this digest."""
-        room = self._capacity_bytes - source.stat().st_size
-        if room >= 0:
-            self.shrink(room)
-            source.rename(self._folder / sha256)
+        with suppress(OSError):  # a copy is no must
+            room = self._capacity_bytes - source.stat().st_size
+            if room >= 0:
+                self.shrink(room)
+                source.rename(self._folder / sha256)
 
     def shrink(self, limit_bytes: int) -> None:
         """Drop the least recently used files until the rest takes no more than `limit_bytes`."""

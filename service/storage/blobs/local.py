@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -11,18 +12,21 @@ from io import BufferedReader
 from pathlib import Path
 
 from service.settings import Limits
-from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of
-from service.storage.space import full_disk_reported
+from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of, open_sound
+from service.storage.private import private_folder
+from service.storage.space import file_errors_reported
 
 
 class LocalBlobs(Blobs):
     """Files below one directory, which several processes of one machine may share."""
 
-    def __init__(self, directory: Path, limits: Limits | None = None) -> None:
-        """Without `limits` those by default."""
+    def __init__(self, directory: Path, limits: Limits | None = None, make: bool = True) -> None:
+        """Without `limits` those by default. `make` the directory if it is missing."""
         self._directory = directory.resolve()
         # On the same file system: `adopt` renames.
         super().__init__(self._directory / "incoming", limits or Limits())
+        if make:
+            private_folder(self.scratch)
 
     def path(self, key: str) -> Path:
         """Where the file is."""
@@ -35,7 +39,7 @@ class LocalBlobs(Blobs):
 
     def adopt(self, key: str, source: Path) -> Blob:
         target = self.path(key)
-        with full_disk_reported():
+        with file_errors_reported():
             with source.open("rb") as file:
                 digest = digest_of(file)
                 size = os.fstat(file.fileno()).st_size
@@ -46,24 +50,27 @@ class LocalBlobs(Blobs):
         return Blob(key, digest, size)
 
     def open(self, key: str, sha256: str) -> BufferedReader:
-        try:
-            file = self.path(key).open("rb")
-        except FileNotFoundError:
-            raise BlobDamaged(key) from None
-        if digest_of(file) != sha256:
-            file.close()
-            raise BlobDamaged(key)
+        with file_errors_reported():
+            file = open_sound(self.path(key), sha256)
+            if file is None:
+                self._check_mounted()
+                raise BlobDamaged(key)
         return file
 
     def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
         newest = time.time() - older_than_s
-        for folder, folders, names in os.walk(self.path(prefix)):
+        with file_errors_reported():
+            self._check_mounted()
+            yield from self._keys(prefix, newest)
+
+    def _keys(self, prefix: str, newest: float) -> Iterator[str]:
+        for folder, folders, names in os.walk(self.path(prefix), onerror=_unless_removed):
             if self.scratch.name in folders and Path(folder) == self._directory:
                 folders.remove(self.scratch.name)
             for name in names:
                 path = Path(folder, name)
                 with suppress(FileNotFoundError):  # removed meanwhile
-                    if path.stat().st_mtime <= newest:
+                    if path.lstat().st_mtime <= newest:
                         yield path.relative_to(self._directory).as_posix()
 
     def _delete(self, prefix: str) -> None:
@@ -74,12 +81,23 @@ class LocalBlobs(Blobs):
         else:
             target.unlink(missing_ok=True)
 
+    def _check_mounted(self) -> None:
+        """Raises FileNotFoundError if the directory is not the store: on a disk that is not mounted
+        no file is missing."""
+        if not self.scratch.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.scratch))
+
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
             return
         self._make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        private_folder(folder)
         sync_folder(folder.parent)
+
+
+def _unless_removed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def sync_folder(folder: Path) -> None:

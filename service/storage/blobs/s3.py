@@ -19,6 +19,8 @@ from service.errors import StorageFull, Unavailable
 from service.settings import Limits
 from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of, log
 from service.storage.blobs.cache import FileCache
+from service.storage.private import private_folder
+from service.storage.space import file_errors_reported
 
 RETRY_S = 2
 PART_BYTES = 8 * CHUNK_BYTES
@@ -32,6 +34,7 @@ class S3Blobs(Blobs):
     def __init__(self, url: str, folder: Path, cache_bytes: int, limits: Limits) -> None:
         """`url` is `s3://bucket/prefix`; the rest stands in the usual variables `AWS_…`."""
         super().__init__(folder / "incoming", limits)
+        private_folder(self.scratch)
         self._cache = FileCache(folder / "copies", cache_bytes)
         parts = urlsplit(url)
         self._store = S3Store(
@@ -62,7 +65,7 @@ class S3Blobs(Blobs):
         return Blob(key, hashlib.sha256(content).hexdigest(), len(content))
 
     def adopt(self, key: str, source: Path) -> Blob:
-        with source.open("rb") as file:
+        with file_errors_reported(), source.open("rb") as file:
             blob = Blob(key, digest_of(file), source.stat().st_size)
         self._put(key, source)
         self._cache.add(blob.sha256, source)
@@ -77,6 +80,9 @@ class S3Blobs(Blobs):
         except StorageFull:
             self._cache.shrink(0)
             return self._fetch(key, sha256)
+
+    def check(self, key: str, sha256: str) -> None:
+        self._fetch(key, sha256).close()
 
     def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
         newest = time.time() - older_than_s

@@ -202,7 +202,7 @@ def test_one_query_serves_all_who_wait(
     ids = [queue(jobs, dataset_id).id for _ in range(2)]
     queries: list[str] = []
     sa.event.listen(
-        database._engine,
+        database._reading,
         "before_cursor_execute",
         lambda *arguments: queries.append(arguments[2]),
     )

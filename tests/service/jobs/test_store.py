@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from service.errors import Conflict, NotFound, Unavailable
 from service.jobs.leases import Ending, LeaseLost, Leases
@@ -10,7 +11,10 @@ from service.jobs.lifecycle import Effect, State
 from service.jobs.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
+from service.storage.labels import COMMON
 from service.storage.pages import PageRequest
+from service.storage.tables import job_labels
+from service.storage.tables import jobs as job_rows
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, report, take, trace_row
 
@@ -108,6 +112,46 @@ def test_filters_combine(
     assert len(found(JobFilter(dataset_id=other, label=("a.b/c", "x")))) == 1
     assert found(JobFilter(label=("team", "x"), model_name="digits")) == []
     assert found(JobFilter(label=('" or 1=1', "x"))) == []
+
+
+def test_label_of_very_many_jobs_combines_with_other_filters(
+    database: Database, jobs: JobStore, dataset_id: str
+) -> None:
+    """Then they lead to the jobs, and the label is looked up for each."""
+    first = queue(jobs, dataset_id)
+    names = ("iris", "digits", "digits")
+    with database.write() as connection:
+        row = connection.execute(sa.select(job_rows)).mappings().one()
+        made = [
+            {
+                **row,
+                "id": f"job_{k}",
+                "created_at": first.created_at + k,
+                "model_name": names[k % 3],
+            }
+            for k in range(1, COMMON + 10)
+        ]
+        connection.execute(sa.insert(job_rows), made)
+        labels = [
+            {"id": job["id"], "key": "team", "value": "x", "created_at": job["created_at"]}
+            for job in made
+        ]
+        connection.execute(sa.insert(job_labels), labels)
+
+    def found(which: JobFilter) -> list[str]:
+        """The last two of all pages."""
+        page = jobs.page(which, PageRequest(100))
+        items = list(page.items)
+        while page.next is not None:
+            page = jobs.page(which, PageRequest(100, page.next))
+            items += page.items
+        return [job.id for job in items][-2:]
+
+    label = ("team", "x")
+    assert found(JobFilter(label=label)) == ["job_2", "job_1"]
+    assert found(JobFilter(label=label, model_name="iris")) == ["job_6", "job_3"]
+    assert found(JobFilter(label=label, model_name="iris", state=State.FAILED)) == []
+    assert found(JobFilter(model_name="iris")) == ["job_3", first.id]
 
 
 def test_canceling_a_queued_job_ends_it_at_once_and_again_is_no_error(

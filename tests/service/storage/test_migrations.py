@@ -100,6 +100,31 @@ def test_models_know_whether_they_give_probabilities(empty_database_url: str) ->
     database.close()
 
 
+def test_labels_of_before_can_be_filtered_by(empty_database_url: str) -> None:
+    """Those of jobs and datasets that had none in rows of their own."""
+    database = Database(empty_database_url)
+    database.migrate("0015")
+    with database.write() as connection:
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        fill: dict[type, Any] = {str: "x", int: 1, float: 1.5, bool: True}
+        for name in ("datasets", "jobs"):
+            table = tables.tables[name]
+            row = {
+                column.name: fill.get(column.type.python_type, {})
+                for column in table.columns
+                if not column.nullable
+            }
+            connection.execute(table.insert().values({**row, "labels": {"team": "a", "n": "1"}}))
+    database.migrate()
+    with database.read() as connection:
+        for name in ("dataset_labels", "job_labels"):
+            table = metadata.tables[name]
+            found = {tuple(row) for row in connection.execute(sa.select(table))}
+            assert found == {("x", "team", "a", 1.5), ("x", "n", "1", 1.5)}
+    database.close()
+
+
 def test_tables_of_a_newer_version_are_left_alone(empty_database_url: str) -> None:
     """Whoever goes back a version is told what to do, by a sentence."""
     database = Database(empty_database_url)

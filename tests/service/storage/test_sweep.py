@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.ownership import ForeignFiles, claim
+from service.storage.ownership import MARKS, ForeignFiles, check_owner, claim
 from service.storage.sweep import MIN_AGE_S, sweep
 from service.storage.tables import datasets, jobs, model_versions, models
 from tests.backends import ON_ALL_BACKENDS
@@ -105,6 +105,17 @@ def test_files_are_claimed_by_one_database(
     with pytest.raises(ForeignFiles, match="SVM_BLOB_URL"):
         claim(other, blobs)
     other.close()
+
+
+def test_files_that_are_away_are_not_replaced(database: Database, blobs: Blobs) -> None:
+    """A start without them would call every model damaged: their disk is not mounted yet."""
+    claim(database, blobs)
+    _insert(database, models, name="iris")
+    blobs.delete(MARKS)
+    for look in (claim, check_owner):
+        with pytest.raises(ForeignFiles, match="mount"):
+            look(database, blobs)
+    assert list(blobs.keys()) == []
 
 
 def test_new_database_does_not_claim_old_files(database: Database, blobs: Blobs) -> None:

@@ -22,7 +22,7 @@ from service.web.auth import authorized
 from service.web.keys import SCOPES, KeyExists, Keys
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body
-from tests.service.models.shelf import Shelf, shelf
+from tests.service.models.shelf import Shelf, fitted_pipeline, shelf
 from tests.service.predictions.doors import DOORS, Door, opened, served
 
 __all__ = ["shelf"]
@@ -77,13 +77,13 @@ def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
                 assert path in PUBLIC or path.startswith("/problems")
                 assert client.request(method, path).status_code != 401
                 continue
-            (scope,) = needed[0]["key"]
+            scopes = [scope for each in needed for scope in each["key"]]
             refused = client.request(method, path)
             assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), path
             assert refused.headers["WWW-Authenticate"].startswith("Bearer")
             for given, headers in texts.items():
                 status = client.request(method, path, headers=headers).status_code
-                allowed = given in (scope, "admin")
+                allowed = given in (*scopes, "admin")
                 assert (status == 403) is not allowed, (method, path, given)
                 assert status != 401
                 seen += 1
@@ -99,6 +99,47 @@ def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
     }
     deleting = {"delete_dataset", "delete_model", "delete_model_version"}
     assert admin == deleting | {"import_model_version"}
+
+
+def test_a_key_follows_what_it_may_start(settings: Settings, keys: Keys, shelf: Shelf) -> None:
+    """A batch prediction, by `predict`; a training, an evaluation and a comparison, by `train`. Who
+    may only predict sees neither a training nor a dataset."""
+    shelf.add("clouds", fitted_pipeline(["c0", "c1"]))
+    texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
+    predict, train = texts["predict"], texts["train"]
+    with TestClient(create_app(settings)) as client:
+
+        def start(path: str, body: dict[str, Any], headers: dict[str, str]) -> str:
+            reply = client.post(path, json=body, headers=headers)
+            assert reply.status_code == 202, reply.text
+            return str(reply.json()["id"])
+
+        csv = {**train, "Content-Type": "text/csv"}
+        dataset = client.post("/v1/datasets", content=csv_of(), headers=csv).json()
+        on_it = {"dataset_id": dataset["id"]}
+        training = start("/v1/jobs", job_body(), train)
+        evaluation = start("/v1/evaluations", {**on_it, "model": "clouds"}, train)
+        grid = {"solver": [{"name": "newton"}]}
+        comparison = start("/v1/comparisons", {**on_it, "grid": grid}, train)
+        batch = start("/v1/batch-predictions", {**on_it, "model": "clouds"}, predict)
+
+        def status(path: str, headers: dict[str, str]) -> int:
+            accept = {"Accept": "*/*" if "results" in path else "application/json"}
+            return client.get(path, headers=headers | accept).status_code
+
+        batches = f"/v1/batch-predictions/{batch}"
+        for path in ("/v1/batch-predictions", batches, f"/v1/jobs/{batch}"):
+            assert status(path, predict) == 200, path
+        assert status(f"/v1/jobs/{batch}/events", predict) == 200
+        assert status(f"{batches}/results", predict) == 409  # not yet
+        jobs = [f"/v1/jobs/{training}", f"/v1/evaluations/{evaluation}"]
+        jobs += [f"/v1/comparisons/{comparison}", f"/v1/jobs/{comparison}"]
+        jobs += [f"{job}/events" for job in jobs if "/jobs/" in job] + [f"{jobs[0]}/trace"]
+        for path in ("/v1/jobs", "/v1/evaluations", "/v1/comparisons", *jobs):
+            assert status(path, train) == status(path, texts["read"]) == 200, path
+            assert status(path, predict) == 403, path
+        for path in ("/v1/datasets", f"/v1/datasets/{dataset['id']}"):
+            assert status(path, predict) == 403, path
 
 
 def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:

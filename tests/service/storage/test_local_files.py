@@ -1,0 +1,111 @@
+"""A directory of blobs: what is not a regular file is damage, what the disk refuses is not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.errors import Unavailable
+from service.storage.blobs import BlobDamaged, LocalBlobs
+from service.storage.blobs.cache import FileCache
+
+SHA256 = hashlib.sha256(b"content").hexdigest()
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))  # the path of a socket is short
+
+
+def _link_to(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> LocalBlobs:
+    blobs = LocalBlobs(tmp_path / "blobs")
+    blobs.write("models/m1", b"content")
+    return blobs
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "plant",
+    [
+        *(_directory, os.mkfifo, _socket),
+        *(_link_to(name) for name in ("m1", "nowhere", "/dev/zero", "m0/m0")),
+    ],
+    ids=["directory", "fifo", "socket", "loop", "dangling", "device", "below-a-file"],
+)
+def test_anything_but_a_regular_file_is_damage(
+    blobs: LocalBlobs, plant: Callable[[Path], None]
+) -> None:
+    """It is not waited for, and does not disturb the sweep. A local copy is fetched again."""
+    path = blobs.path("models/m1")
+    path.with_name("m0").touch()
+    path.unlink()
+    plant(path)
+    with pytest.raises(BlobDamaged):
+        blobs.read("models/m1", SHA256)
+    assert set(blobs.keys()) <= {"models/m0", "models/m1"}
+    cache = FileCache(path.parent, 100)
+    path.rename(path.with_name(SHA256))
+    assert cache.open(SHA256) is None
+
+
+def test_file_elsewhere_behind_a_link_is_read(blobs: LocalBlobs, tmp_path: Path) -> None:
+    """An operator may move a large file to another disk."""
+    path = blobs.path("models/m1")
+    path.symlink_to(path.rename(tmp_path / "m1"))
+    assert blobs.read("models/m1", SHA256) == b"content"
+
+
+def test_unreadable_file_is_unavailable(blobs: LocalBlobs) -> None:
+    """An error of the disk says nothing about the bytes. This file gives one (EIO) at byte 0."""
+    path = blobs.path("models/m1")
+    path.unlink()
+    path.symlink_to("/proc/self/mem")
+    with pytest.raises(Unavailable):
+        blobs.read("models/m1", SHA256)
+    path.rename(path.with_name(SHA256))
+    assert FileCache(path.parent, 100).open(SHA256) is None
+
+
+@pytest.mark.parametrize("instead", ["nothing", "an empty directory", "a file"])
+def test_missing_directory_is_unavailable(blobs: LocalBlobs, tmp_path: Path, instead: str) -> None:
+    """A disk that is not mounted has no damaged files, and nothing is written in its place."""
+    directory = blobs.scratch.parent
+    directory.rename(tmp_path / "away")
+    if instead == "an empty directory":
+        directory.mkdir()
+    elif instead == "a file":
+        directory.touch()
+
+    def attempts() -> list[Callable[[], object]]:
+        return [
+            lambda: blobs.read("models/m1", SHA256),
+            lambda: blobs.write("models/m2", b"content"),
+            lambda: blobs.temporary_folder().__enter__(),
+            lambda: list(blobs.keys()),
+            blobs.check_room,
+        ]
+
+    for attempt in attempts():
+        with pytest.raises(Unavailable):
+            attempt()
+    blobs.delete("models/m1")  # left to the sweep
+    if directory.is_dir():
+        assert list(directory.iterdir()) == []
+        directory.rmdir()
+    directory.unlink(missing_ok=True)
+    (tmp_path / "away").rename(directory)
+    assert blobs.read("models/m1", SHA256) == b"content"

@@ -1,0 +1,65 @@
+"""The document says which requests follow from a reply."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+pytestmark = pytest.mark.one_application
+
+
+@pytest.fixture
+def replies(app: FastAPI) -> dict[str, dict[str, Any]]:
+    """The links of every reply that has some, by operation and status."""
+    return {
+        f"{operation['operationId']} {status}": reply["links"]
+        for methods in app.openapi()["paths"].values()
+        for operation in methods.values()
+        for status, reply in operation["responses"].items()
+        if "links" in reply
+    }
+
+
+def test_the_way_from_an_upload_to_a_prediction_is_linked(
+    replies: dict[str, dict[str, Any]],
+) -> None:
+    assert replies["create_dataset 201"]["create_job"] == {
+        "operationId": "create_job",
+        "requestBody": {"dataset_id": "$response.body#/id"},
+    }
+    assert replies["create_job 202"]["get_job"] == {
+        "operationId": "get_job",
+        "parameters": {"id": "$response.body#/id"},
+    }
+    version = replies["get_job 200"]["get_model_version"]["parameters"]
+    assert version == {
+        "name": "$response.body#/model/name",
+        "version": "$response.body#/model/version",
+    }
+    assert replies["list_model_versions 200"]["predict_by_version"]["parameters"] == {
+        "name": "$request.path.name",
+        "version": "$response.body#/versions/0/version",
+    }
+
+
+def test_a_page_below_a_resource_does_not_name_others_of_its_kind(
+    replies: dict[str, dict[str, Any]],
+) -> None:
+    """An event has an `id`, but that is not of a job."""
+    assert "get_job_events 200" not in replies
+
+
+def test_links_give_what_their_operations_take(
+    app: FastAPI, replies: dict[str, dict[str, Any]]
+) -> None:
+    paths = {
+        operation["operationId"]: path
+        for path, methods in app.openapi()["paths"].items()
+        for operation in methods.values()
+    }
+    for links in replies.values():
+        for name, link in links.items():
+            assert re.findall(r"{(\w+)}", paths[name]) == list(link.get("parameters", ())), link
