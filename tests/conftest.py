@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import sqlalchemy as sa
 import structlog
 from fastapi import FastAPI
 from starlette.testclient import TestClient
@@ -18,10 +19,10 @@ from service.app import create_app
 from service.datasets.parsing.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from service.storage.database import Database
+from service.storage.database import Database, note_change
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import MARKS
-from service.storage.tables import identity, metadata
+from service.storage.tables import identity, metadata, model_changes, models
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
@@ -95,8 +96,10 @@ class Running:
         """Remove all rows and files: the next test finds a new service."""
         database = Database(self.settings.database_url)
         with database.write() as connection:
+            for name in connection.scalars(sa.select(models.c.name)).all():
+                note_change(connection, name)
             for table in reversed(metadata.sorted_tables):
-                if table is not identity:
+                if table not in (identity, model_changes):
                     connection.execute(table.delete())
         database.close()
         blobs = open_blobs(self.settings)

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -31,6 +32,7 @@ from tests.service.jobs.data import csv_of
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
 PATIENCE_MS = 30_000
+SAMPLES = Path(str(resources.files("service.dashboard"))) / "samples"
 
 expect.set_options(timeout=PATIENCE_MS)
 REFUSED = "Failed to load resource: the server responded with a status of 422"
@@ -215,23 +217,78 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.assert_sound()
 
 
-def test_documentation_page_runs_by_clicking(watched: Watched) -> None:
-    """Upload, train and predict from the examples that stand there; all of it can be read."""
-    page = watched.open("/docs")
+class Documentation:
+    """`/docs`, as a person uses it."""
 
-    def run(operation: str, expected: str) -> None:
-        block = page.locator(f"#operations-{operation}")
+    def __init__(self, watched: Watched) -> None:
+        self.page = watched.open("/docs")
+        self._watched = watched
+
+    def run(
+        self,
+        operation: str,
+        expected: str,
+        *,
+        media_type: str | None = None,
+        file: Path | None = None,
+        id: str | None = None,
+        examine: bool = False,
+    ) -> None:
+        """Open an operation, choose what is given, and execute it."""
+        block = self.page.locator(f"#operations-{operation}")
         block.locator(".opblock-summary-control").first.click()
+        if id is not None:
+            block.locator("tr[data-param-name=id] input").fill(id)
+        if media_type is not None:
+            block.locator(".body-param-content-type select, .content-type").first.select_option(
+                media_type
+            )
+        if file is not None:
+            block.locator("input[type=file]").first.set_input_files(file)
         block.get_by_role("button", name="Execute").click()
         status = block.locator(".live-responses-table .response-col_status").last
         expect(status).to_contain_text(re.compile(expected))
-        if operation == "predictions-predict":  # one is enough, with a reply: it takes seconds
-            watched.examine()
+        if examine:
+            self._watched.examine()
+        block.get_by_role("button", name="Clear").click()
         block.locator(".opblock-summary-control").first.click()
 
-    run("datasets-create_dataset", "20[01]")
-    run("jobs-create_job", "202")  # its example waits for the end
-    run("predictions-predict", "200")
+
+def test_documentation_page_runs_by_clicking(watched: Watched) -> None:
+    """A file in the form, a training and a prediction from the examples that stand there; all of it
+    can be read."""
+    documentation = Documentation(watched)
+    form = "multipart/form-data"
+    documentation.run(
+        "datasets-create_dataset", "20[01]", media_type=form, file=SAMPLES / "iris.csv"
+    )
+    documentation.run("jobs-create_job", "202")  # its example waits for the end
+    documentation.run("predictions-predict", "200", examine=True)
+    watched.assert_sound()
+
+
+def test_files_are_uploaded_by_clicking(watched: Watched, server: Server, tmp_path: Path) -> None:
+    """As the body of an upload, an import and a prediction, and in the form of an append."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 4)), np.arange(40) % 2
+    files = {name: tmp_path / name for name in ("X.npy", "data.npz", "model.npz", "more.csv")}
+    np.save(files["X.npy"], X)
+    np.savez(files["data.npz"], X=X, y=y)
+    rows = zip(X + 1, y, strict=True)
+    files["more.csv"].write_text("".join(f"{','.join(map(str, x))},{k}\n" for x, k in rows))
+    dataset = server.upload(files["data.npz"], "application/x-npz", name="clicked")
+    server.trained(dataset["id"], "iris", solver={"name": "newton"})
+    exported = server.http.get("/v1/models/iris/versions/1/export", params={"format": "npz"})
+    files["model.npz"].write_bytes(exported.content)
+    documentation = Documentation(watched)
+    for operation, media_type, file in (
+        ("datasets-create_dataset", "application/x-npz", files["data.npz"]),
+        ("datasets-append_to_dataset", "multipart/form-data", files["more.csv"]),
+        ("models-import_model_version", "application/x-npz", files["model.npz"]),
+        ("predictions-predict", "application/x-npy", files["X.npy"]),
+    ):
+        id = dataset["id"] if "append" in operation else None
+        documentation.run(operation, "20[01]", media_type=media_type, file=file, id=id)
     watched.assert_sound()
 
 

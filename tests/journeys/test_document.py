@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from service.datasets.parsing.spec import CSV
-from tests.journeys.server import Server, running
+from tests.journeys.server import Server, ok, running
 from tests.service.jobs.data import csv_of
 
 ENVIRONMENT = {
@@ -25,6 +25,7 @@ ENVIRONMENT = {
 }
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).parent / "schemathesis"
+SEED = os.environ.get("FUZZ_SEED", "1")
 KEY = "svm_"
 VALUE = "confidential-4711"
 NUMBER = "31415.92653"
@@ -42,39 +43,54 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
     """How many calls all checks passed for; fails with what schemathesis found."""
-    rows = np.arange(120.0).reshape(30, 4) % 7
-    csv = "".join(",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(rows))
-    dataset = server.upload(csv.encode(), CSV)
-    server.trained(dataset["id"], "iris", solver={"name": "pegasos"})
+    arguments = [
+        *(str(COMMAND), "--config-file", str(HERE / "schemathesis.toml"), "run"),
+        *(f"{server.url}/openapi.json", "--no-color", "--seed", SEED, "--no-shrink"),
+        *("--header", f"Authorization: {server.http.headers['Authorization']}"),
+        *("--checks", "all", "--continue-on-failure", "--request-timeout", "30"),
+        *("--workers", "1"),  # CPython 3.11 parses no sources in two threads: gh-106905
+    ]
     done = subprocess.run(
-        [
-            *(COMMAND, "--config-file", HERE / "schemathesis.toml", "run"),
-            *(f"{server.url}/openapi.json", "--no-color", "--seed", "1", "--no-shrink"),
-            *(
-                "--header",
-                f"Authorization: {server.http.headers['Authorization']}",
-                "--continue-on-failure",
-                "--request-timeout",
-                "30",
-                "--workers",
-                "1",  # CPython 3.11 parses no sources in two threads: gh-106905
-                *options,
-            ),
-        ],
+        [*arguments, *options],
         cwd=folder,
         env={
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "SCHEMATHESIS_HOOKS": "tests.journeys.schemathesis_hooks",
+            "FUZZ_KEPT": ",".join(kept(server)),
         },
         capture_output=True,
         text=True,
         timeout=timeout_s,
     )
+    summary = done.stdout[done.stdout.rfind("= SUMMARY =") :]
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
-    found = re.search(r"(\d+) generated", done.stdout)
-    assert found is not None, done.stdout[-2000:]
+    found = re.search(r"(\d+) generated, \1 passed", summary)
+    assert found is not None, summary
     return int(found.group(1))
+
+
+def kept(server: Server) -> list[str]:
+    """Make one resource of each kind, and its names: something for the calls to find."""
+    rows = np.arange(120.0).reshape(30, 4) % 7
+    csv = "".join(",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(rows))
+    dataset = server.upload(csv.encode(), CSV)["id"]
+    pegasos, split = {"solver": {"name": "pegasos"}}, {"validation": {"fraction": 0.5}}
+    job = server.trained(
+        dataset, "iris", **pegasos, **split, calibration="sigmoid", set_alias="candidate"
+    )
+    ids = ["iris", "candidate", dataset, job["id"]]
+    use = {"dataset_id": dataset, "model": "iris"}
+    compare = {"dataset_id": dataset, "model_name": "compared", **split}
+    for kind, body in (
+        ("evaluations", use),
+        ("batch-predictions", use),
+        ("comparisons", {**compare, "specs": [pegasos, {**pegasos, "scaling": "max-abs"}]}),
+    ):
+        started = server.finished(ok(server.http.post(f"/v1/{kind}", json=body), 202))
+        assert started["state"] == "succeeded", started
+        ids.append(started["id"])
+    return ids
 
 
 def test_replies_are_as_the_document_says(locked: Server, tmp_path: Path) -> None:
@@ -130,11 +146,15 @@ def test_no_key_value_or_path_is_told(locked: Server) -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.timeout(3600)
-def test_twenty_thousand_calls(locked: Server, tmp_path: Path) -> None:
-    """Every boundary of every parameter, and sequences of calls that hang together."""
-    examples = os.environ.get("FUZZ_EXAMPLES", "300")
-    options = ("--phases", "coverage,fuzzing,stateful", "--max-examples", examples)
-    calls = generated_calls(locked, tmp_path, *options, timeout_s=3500)
-    print(f"{calls:,} calls")
-    assert calls >= 20_000 or examples != "300"
+@pytest.mark.timeout(7200)
+def test_fifty_thousand_calls(locked: Server, tmp_path: Path) -> None:
+    """Examples, every boundary of every parameter, what is generated, and calls that follow from
+    each other: none is answered with 5xx, nor with anything that is not documented."""
+    share = int(os.environ.get("FUZZ_SHARE", "100")) / 100
+    single, chains = str(round(640 * share)), str(round(600 * share))
+    options = ("--phases", "examples,coverage,fuzzing", "--max-examples", single)
+    calls = generated_calls(locked, tmp_path, *options, timeout_s=5000)
+    options = ("--phases", "stateful", "--max-examples", chains)
+    linked = generated_calls(locked, tmp_path, *options, timeout_s=5000)
+    print(f"{calls:,} single calls and {linked:,} linked ones")
+    assert calls + linked >= 50_000 * share

@@ -40,6 +40,7 @@ def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> N
         assert server.stop() == 0
         assert time.monotonic() - began < 30
         assert psutil.wait_procs(processes[1:], timeout=20)[1] == []
+        assert all(line.startswith("{") for line in server.log.read_text().splitlines())
     with running(data_dir, **ENVIRONMENT) as server:
         assert ok(server.http.post("/v1/models/undisturbed/predict", json=ask), 200) == answer
         assert ok(server.http.get(f"/v1/jobs/{undisturbed['id']}"), 200) == undisturbed
@@ -53,3 +54,17 @@ def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> N
         assert "warning" not in {event["event"] for event in events}
         attempts = [e["data"]["attempt"] for e in events if e["event"] == "checkpoint"]
         assert attempts == [1]
+
+
+@pytest.mark.parametrize(
+    "wait_s", [0.0, 1.0, *(pytest.param(n / 2, marks=pytest.mark.torture) for n in range(3, 21))]
+)
+def test_sigterm_soon_after_the_start(tmp_path: Path, wait_s: float) -> None:
+    """While the workers are starting: no process is left, and nothing is said but log lines (of
+    semaphores, in particular)."""
+    with running(tmp_path / "var", SVM_WORKERS="2") as server:
+        time.sleep(wait_s)
+        processes = server.processes()
+        assert server.stop() == 0
+        assert psutil.wait_procs(processes[1:], timeout=2)[1] == []
+        assert all(line.startswith("{") for line in server.log.read_text().splitlines())

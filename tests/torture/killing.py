@@ -1,15 +1,20 @@
-"""Random SIGKILLs over the processes of a stack under a stream of jobs."""
+"""SIGKILLs in turn over the kinds of processes of a stack under a stream of jobs and uploads."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+
+import psutil
 
 from tests.torture.stacks import Stack
 from tests.torture.stream import Stream
+from tests.torture.uploads import Uploads
 
 WAIT_S = 90.0
+LOOK_S = 0.02
 
 
 def torture(
@@ -21,9 +26,12 @@ def torture(
     """
     chance = random.Random(seed)
     killed: Counter[str] = Counter()
+    slowest: dict[str, float] = defaultdict(float)
     stream.learn_digests()
-    began, slowest, again_at_once = time.monotonic(), 0.0, False
-    for _ in range(kills):
+    uploads = Uploads(stack.urls, seed)
+    uploads.start()
+    began, again_at_once = time.monotonic(), False
+    for kind in itertools.islice(itertools.cycle(stack.kinds), kills):
         while len(stream.outstanding()) < outstanding:
             stream.offer()
         # Sometimes twice in a row; never three times, for that is allowed to end a job.
@@ -31,24 +39,71 @@ def torture(
         if not again_at_once:
             _wait_for_checkpoints(stream)
             time.sleep(chance.uniform(0.0, 1.5))
-        roles = stack.victims()
-        role = chance.choice(sorted(roles))
-        stack.kill(chance.choice(roles[role]))
+        role, victim = _at_work(stack, kind, uploads, killed)
+        done, before = uploads.done, _lasting(stack)
+        stack.kill(victim)
         killed[role] += 1
         started = time.monotonic()
         stack.start_the_dead()
-        while not (stack.ready() and stream.check()):
-            assert time.monotonic() - started < within_s, f"not consistent after {role} died"
-            time.sleep(0.05)
-        slowest = max(slowest, time.monotonic() - started)
-        print(sum(killed.values()), role, f"{time.monotonic() - started:.1f} s", flush=True)
+        ready_s = 0.0
+        while not (
+            ready_s and uploads.done > done and _lasting(stack) >= before and stream.check()
+        ):
+            ready_s = ready_s or (time.monotonic() - started if stack.ready() else 0.0)
+            uploads.check()
+            assert time.monotonic() - started < within_s, f"not in order after {role} died"
+            time.sleep(LOOK_S)
+        order_s = time.monotonic() - started
+        slowest[f"{role} ready"] = max(slowest[f"{role} ready"], ready_s)
+        slowest[f"{role} in order"] = max(slowest[f"{role} in order"], order_s)
+        print(killed.total(), role, f"ready {ready_s:.1f} s, in order {order_s:.1f} s", flush=True)
+    uploads.stop()
     stream.drain()
     stream.check_all_versions()
     return (
         f"{kills} kills {dict(killed)}; {len(stream.accepted)} jobs accepted and done in "
-        f"{stream.attempts} attempts; {len(stream.refused)} calls refused; all consistent "
-        f"{slowest:.1f} s after a kill at most; {time.monotonic() - began:.0f} s"
+        f"{stream.attempts} attempts; {uploads.done} uploads read back as they were sent; "
+        f"{len(stream.refused)} calls for jobs refused, uploads tried again after "
+        f"{dict(uploads.retries)}; slowest after a kill, in seconds: "
+        f"{ {name: round(s, 1) for name, s in slowest.items()} }; "
+        f"{time.monotonic() - began:.0f} s"
     )
+
+
+def _at_work(
+    stack: Stack, kind: str, uploads: Uploads, killed: Counter[str]
+) -> tuple[str, psutil.Process]:
+    """A process of a kind that does something, and its role: of several the one killed least."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        roles = stack.victims()
+        for role in sorted(stack.kinds[kind], key=lambda role: killed[role]):
+            for process in roles.get(role, ()):
+                if kind == "worker" and not _computes(process):
+                    continue
+                if kind == "parser" and not (_computes(process) and uploads.sending):
+                    continue
+                return role, process
+        uploads.check()
+        time.sleep(LOOK_S)
+    raise AssertionError(f"no {kind} is at work")
+
+
+def _lasting(stack: Stack) -> Counter[str]:
+    """How many processes of each role there are, of those that are there without work, too."""
+    roles = stack.victims()
+    return Counter({r: len(roles[r]) for r in roles if r not in ("parser", "database")})
+
+
+def _computes(process: psutil.Process) -> bool:
+    """Whether it takes processor time just now."""
+    try:
+        before = process.cpu_times()
+        time.sleep(LOOK_S)
+        after = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return False
+    return after.user + after.system > before.user + before.system
 
 
 def _wait_for_checkpoints(stream: Stream) -> None:

@@ -20,7 +20,10 @@ import psutil
 COMMAND = str(Path(sys.executable).parent / "svm-service")
 START_S = 60.0
 QUICK = {"SVM_LEASE_S": "3", "SVM_CHECKPOINT_S": "0.1", "SVM_LOG_LEVEL": "warning"}
-"""A lost worker's job shall not be waited for long, nor a checkpoint."""
+"""So that the job of a lost worker does not wait for long, nor a checkpoint."""
+SUPERVISORS = ("engine", "scheduler", "nanny", "worker machine")
+KINDS = {"api": ("api",), "worker": ("worker",), "supervisor": SUPERVISORS, "parser": ("parser",)}
+"""The roles of processes that are of one kind."""
 
 
 @dataclass
@@ -62,6 +65,8 @@ class Stack:
     urls: list[str]
     """Of the replicas."""
     postgres: psutil.Process | None = None
+    kinds: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(KINDS))
+    """What is killed, in turn."""
     orphans: list[psutil.Process] = field(default_factory=list)
     """What was below a command when that was killed; it must end by itself."""
 
@@ -176,6 +181,7 @@ def _role(process: psutil.Process, command: Command) -> str:
         return {"serve": "api", "worker": "worker machine"}.get(command.arguments[0], "")
     words = " ".join(_words(process))
     for module, role in (
+        ("service.datasets.parsing", "parser"),
         ("service.jobs.engine_process", "engine"),
         ("service.jobs.worker_host", "nanny"),
         ("service.jobs.scheduler_process", "scheduler"),

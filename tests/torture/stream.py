@@ -40,6 +40,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         self._turns = itertools.cycle(self.names)
+        self._random = random.Random(0)
 
     def learn_digests(self) -> None:
         """Upload the data and train each model once, undisturbed."""
@@ -178,7 +179,7 @@ class Stream:
         media_type: str = "application/json",
     ) -> httpx2.Response:
         """By one of the replicas."""
-        url = random.choice(self.urls) + path
+        url = self._random.choice(self.urls) + path
         headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = media_type

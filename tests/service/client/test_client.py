@@ -126,6 +126,27 @@ def test_same_data_in_any_form(client: Client, tmp_path: Path) -> None:
     assert [dataset.target for dataset in made[:2]] == ["species", None]
 
 
+FLAGS = np.array([[True, False], [True, True], [False, True], [False, False]])
+
+
+def test_booleans_are_numbers(client: Client) -> None:
+    """1 and 0, whatever holds them, as in the array of numbers; in predictions, too."""
+    numbers, labels = FLAGS.astype(float), ["x", "x", "y", "y"]
+    frame = pandas.DataFrame(FLAGS, columns=["a", "b"])
+    of_objects = frame.astype(object)
+    dataset = client.upload(numbers, labels)
+    for rows in (FLAGS, FLAGS.tolist(), frame, of_objects):
+        assert client.upload(rows, labels).matrix_digest == dataset.matrix_digest
+    sparse = client.upload(csr_array(FLAGS), [0, 0, 1, 1])
+    assert sparse.matrix_digest == client.upload(csr_array(numbers), [0, 0, 1, 1]).matrix_digest
+    named = client.upload(frame, labels)
+    client.train(named, "flags", {"name": "newton", "C": 1.0}).wait(60)
+    expected = client.predict("flags", numbers, "decision")
+    dicts = [{"b": np.bool_(b), "a": a} for a, b in FLAGS.tolist()]
+    for rows in (FLAGS, FLAGS.tolist(), frame, of_objects, dicts, csr_array(FLAGS)):
+        assert np.array_equal(client.predict("flags", rows, "decision"), expected)
+
+
 def test_labels_keep_their_kind(client: Client) -> None:
     """Numbers stay numbers and truth values truth values."""
     for classes in ([1, 2], [False, True], ["1", "2"]):

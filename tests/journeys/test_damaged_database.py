@@ -1,0 +1,32 @@
+"""A database that was damaged while the service was down is found when it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.server import COMMAND
+
+PAGE = 4096
+
+
+@pytest.mark.parametrize("first", [0, 1, 20], ids=["all of it", "all but the head", "its end"])
+def test_damage_is_found_at_the_start(migrated: Path, tmp_path: Path, first: int) -> None:
+    """The log says so and what to do, and the process ends at once."""
+    content = migrated.read_bytes()
+    file = tmp_path / "var" / "service.db"
+    file.parent.mkdir()
+    file.write_bytes(content[: first * PAGE] + os.urandom(len(content) - first * PAGE))
+    done = subprocess.run(
+        [COMMAND, "serve", "--port", "0"],
+        env={**os.environ, "SVM_DATA_DIR": str(file.parent)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode != 0
+    (line,) = (line for line in done.stderr.splitlines() if "cannot start" in line)
+    assert "the database is damaged; a backup has to be restored" in line
