@@ -23,7 +23,7 @@ from service.predictions.batcher import scored
 from service.predictions.exchange import PlainExchange
 from service.predictions.loaded_models import LoadedModel
 from service.settings import Limits
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 
 N_FEATURES = 64
 SIZES = (1, 7, 64, 4096)

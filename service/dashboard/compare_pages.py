@@ -26,8 +26,8 @@ from service.storage.pages import PageRequest
 from service.web.auth import needs
 from service.web.callers import caller_of
 from service.web.names import DatasetId
-from svm.scaling import ScalingName
 from svm.solvers import SOLVERS
+from svm.transforms.scaling import ScalingName
 
 MAX_JOBS = 8
 OFFERED = PageRequest(size=50)

@@ -27,8 +27,8 @@ from service.web.auth import needs
 from service.web.callers import caller_of
 from service.web.names import NAME, JobId
 from service.web.problems import status_of
+from svm.data.splitting import held_out_rows
 from svm.solvers import CHOICES
-from svm.splitting import held_out_rows
 
 FIRST = ("model_name", "solver", "scaling", "features", "validation")
 """Fields of a job that stand on the page at once; the others can be opened."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from service.datasets.parsing.spec import Label
-from svm.stored_rows import StoredRows
+from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
     from scipy.sparse import csr_array

@@ -24,7 +24,7 @@ from service.storage.database import Database, new_id, now
 from service.storage.labels import has_label, store_labels
 from service.storage.pages import Page, PageRequest, newest_first
 from service.storage.tables import dataset_labels, datasets, jobs
-from svm.stored_rows import StoredArray, StoredRows
+from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
 NEVER = 0.0

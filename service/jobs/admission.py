@@ -11,10 +11,10 @@ from service.errors import Fault, InvalidContent
 from service.jobs.plans import rows_stay_in_files
 from service.jobs.schemas import Folds, HeldBack, JobCreate
 from service.settings import Limits
+from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
-from svm.features import check_features
-from svm.multiclass import label_name
-from svm.splitting import held_out_rows
+from svm.model.multiclass import label_name
+from svm.transforms.features import check_features
 
 
 def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:

@@ -6,10 +6,10 @@ from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.schemas import HeldBack, JobCreate
 from service.models.versions import ModelVersion
-from svm.memory import DataSize, rows_bytes, training_bytes
-from svm.multiclass import splits_of
+from svm.data.splitting import held_out_rows
+from svm.model.multiclass import splits_of
 from svm.solvers import Pegasos
-from svm.splitting import held_out_rows
+from svm.training.memory import DataSize, rows_bytes, training_bytes
 
 WORKER_BYTES = 240 * 1024 * 1024
 """What a worker takes before it has a job: Python, the libraries, the compiled loops."""

@@ -21,14 +21,14 @@ from pydantic_core import PydanticCustomError
 from service.models.aliases import LATEST
 from service.web.labels import Labels
 from service.web.names import INVALID_NAME, NAME, AliasName, ModelName
-from svm.calibration import CalibrationName
-from svm.features import AnyFeatures, Identity
 from svm.hyperparameters import Moderate
-from svm.multiclass import MulticlassName
-from svm.pipeline import Pipeline
-from svm.scaling import ScalingName
+from svm.model.calibration import CalibrationName
+from svm.model.multiclass import MulticlassName
+from svm.model.pipeline import Pipeline
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
+from svm.transforms.features import AnyFeatures, Identity
+from svm.transforms.scaling import ScalingName
 
 VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
 MAX_SEED = 2**53 - 1

@@ -18,7 +18,7 @@ from service.jobs.store import Also, JobStore
 from service.jobs.warm_starts import check_start, find_start
 from service.models.registry import ModelRegistry
 from service.settings import Limits
-from svm.multiclass import splits_of
+from svm.model.multiclass import splits_of
 
 KIND = "train"
 

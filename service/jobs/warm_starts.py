@@ -13,11 +13,11 @@ from service.errors import Fault, InvalidContent
 from service.jobs.schemas import HeldBack, JobCreate
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
+from svm.data.matrices import Indices
 from svm.errors import InvalidData
-from svm.matrices import Indices
-from svm.pipeline import Pipeline
+from svm.model.pipeline import Pipeline
 from svm.solvers.protocol import WorksOnRows
-from svm.warm_start import WarmStart, check_warm_start
+from svm.training.warm_start import WarmStart, check_warm_start
 
 CODE = "warm-start-unsupported"
 SEEN_ROWS = (

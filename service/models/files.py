@@ -15,7 +15,7 @@ from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, note_change, now
 from service.storage.tables import model_versions
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 
 
 @dataclass(frozen=True, slots=True)

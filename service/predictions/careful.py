@@ -26,7 +26,7 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.web.strict_json import decode_json
 from service.web.validation import MAX_VALUE_CHARACTERS
-from svm.matrices import Matrix
+from svm.data.matrices import Matrix
 
 WIDTH_HINT = "send one number for each feature, without the label"
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)

@@ -19,7 +19,7 @@ from service.predictions.inference.datatypes import to_bytes
 from service.predictions.number_rows import compiled
 from service.storage.database import Database
 from service.storage.model_changes import ANY
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
 """References whose meaning is remembered."""

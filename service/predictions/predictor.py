@@ -19,7 +19,7 @@ from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.targets import Target, find_target
 from service.settings import Limits
 from service.web.short_cut import Headers, Reply
-from svm.matrices import Matrix
+from svm.data.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""

@@ -14,8 +14,8 @@ from service.datasets.parsing.spec import Divided, Parsed, SplitSpec, Stored
 from service.datasets.parsing.summary import finished
 from service.datasets.parsing.writers import DenseWriter, SparseWriter, Table
 from service.errors import Fault, InvalidContent
+from svm.data.splitting import held_out_rows, split
 from svm.errors import InvalidData
-from svm.splitting import held_out_rows, split
 
 Mask = npt.NDArray[np.bool_]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from service.jobs.comparisons.schemas import ComparisonCreate, EntryCreate, Grid
 from service.jobs.schemas import JobCreate
-from svm.features import AnyFeatures
 from svm.solvers import AnyChoice
+from svm.transforms.features import AnyFeatures
 
 NAMELESS = "unnamed"
 """Stands for the name of a model that is not kept."""

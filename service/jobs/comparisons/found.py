@@ -13,9 +13,9 @@ from service.jobs.comparisons.curve import as_table
 from service.jobs.comparisons.expansion import spec_of
 from service.jobs.comparisons.schemas import RankBy
 from service.jobs.schemas import JobCreate
-from svm.metrics import classification_metrics
-from svm.preparation import way_of
-from svm.results import TrainingResult
+from svm.model.metrics import classification_metrics
+from svm.training.preparation import way_of
+from svm.training.results import TrainingResult
 
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1")
 

@@ -21,11 +21,11 @@ from service.jobs.schemas import (
     Validation,
 )
 from service.web.names import ModelName
-from svm.features import Identity
 from svm.hyperparameters import Moderate, Positive
-from svm.multiclass import MulticlassName
-from svm.scaling import ScalingName
+from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
+from svm.transforms.features import Identity
+from svm.transforms.scaling import ScalingName
 
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
 

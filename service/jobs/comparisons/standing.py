@@ -13,9 +13,9 @@ from service.jobs.comparisons.found import Error, Found
 from service.jobs.schemas import JobCreate
 from service.storage.arrays import Arrays, pack, unpack
 from svm.errors import CheckpointMismatch
-from svm.plain_form import from_arrays
+from svm.model.serialization import from_arrays
 from svm.training import Training
-from svm.warm_start import WarmStart
+from svm.training.warm_start import WarmStart
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from service.jobs.comparisons.expansion import key_of
 from service.jobs.schemas import JobCreate
-from svm.preparation import way_of
+from svm.training.preparation import way_of
 
 
 @dataclass(frozen=True, slots=True)

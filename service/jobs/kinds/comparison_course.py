@@ -33,11 +33,11 @@ from service.jobs.schemas import JobCreate
 from service.settings import Settings
 from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
-from svm.metrics import classification_metrics
-from svm.preparation import Prepared
-from svm.progress import Progress
-from svm.results import TrainingResult
+from svm.model.metrics import classification_metrics
 from svm.training import Training
+from svm.training.preparation import Prepared
+from svm.training.progress import Progress
+from svm.training.results import TrainingResult
 
 LONG_TRAININGS = 8
 """One of many trainings may take this part of the time that is left."""

@@ -14,11 +14,11 @@ import numpy as np
 
 from service.jobs.attempts import Attempt, Wish
 from service.storage.arrays import Arrays, pack
+from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.matrices import Vector
-from svm.progress import Evaluation, Progress
-from svm.results import TrainingResult
 from svm.training import Training
+from svm.training.progress import Evaluation, Progress
+from svm.training.results import TrainingResult
 
 SHORTEST_S = 1e-3
 """What a training gets of a time budget that is spent."""

@@ -18,7 +18,7 @@ from service.models.versions import ModelVersion
 from service.storage.blobs import Blobs
 from service.storage.database import new_id
 from svm.errors import InvalidData
-from svm.metrics import (
+from svm.model.metrics import (
     RocCurve,
     calibration_metrics,
     classification_metrics,

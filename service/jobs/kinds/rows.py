@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.jobs.schemas import Folds, HeldBack
-from svm.matrices import Indices, Matrix
-from svm.metrics import confusion_matrix
-from svm.pipeline import FittedPipeline
-from svm.splitting import fold_numbers, split
-from svm.stored_rows import pieces
+from svm.data.matrices import Indices, Matrix
+from svm.data.splitting import fold_numbers, split
+from svm.data.stored_rows import pieces
+from svm.model.metrics import confusion_matrix
+from svm.model.pipeline import FittedPipeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack, unpack
 from service.storage.blobs import BlobDamaged, Blobs
+from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
-from svm.matrices import Matrix
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 
 BLOCK_ROWS = 4096
 """Rows between two looks at what is wished."""

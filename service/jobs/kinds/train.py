@@ -26,12 +26,12 @@ from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.space import file_errors_reported
+from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch
-from svm.matrices import Indices, Vector
-from svm.metrics import calibration_metrics, classification_metrics
-from svm.results import TrainingResult
+from svm.model.metrics import calibration_metrics, classification_metrics
 from svm.training import Training
-from svm.warm_start import WarmStart
+from svm.training.results import TrainingResult
+from svm.training.warm_start import WarmStart
 
 NOT_CALIBRATED = (
     "The job was canceled before a fold was done, so the model has no probabilities: there are no "

@@ -18,10 +18,10 @@ from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.database import Database
 from service.storage.tables import job_trace
-from svm.matrices import Indices, Matrix, Vector
-from svm.pipeline import FittedPipeline
-from svm.splitting import split
-from svm.stored_rows import pieces
+from svm.data.matrices import Indices, Matrix, Vector
+from svm.data.splitting import split
+from svm.data.stored_rows import pieces
+from svm.model.pipeline import FittedPipeline
 
 MULTIPLICATIONS = 2e10
 """What scoring rows for one file may cost: some seconds."""

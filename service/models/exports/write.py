@@ -16,7 +16,7 @@ from service.models.exports.document import About
 from service.models.exports.parity import parity_of
 from service.models.schemas import ModelVersionRead
 from service.models.versions import ModelVersion
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
 """By the name of their files."""

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from service.models.derived.sources import Sources
 from service.models.plots.drawing import SHOWN_CLASSES, Picture, axes, color, dots, names_of, plain
 from service.models.plots.plane import plane_of
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 TINT = 0.22
 

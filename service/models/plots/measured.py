@@ -22,10 +22,10 @@ from service.models.plots.drawing import (
     color,
     names_of,
 )
-from svm.matrices import Vector
-from svm.metrics import RocCurve, calibration_metrics, roc_curve
-from svm.multiclass import splits_of
-from svm.pipeline import FittedPipeline
+from svm.data.matrices import Vector
+from svm.model.metrics import RocCurve, calibration_metrics, roc_curve
+from svm.model.multiclass import splits_of
+from svm.model.pipeline import FittedPipeline
 
 MOST_ROWS = 5000
 CURVE_POINTS = 150

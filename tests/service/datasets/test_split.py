@@ -29,7 +29,7 @@ from service.datasets.parsing.splitting import divide
 from service.errors import InvalidContent
 from service.jobs.worker_process import Worker
 from service.settings import Settings
-from svm.splitting import split
+from svm.data.splitting import split
 from tests.service.datasets.arrays import npy
 from tests.service.datasets.reading import LIMITS, Result, stored, upload
 from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, problem

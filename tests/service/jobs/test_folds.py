@@ -13,10 +13,10 @@ from service.jobs.kinds.train import CHECKPOINT_LOST
 from service.jobs.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from svm.metrics import classification_metrics, confusion_matrix
-from svm.pipeline import Pipeline
+from svm.data.splitting import fold_numbers
+from svm.model.metrics import classification_metrics, confusion_matrix
+from svm.model.pipeline import Pipeline
 from svm.solvers import Pegasos
-from svm.splitting import fold_numbers
 from svm.stopping import Stopping
 from svm.training import Training
 from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload

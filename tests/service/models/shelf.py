@@ -16,10 +16,10 @@ from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.tables import model_versions
-from svm.features import FeatureMap, Identity
-from svm.multiclass import splits_of
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
+from svm.model.multiclass import splits_of
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 RESULT: dict[str, Any] = {
     "metrics": {"train": {"accuracy": 1.0}},

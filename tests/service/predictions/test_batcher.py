@@ -12,7 +12,7 @@ from service.errors import InvalidContent, TooLarge
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
 from service.predictions.loaded_models import LoadedModel
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 from tests.service.models.shelf import fitted_pipeline
 
 
