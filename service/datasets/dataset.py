@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.parsing.spec import Label
+from service.rows.spec import Label
 from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand

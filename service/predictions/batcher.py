@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.predictions.answers import Answer, Scored
-from service.predictions.careful import too_many_rows
+from service.predictions.error_reader import too_many_rows
 from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix, is_sparse
 

@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 
 from service.predictions.batcher import scored
-from service.predictions.exchange import PlainExchange
-from service.predictions.inference.exchange import InferenceExchange
+from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from svm.kernel import GaussianKernel
 from svm.model.pipeline import FittedPipeline

@@ -69,13 +69,13 @@ class Training:
         bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
         further (X, labels), only watched. With `warm_start` it begins where another training ended
         (see `svm.training.warm_start`). With `checkpoint` it is the training that this was taken
-        from, at that point; the other arguments are to be the same. With `prepared` of another training on
-        the same rows, X and labels are not looked at again. `seed` is 0 … 2⁶³ - 1. `interrupted` is
-        called about every 0.05 s of work, from any thread, and stops the iteration by raising
-        `Interrupted` (with `StoredRows` this preparation too). `threads` is how many pairs run at
-        once, or how many compute the kernel rows of a single one. `digest` stands for X and labels
-        in checkpoints, equal for equal ones; without it, the first checkpoint reads all of them to
-        make one.
+        from, at that point; the other arguments are to be the same. With `prepared` of another
+        training on the same rows, X and labels are not looked at again. `seed` is 0 … 2⁶³ - 1.
+        `interrupted` is called about every 0.05 s of work, from any thread, and stops the iteration
+        by raising `Interrupted` (with `StoredRows` this preparation too). `threads` is how many
+        pairs run at once, or how many compute the kernel rows of a single one. `digest` stands for
+        X and labels in checkpoints, equal for equal ones; without it, the first checkpoint reads
+        all of them to make one.
 
         Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch where data,
         hyperparameters or seed are others than those of the checkpoint; other libraries or another

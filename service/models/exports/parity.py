@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.models.derived.sources import Sources
+from service.models.sources import Sources
 from svm.data.matrices import Vector, is_sparse
 
 MOST_ROWS = 100_000

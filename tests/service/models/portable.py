@@ -16,7 +16,7 @@ from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import SMO, Newton
 from svm.training import Training
 from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square
-from tests.service.models.gallery import rows_of
+from tests.service.models.example_models import rows_of
 
 N_FEATURES = 6
 TWO, MANY = ("no", "yes"), ("a", "bé", "c", "d")

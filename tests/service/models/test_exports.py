@@ -20,7 +20,7 @@ from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
-from tests.service.models.gallery import MODELS, Gallery
+from tests.service.models.example_models import MODELS, Gallery
 from tests.service.models.portable import KINDS, asked, fit
 
 FORMATS = get_args(ExportFormat)

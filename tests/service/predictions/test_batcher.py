@@ -13,7 +13,7 @@ from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
 from service.predictions.loaded_models import LoadedModel
 from svm.model.pipeline import FittedPipeline
-from tests.service.models.shelf import fitted_pipeline
+from tests.service.models.registered_models import fitted_pipeline
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from svm import (
     Square,
 )
 from svm.model.pipeline import FittedPipeline
-from tests.service.models.shelf import fitted_pipeline
+from tests.service.models.registered_models import fitted_pipeline
 from tests.svm.cases.problems import blobs
 from tests.svm.cases.trainings import train
 

@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from svm.model.pipeline import FittedPipeline
-from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.models.registered_models import Shelf, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 

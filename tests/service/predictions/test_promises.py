@@ -17,8 +17,8 @@ from svm.kernel import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
-from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import url
+from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.predictions.predict_paths import url
 
 __all__ = ["url"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from service.models import artifacts
 from svm.model.pipeline import FORMAT
-from tests.service.models.shelf import fitted_pipeline
+from tests.service.models.registered_models import fitted_pipeline
 
 HERE = Path(__file__).parent
 
