@@ -27,8 +27,8 @@ import uvloop
 
 from benchmarks import serving
 from benchmarks.under_load import client
-from service.jobs.child import told_to_stop
-from service.jobs.leases import Leases, Report
+from service.jobs.core.leases import Leases, Report
+from service.jobs.engine.child import told_to_stop
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_iris, make_circles, make_moons
 
 from benchmarks.service_process import Service
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

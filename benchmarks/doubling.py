@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import image_like
 from svm import Pipeline, Training
+from svm.data.matrices import Vector
 from svm.loops import warm_up
-from svm.matrices import Vector
 from svm.solvers import SOLVERS
 
 EPOCHS = 4

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import image_like
 from svm import GaussianKernel, KernelPegasos, Pegasos, Pipeline, Training
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 from svm.solvers.kernel_pegasos import KernelPegasosState
 
 FOLDER = Path(__file__).parent / "results"

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import image_like
 from svm import FittedPipeline, GaussianKernel, GradientDescent, Pipeline, Training
-from svm.features import FeatureMap, Identity
-from svm.matrices import Vector
-from svm.scaling import Scaling
+from svm.data.matrices import Vector
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 
 def main(rows: int = 60_000, vectors: int = 12_000, asked: int = 400, rounds: int = 5) -> None:

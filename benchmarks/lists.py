@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from benchmarks.service_process import running
 from service.storage.database import Database
-from service.storage.tables import (
+from service.storage.database.tables import (
     dataset_labels,
     datasets,
     job_labels,

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.service_process import Service, running
 from benchmarks.serving import fitted_gaussian, fitted_linear
 from service.predictions.batcher import scored
-from service.predictions.exchange import PlainExchange
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from svm.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline
 
 N_FEATURES = 64
 SIZES = (1, 7, 64, 4096)

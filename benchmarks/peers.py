@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from svm.kernels import GaussianKernel
-from svm.matrices import Vector, is_sparse
+from svm.data.matrices import Vector, is_sparse
+from svm.kernel import GaussianKernel
 
 LinearFit: TypeAlias = Callable[[int], Vector]
 """Weights after an effort."""

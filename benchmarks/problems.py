@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix, random_array
 
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,10 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from svm.features import FeatureMap, Identity
-from svm.kernels import GaussianKernel
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
+from svm.kernel import GaussianKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 BIN = Path(sys.executable).parent
 VECTORS = 5000

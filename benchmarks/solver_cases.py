@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks import fashion_mnist
 from benchmarks.problems import cover_like, image_like, text_like
 from svm import GaussianKernel
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ from svm import (
     Training,
     TrainingResult,
 )
+from svm.data.matrices import is_sparse
 from svm.loops import warm_up
-from svm.matrices import is_sparse
 from svm.solvers import AnyChoice
 
 GAPS = (1e-2, 1e-3)

@@ -16,58 +16,60 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.dashboard import routes as dashboard
+from service.dashboard.context import Parts
 from service.dashboard.distributions import Distributions
-from service.dashboard.parts import Parts
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
-from service.datasets.parsing.parser import Parser
 from service.datasets.store import DatasetStore
 from service.errors import Unavailable
 from service.jobs import catalog as solvers
 from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
-from service.jobs.batch import routes as batch
-from service.jobs.child import Child
+from service.jobs.batch_predictions import routes as batch
 from service.jobs.comparisons import routes as comparisons
-from service.jobs.comparisons.queueing import Comparisons
+from service.jobs.comparisons.submission import Comparisons
+from service.jobs.core.events import EventLog
+from service.jobs.core.store import JobStore
+from service.jobs.core.watcher import Tail
+from service.jobs.engine.child import Child
 from service.jobs.evaluations import routes as evaluations
-from service.jobs.evaluations.queueing import Evaluations
-from service.jobs.events import EventLog
+from service.jobs.evaluations.submission import Evaluations
 from service.jobs.metrics import JobMetrics
-from service.jobs.store import JobStore
-from service.jobs.tail import Tail
-from service.jobs.trainings import Trainings
+from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived
 from service.models.derived.files import DerivedFiles
-from service.models.derived.workshop import Workshop
+from service.models.derived.renderer import Workshop
 from service.models.registry import ModelRegistry
+from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
-from service.predictions.inference import routes as inference
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.rows.parser import Parser
 from service.settings import Settings
+from service.storage.backups.inspection import check_sound
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, NewerTables
-from service.storage.idempotency import Reservations
-from service.storage.inspection import check_sound
+from service.storage.database.idempotency import Reservations
+from service.storage.database.pages import PageRequest
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import ForeignFiles, claim, secret_of
-from service.storage.pages import PageRequest
 from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
-from service.web import docs, health, login, problem_pages, problems
-from service.web.auth import Admission
-from service.web.compression import Compression
-from service.web.connections import ConnectionLimits
-from service.web.gate import Gate
-from service.web.head import HeadAsGet
-from service.web.http_protocol import Conduct
-from service.web.keys import Keys
-from service.web.observability import Metrics, Observability
-from service.web.routing import EVERY_ROUTE
-from service.web.short_cut import ShortCut
+from service.web import docs, health, problem_pages
+from service.web.access import login
+from service.web.access.authenticator import Gate
+from service.web.access.fast_path import ShortCut
+from service.web.access.keys import Keys
+from service.web.access.routing import EVERY_ROUTE
+from service.web.access.scopes import Admission
+from service.web.http.compression import Compression
+from service.web.http.head import HeadAsGet
+from service.web.problems import replies
+from service.web.server.connections import ConnectionLimits
+from service.web.server.http_protocol import Conduct
+from service.web.server.observability import Metrics, Observability
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -128,7 +130,7 @@ def create_app(
     dataset_store = DatasetStore(database, blobs)
     contents = Contents(dataset_store, parser, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
-    engine = Child("service.jobs.engine_process", settings)
+    engine = Child("service.jobs.engine.engine_process", settings)
     registry = ModelRegistry(database, blobs)
     trainings = Trainings(job_store, dataset_store, registry, limits)
     comparing = Comparisons(job_store, dataset_store, limits)
@@ -209,7 +211,7 @@ def create_app(
     app.add_middleware(Admission, gate=gate)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    problems.install(app)
+    replies.install(app)
     app.take(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.take(jobs.router(job_store, trainings, tail))
     app.take(histories.router(job_store, event_log, tail, limits.event_streams))

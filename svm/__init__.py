@@ -21,17 +21,8 @@ from svm.errors import (
     InvalidHyperparameter,
     SVMError,
 )
-from svm.features import (
-    Identity,
-    Interactions,
-    Nystroem,
-    Polynomial,
-    RandomFourier,
-    Square,
-)
-from svm.kernels import GaussianKernel, LinearKernel, PolynomialKernel
-from svm.pipeline import FittedPipeline, Pipeline
-from svm.results import TrainingResult
+from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
+from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.schedules import InverseSquareRoot, InverseTime
 from svm.solvers import (
     SMO,
@@ -46,7 +37,16 @@ from svm.solvers import (
 )
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
-from svm.warm_start import WarmStart
+from svm.training.results import TrainingResult
+from svm.training.warm_start import WarmStart
+from svm.transforms.features import (
+    Identity,
+    Interactions,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    Square,
+)
 
 if TYPE_CHECKING:
     from svm.estimator import SVMClassifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from svm.matrices import Indices, Vector
+from svm.data.matrices import Indices, Vector
 
 
 @dataclass(frozen=True, slots=True)

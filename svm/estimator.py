@@ -13,13 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from svm.errors import InvalidHyperparameter
-from svm.features import FEATURES
-from svm.kernels import KERNELS
-from svm.multiclass import label_name
-from svm.pipeline import Pipeline
+from svm.kernel import KERNELS
+from svm.model.multiclass import label_name
+from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES
 from svm.stopping import Stopping
 from svm.training import Training
+from svm.transforms.features import FEATURES
 
 
 class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped

@@ -20,7 +20,7 @@ from svm.errors import InvalidHyperparameter
 Positive = Annotated[float, Gt(0), Predicate(math.isfinite)]
 Moderate = Annotated[float, Ge(1e-100), Le(1e100)]
 """Positive, and of a size that can be divided by, multiplied and squared: as large as the data may
-be (`svm.matrices.LARGEST`), or its inverse."""
+be (`svm.data.matrices.LARGEST`), or its inverse."""
 NonNegative = Annotated[float, Ge(0), Predicate(math.isfinite)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 PositiveInt = Annotated[int, Ge(1)]
@@ -112,12 +112,12 @@ class Hyperparameters(Checked):
 
     @property
     def streams(self) -> bool:
-        """Whether the rows may stay in files (`svm.stored_rows`): it takes them in an order that
-        can be read block by block."""
+        """Whether the rows may stay in files (`svm.data.stored_rows`): it takes them in an order
+        that can be read block by block."""
         return False
 
     def regularization(self, n_samples: int) -> float:
-        """λ of a binary problem with `n_samples` rows (see `svm.objectives`)."""
+        """λ of a binary problem with `n_samples` rows (see `svm.problem.objectives`)."""
         if self.lambda_ is not None:
             return float(self.lambda_)
         return 1.0 / (n_samples * (1.0 if self.C is None else self.C))

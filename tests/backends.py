@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from service.storage.database import Database
-from service.storage.tables import metadata
+from service.storage.database.tables import metadata
 from tests import servers
 
 SQLITE_AND_FILES, POSTGRES_AND_S3 = "sqlite+files", "postgres+s3"

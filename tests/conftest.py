@@ -16,13 +16,13 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.datasets.parsing.parser import Parser
+from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, note_change
+from service.storage.database.tables import identity, metadata, model_changes, models
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import MARKS
-from service.storage.tables import identity, metadata, model_changes, models
 from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]

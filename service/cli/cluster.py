@@ -9,9 +9,9 @@ import sys
 import typer
 
 from service.cli.environment import held_data_dir, read_settings
-from service.jobs.child import Child
+from service.jobs.engine.child import Child
 from service.settings import Settings
-from service.web.logs import configure_logging
+from service.web.server.logs import configure_logging
 
 
 def worker() -> None:
@@ -22,12 +22,12 @@ def worker() -> None:
         if settings.workers == 0:
             print("SVM_WORKERS: set it to the number of worker processes", file=sys.stderr)
             raise typer.Exit(2)
-        _keep(Child("service.jobs.worker_host", settings), settings)
+        _keep(Child("service.jobs.engine.worker_host", settings), settings)
 
 
 def scheduler(host: str, port: int) -> None:
     settings = read_settings()
-    _keep(Child("service.jobs.scheduler_process", settings, host, str(port)), settings)
+    _keep(Child("service.jobs.engine.scheduler_process", settings, host, str(port)), settings)
 
 
 def _keep(child: Child, settings: Settings) -> None:

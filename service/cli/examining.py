@@ -19,10 +19,10 @@ from service.cli.output import FAILED, print_json
 from service.cli.permissions import advice, blocked
 from service.errors import ServiceError
 from service.settings import Settings
+from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, present_revision, revisions
-from service.storage.dialects import DAMAGED
-from service.storage.inspection import compare_rows_and_files, sqlite_faults
+from service.storage.database.dialects import DAMAGED
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.ownership import ForeignFiles, check_owner
 from service.storage.private import OTHERS

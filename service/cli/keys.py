@@ -12,8 +12,8 @@ import typer
 from service.cli.environment import make_data_dir, read_settings
 from service.errors import ServiceError
 from service.storage.database import Database, NewerTables
-from service.web.keys import SCOPES, Key, KeyExists, Keys, Scope
-from service.web.names import NAME
+from service.web.access.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.web.http.names import NAME
 
 
 def create(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:

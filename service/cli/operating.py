@@ -13,12 +13,12 @@ from service.cli.environment import held_data_dir, make_data_dir, read_settings
 from service.cli.output import FAILED, fail, print_fields, print_json, say
 from service.errors import ServiceError
 from service.settings import Settings
-from service.storage.backups import Saved, back_up
+from service.storage.backups.backup import Saved, back_up
+from service.storage.backups.manifest import BackupFailed
+from service.storage.backups.restoring import restore
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, NewerTables
-from service.storage.manifest import BackupFailed
 from service.storage.ownership import ForeignFiles
-from service.storage.restoring import restore
 
 
 def migrate() -> None:

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from service import __version__
 from service.cli.environment import held_data_dir
-from service.web.heap import keep_freed_memory
-from service.web.logs import configure_logging
+from service.web.server.logs import configure_logging
+from service.web.server.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

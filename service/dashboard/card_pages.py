@@ -6,11 +6,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.page import page
-from service.dashboard.parts import Parts
 from service.models.card import card_of, training_data
 from service.models.routes import Version
-from service.web.names import ModelName
+from service.web.http.names import ModelName
 
 
 def add(routes: APIRouter, parts: Parts) -> None:

@@ -13,21 +13,21 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.curves import Curve, curves_of
 from service.dashboard.filled_form import number_in
 from service.dashboard.page import back, checked, form_of, go, page
-from service.dashboard.parts import Parts
 from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobRead
-from service.jobs.store import JobFilter
-from service.jobs.trainings import KIND as TRAINING
-from service.storage.pages import PageRequest
-from service.web.auth import needs
-from service.web.callers import caller_of
-from service.web.names import DatasetId
-from svm.scaling import ScalingName
+from service.jobs.training.submission import KIND as TRAINING
+from service.storage.database.pages import PageRequest
+from service.web.access.scopes import needs
+from service.web.http.callers import caller_of
+from service.web.http.names import DatasetId
 from svm.solvers import SOLVERS
+from svm.transforms.scaling import ScalingName
 
 MAX_JOBS = 8
 OFFERED = PageRequest(size=50)

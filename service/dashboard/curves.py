@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svm.certificate import relative_gap
+from svm.problem.certificate import relative_gap
 
 COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 

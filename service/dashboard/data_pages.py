@@ -11,20 +11,20 @@ from fastapi import Path as InPath
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.page import HERE, go, page
-from service.dashboard.parts import Parts
 from service.datasets.dataset import Dataset
-from service.datasets.parsing.spec import CSV, ParseSpec
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import NotFound
+from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobSummary
-from service.jobs.store import JobFilter
-from service.storage.pages import PageRequest
-from service.web.auth import needs
-from service.web.names import DatasetId
-from service.web.pagination import PageParams, next_page_token
-from service.web.uploads import IncomingBody
+from service.rows.spec import CSV, ParseSpec
+from service.storage.database.pages import PageRequest
+from service.web.access.scopes import needs
+from service.web.bodies.uploads import IncomingBody
+from service.web.http.names import DatasetId
+from service.web.http.pagination import PageParams, next_page_token
 
 SAMPLES = {
     "iris": "Three kinds of iris, told apart by four lengths. 150 rows.",

@@ -9,19 +9,19 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
-from service.dashboard.parts import Parts
-from service.jobs.comparisons.queueing import KIND as COMPARISON
 from service.jobs.comparisons.reading import comparison
-from service.jobs.evaluations.queueing import KIND as EVALUATION
+from service.jobs.comparisons.submission import KIND as COMPARISON
+from service.jobs.core.lifecycle import FINAL, State
+from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.lifecycle import FINAL, State
+from service.jobs.evaluations.submission import KIND as EVALUATION
 from service.jobs.read_schemas import JobRead, JobSummary
-from service.jobs.store import JobFilter
-from service.web.auth import needs
-from service.web.names import JobId, ModelName
-from service.web.pagination import PageParams, next_page_token
+from service.web.access.scopes import needs
+from service.web.http.names import JobId, ModelName
+from service.web.http.pagination import PageParams, next_page_token
 
 
 def add(routes: APIRouter, parts: Parts) -> None:

@@ -13,14 +13,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.page import back, checked, form_of, go, page
-from service.dashboard.parts import Parts
 from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
-from service.jobs.evaluations.queueing import KIND as EVALUATION
+from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.jobs.store import JobFilter
+from service.jobs.evaluations.submission import KIND as EVALUATION
 from service.models.aliases import LATEST, Alias
 from service.models.card import training_data
 from service.models.exports import formats
@@ -30,11 +30,11 @@ from service.models.versions import ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
-from service.storage.pages import PageRequest
-from service.web.auth import needs
-from service.web.callers import caller_of
-from service.web.names import NAME, AliasName, ModelName
-from service.web.pagination import PageParams, next_page_token
+from service.storage.database.pages import PageRequest
+from service.web.access.scopes import needs
+from service.web.http.callers import caller_of
+from service.web.http.names import NAME, AliasName, ModelName
+from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"

@@ -20,13 +20,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from service import __version__
-from service.dashboard import words
+from service.dashboard import formatting
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
-from service.web.bodies import read_limited, validated
-from service.web.gate import COOKIE
-from service.web.problem_codes import PROBLEMS
+from service.web.access.authenticator import COOKIE
+from service.web.bodies.control_bodies import read_limited, validated
+from service.web.bodies.validation import parameter_error
 from service.web.problems import status_of
-from service.web.validation import parameter_error
+from service.web.problems.codes import PROBLEMS
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -65,15 +65,15 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals.update(asset=asset, release=__version__)
     environment.filters.update(
-        number=words.number,
-        percent=words.percent,
-        duration=words.duration,
-        size=words.size,
-        moment=words.moment,
-        code=words.code,
-        placeless=words.placeless,
-        short=words.short,
-        certificate=words.certificate,
+        number=formatting.number,
+        percent=formatting.percent,
+        duration=formatting.duration,
+        size=formatting.size,
+        moment=formatting.moment,
+        code=formatting.code,
+        placeless=formatting.placeless,
+        short=formatting.short,
+        certificate=formatting.certificate,
     )
     return environment
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.page import page
-from service.dashboard.parts import Parts
 from service.errors import ServiceError
 from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
-from service.web.names import ModelName
+from service.web.http.names import ModelName
 
 SHOWN: dict[PlotKind, str] = {
     "boundary": "Areas of the predicted classes, with the data and the margins",

@@ -11,10 +11,10 @@ from service.dashboard import (
     plot_pages,
     training_pages,
 )
+from service.dashboard.context import Parts
 from service.dashboard.page import Assets, PageRoute, compile_templates
-from service.dashboard.parts import Parts
+from service.web.access.routing import Routes
 from service.web.docs import DocumentedAPI
-from service.web.routing import Routes
 
 
 def mount(app: DocumentedAPI, parts: Parts) -> None:

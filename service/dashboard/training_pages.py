@@ -12,23 +12,23 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.dashboard.context import Parts
 from service.dashboard.filled_form import Entries, body_of, entries_of
 from service.dashboard.page import checked, form_of, go, page
-from service.dashboard.parts import Parts
 from service.dashboard.schema_form import Field, fields_of
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
 from service.jobs.catalog import describe
 from service.jobs.read_schemas import JobPlanRead
-from service.jobs.schemas import JobCreate
-from service.storage.pages import PageRequest
-from service.web.auth import needs
-from service.web.callers import caller_of
-from service.web.names import NAME, JobId
+from service.jobs.training.schemas import JobCreate
+from service.storage.database.pages import PageRequest
+from service.web.access.scopes import needs
+from service.web.http.callers import caller_of
+from service.web.http.names import NAME, JobId
 from service.web.problems import status_of
+from svm.data.splitting import held_out_rows
 from svm.solvers import CHOICES
-from svm.splitting import held_out_rows
 
 FIRST = ("model_name", "solver", "scaling", "features", "validation")
 """Fields of a job that stand on the page at once; the others can be opened."""

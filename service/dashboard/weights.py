@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.predictions.loaded_models import LoadedModel
-from svm.multiclass import splits_of
+from svm.model.multiclass import splits_of
 
 MAX_FEATURES = 20
 MAX_PROBLEMS = 10

@@ -12,8 +12,10 @@ import anyio
 from anyio.to_thread import run_sync
 
 from service.datasets.dataset import Dataset
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import (
+from service.datasets.store import DatasetStore
+from service.rows.parser import Parser
+from service.rows.rendering.columnar import nameable
+from service.rows.spec import (
     CSV,
     JSON,
     LIBSVM,
@@ -24,8 +26,6 @@ from service.datasets.parsing.spec import (
     TSV,
     RenderSpec,
 )
-from service.datasets.rendering.columnar import nameable
-from service.datasets.store import DatasetStore
 from service.storage.blobs import Blobs
 
 KEPT_BYTES = 1024**3

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.parsing.spec import Label
-from svm.stored_rows import StoredRows
+from service.rows.spec import Label
+from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
     from scipy.sparse import csr_array

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 from service.datasets.schemas import UploadOptions
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _ROWS: tuple[tuple[tuple[float, ...], str], ...] = (

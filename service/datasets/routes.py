@@ -13,8 +13,6 @@ from starlette.responses import Response
 from service.datasets import upload_routes
 from service.datasets.contents import FORMATS, Contents, formats_of
 from service.datasets.dataset import Dataset
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import CSV, TSV
 from service.datasets.schemas import (
     DatasetPage,
     DatasetRead,
@@ -23,20 +21,22 @@ from service.datasets.schemas import (
 )
 from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
+from service.rows.parser import Parser
+from service.rows.spec import CSV, TSV
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web import etags
-from service.web.accept import choose
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.etags import check_if_match, etag, not_modified
-from service.web.label_filter import LabelFilter
-from service.web.labels import MAX_LABELS
-from service.web.names import DatasetId
-from service.web.pagination import PageParams, next_page_token
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.http import etags
+from service.web.http.content_negotiation import choose
+from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
+from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.names import DatasetId
+from service.web.http.pagination import PageParams, next_page_token
+from service.web.http.tag_filter import LabelFilter
+from service.web.http.tags import MAX_LABELS
 from service.web.problems import responses
-from service.web.routing import Routes
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 

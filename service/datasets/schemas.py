@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.datasets.dataset import Dataset, Origin
-from service.datasets.parsing.spec import Label, Parsed
-from service.web.labels import LabelKey, LabelValue
-from service.web.times import rfc3339
+from service.rows.spec import Label, Parsed
+from service.web.http.tags import LabelKey, LabelValue
+from service.web.http.times import rfc3339
 
 _READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 

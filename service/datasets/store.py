@@ -17,14 +17,14 @@ import sqlalchemy as sa
 import structlog
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
-from service.datasets.parsing.spec import Parsed, Stored
 from service.errors import Conflict, Corrupt, NotFound
+from service.rows.spec import Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
-from service.storage.labels import has_label, store_labels
-from service.storage.pages import Page, PageRequest, newest_first
-from service.storage.tables import dataset_labels, datasets, jobs
-from svm.stored_rows import StoredArray, StoredRows
+from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.tables import dataset_labels, datasets, jobs
+from service.storage.database.tags import has_label, store_labels
+from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
 NEVER = 0.0

@@ -14,8 +14,6 @@ from starlette.responses import Response
 
 from service.datasets.dataset import Dataset, Origin
 from service.datasets.examples import request_body
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import Parsed, SplitSpec
 from service.datasets.schemas import (
     MAX_NAME,
     AppendOptions,
@@ -26,17 +24,19 @@ from service.datasets.schemas import (
 )
 from service.datasets.store import DatasetStore
 from service.datasets.uploads import Upload, read_limits, receive
+from service.rows.parser import Parser
+from service.rows.spec import Parsed, SplitSpec
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web import idempotency
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.etags import etag
-from service.web.idempotency import Also, Creation, Once
-from service.web.names import DatasetId
+from service.web.access.scopes import needs
+from service.web.bodies import idempotency
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.idempotency import Also, Creation, Once
+from service.web.bodies.uploads import IncomingBody
+from service.web.http.etags import etag
+from service.web.http.json_reply import shown
+from service.web.http.names import DatasetId
 from service.web.problems import responses
-from service.web.replies import shown
-from service.web.uploads import IncomingBody
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 

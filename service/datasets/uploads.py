@@ -7,7 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from service.datasets.parsing.spec import (
+from service.datasets.schemas import UploadOptions
+from service.errors import InvalidRequest, UnsupportedFormat
+from service.rows.spec import (
     CSV,
     FORMATS,
     JSON,
@@ -20,11 +22,9 @@ from service.datasets.parsing.spec import (
     ParseSpec,
     ReadLimits,
 )
-from service.datasets.schemas import UploadOptions
-from service.errors import InvalidRequest, UnsupportedFormat
 from service.settings import Limits
-from service.web.uploads import IncomingBody, Part, media_type, parameter
-from service.web.validation import parameter_error
+from service.web.bodies.uploads import IncomingBody, Part, media_type, parameter
+from service.web.bodies.validation import parameter_error
 
 FORM = "multipart/form-data"
 _LABEL_FORMATS = (CSV, TSV, NPY)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from service.errors import NotFound
 from service.jobs.read_schemas import READ
+from service.web.access.routing import Routes
 from service.web.problems import responses
-from service.web.routing import Routes
 from svm.solvers import CHOICES
 from svm.solvers.protocol import WorksOnRows
 

@@ -11,21 +11,21 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
-from service.jobs.events import Batch, Event, EventLog
+from service.jobs.core.events import Batch, Event, EventLog
+from service.jobs.core.store import JobStore
+from service.jobs.core.watcher import Condition, Tail
 from service.jobs.kind_routes import require_visible
 from service.jobs.read_schemas import EventPage, EventRead, TraceRead
-from service.jobs.store import JobStore
-from service.jobs.tail import Condition, Tail
-from service.storage.pages import Cursor, Page, PageRequest
-from service.web import event_stream
-from service.web.accept import choose
-from service.web.auth import needs
-from service.web.event_stream import EventStreams
-from service.web.head import is_head
-from service.web.names import JobId
-from service.web.pagination import PageParams, next_page_token
+from service.storage.database.pages import Cursor, Page, PageRequest
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.http import event_stream
+from service.web.http.content_negotiation import choose
+from service.web.http.event_stream import EventStreams
+from service.web.http.head import is_head
+from service.web.http.names import JobId
+from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
-from service.web.routing import Routes
 
 HEARTBEAT_S = 15.0
 BATCH = 500

@@ -13,22 +13,22 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
 from service.errors import NotFound
-from service.jobs.job import Job
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import Also, JobFilter, JobStore
 from service.jobs.kind_schemas import KindRead
-from service.jobs.lifecycle import State
-from service.jobs.store import Also, JobFilter, JobStore
-from service.web import etags
-from service.web.auth import needs, require
-from service.web.callers import STATE, caller_of
-from service.web.etags import check_if_match, etag, not_modified
-from service.web.idempotency import Creation
-from service.web.keys import Scope
-from service.web.label_filter import LabelFilter
-from service.web.names import DatasetId, JobId, ModelName
-from service.web.pagination import PageParams, next_page_token
+from service.web.access.keys import Scope
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs, require
+from service.web.bodies.idempotency import Creation
+from service.web.http import etags
+from service.web.http.callers import STATE, caller_of
+from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.json_reply import shown
+from service.web.http.names import DatasetId, JobId, ModelName
+from service.web.http.pagination import PageParams, next_page_token
+from service.web.http.tag_filter import LabelFilter
 from service.web.problems import responses
-from service.web.replies import shown
-from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 PREDICT = "predict"

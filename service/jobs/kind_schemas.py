@@ -7,13 +7,13 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 from pydantic import BaseModel, Field
 
-from service.jobs.job import Job
-from service.jobs.lifecycle import State
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import State
 from service.jobs.read_schemas import READ, JobErrorRead
-from service.jobs.schemas import WRITE
-from service.web.labels import Labels
-from service.web.names import DatasetReference
-from service.web.times import rfc3339
+from service.jobs.training.schemas import WRITE
+from service.web.http.names import DatasetReference
+from service.web.http.tags import Labels
+from service.web.http.times import rfc3339
 
 
 class KindCreate(BaseModel):

@@ -13,10 +13,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from service.errors import Unavailable
-from service.jobs.lifecycle import ACTIVE, State
-from service.jobs.store import JobStore
+from service.jobs.core.lifecycle import ACTIVE, State
+from service.jobs.core.store import JobStore
 from service.storage.database import Database, now
-from service.storage.tables import jobs
+from service.storage.database.tables import jobs
 
 LATE_S = 60.0
 """A row may become visible so long after the time that stands in it."""

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from service.jobs.events import Event, Kind
-from service.jobs.job import Job
-from service.jobs.lifecycle import State
-from service.web.times import rfc3339
+from service.jobs.core.events import Event, Kind
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import State
+from service.web.http.times import rfc3339
 
 READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 

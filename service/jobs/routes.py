@@ -8,26 +8,27 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.job import Job
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import Effect, State
+from service.jobs.core.store import JobFilter, JobStore
+from service.jobs.core.watcher import Tail
 from service.jobs.kind_routes import require_visible
-from service.jobs.lifecycle import Effect, State
 from service.jobs.read_schemas import JobPage, JobPlanRead, JobRead, JobSummary
-from service.jobs.schemas import JobCancel, JobCreate
-from service.jobs.store import JobFilter, JobStore
-from service.jobs.tail import Tail
-from service.jobs.trainings import Trainings
-from service.web import etags, idempotency
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.callers import caller_of
-from service.web.etags import check_if_match, etag, not_modified
-from service.web.idempotency import Once
-from service.web.label_filter import LabelFilter
-from service.web.names import DatasetId, JobId, ModelName
-from service.web.pagination import PageParams, next_page_token
+from service.jobs.training.schemas import JobCancel, JobCreate
+from service.jobs.training.submission import Trainings
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies import idempotency
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.idempotency import Once
+from service.web.http import etags
+from service.web.http.callers import caller_of
+from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.json_reply import shown
+from service.web.http.names import DatasetId, JobId, ModelName
+from service.web.http.pagination import PageParams, next_page_token
+from service.web.http.tag_filter import LabelFilter
 from service.web.problems import responses
-from service.web.replies import shown
-from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 MAX_WAIT_S = 60

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from service.storage.database import now
-from service.storage.tables import model_aliases
+from service.storage.database.tables import model_aliases
 
 DEFAULT = "default"
 """Answers where a request names neither version nor alias, if somebody has set it."""

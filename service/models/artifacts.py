@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from service.errors import Corrupt
 from service.models.mapped import ForgettingWriter, blocks
-from svm.pipeline import FittedPipeline
-from svm.plain_form import from_arrays
+from svm.model.pipeline import FittedPipeline
+from svm.model.serialization import from_arrays
 
 Content = Mapping[str, NDArray[Any] | str | int | float]
 

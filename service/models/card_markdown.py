@@ -8,7 +8,7 @@ from typing import Any
 
 from service.models.card import Card
 from service.models.versions import ModelVersion
-from service.web.times import rfc3339
+from service.web.http.times import rfc3339
 
 
 def as_markdown(card: Card, version: ModelVersion) -> str:

@@ -14,8 +14,8 @@ from service.models.versions import Label, ModelVersion, no_version
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, note_change, now
-from service.storage.tables import model_versions
-from svm.pipeline import FittedPipeline
+from service.storage.database.tables import model_versions
+from svm.model.pipeline import FittedPipeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from service.models.versions import (
 )
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
-from service.storage.pages import Page, PageRequest, newest_first
-from service.storage.tables import jobs, model_versions, models
+from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.tables import jobs, model_versions, models
 
 BEGINS_AT = "warm_start_from"
 """In the spec of a training, the version that it begins at: `name/number`."""

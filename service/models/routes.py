@@ -27,16 +27,16 @@ from service.models.schemas import (
     ModelVersionPage,
     ModelVersionRead,
 )
-from service.web import etags
-from service.web.accept import choose
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.etags import check_if_match, etag, not_modified
-from service.web.names import AliasName, ModelName
-from service.web.pagination import PageParams, next_page_token
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.http import etags
+from service.web.http.content_negotiation import choose
+from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
+from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.names import AliasName, ModelName
+from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
-from service.web.routing import Routes
 
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])

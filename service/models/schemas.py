@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.models.aliases import Alias
 from service.models.card import Card
 from service.models.versions import Label, Model, ModelVersion
-from service.web.times import rfc3339
+from service.web.http.times import rfc3339
 
 MAX_VERSION = 2**31 - 1
 """Far beyond any version, and within what every database stores."""

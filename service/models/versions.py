@@ -12,7 +12,7 @@ from service.errors import NotFound
 from service.models import aliases
 from service.models.aliases import DEFAULT, LATEST
 from service.storage.database import in_turn, now
-from service.storage.tables import model_versions, models
+from service.storage.database.tables import model_versions, models
 
 Label = str | int | float | bool
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
-from svm.matrices import Matrix
+from svm.data.matrices import Matrix
 
 
 class Scored:

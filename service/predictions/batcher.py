@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.predictions.answers import Answer, Scored
-from service.predictions.careful import too_many_rows
+from service.predictions.error_reader import too_many_rows
 from service.predictions.loaded_models import LoadedModel
-from svm.matrices import Matrix, is_sparse
+from svm.data.matrices import Matrix, is_sparse
 
 Rows: TypeAlias = NDArray[np.float64]
 Deliver: TypeAlias = Callable[[Answer | Exception], None]

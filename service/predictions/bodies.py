@@ -12,19 +12,19 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.parsing import libsvm, npy
-from service.datasets.parsing.cells import examine
-from service.datasets.parsing.faults import Faults, refuse
-from service.datasets.parsing.formats import HEAD_BYTES, check_format
-from service.datasets.parsing.layout import Layout
-from service.datasets.parsing.number_text import is_value
-from service.datasets.parsing.text import decode_text, records, unterminated
 from service.errors import InvalidContent, InvalidRequest, UnsupportedFormat
-from service.predictions import careful
-from service.predictions.careful import Instances, too_many_rows
+from service.predictions import error_reader
+from service.predictions.error_reader import Instances, too_many_rows
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.number_rows import read_document, read_rows
 from service.predictions.schemas import DEFAULT_OUTPUTS
+from service.rows.faults import Faults, refuse
+from service.rows.formats import libsvm, npy
+from service.rows.formats.cells import examine
+from service.rows.formats.detection import HEAD_BYTES, check_format
+from service.rows.number_text import is_value
+from service.rows.table.layout import Layout
+from service.rows.text import decode_text, records, unterminated
 from service.settings import Limits
 
 JSON = "application/json"
@@ -64,7 +64,7 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
 def _read_json(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
     found = read_document(body, model.n_features)
     if found is None:
-        return careful.decode_carefully(body, model, limits.predict_rows)
+        return error_reader.decode_carefully(body, model, limits.predict_rows)
     X, outputs = found
     return Instances(_counted(X, limits), outputs)
 
@@ -73,7 +73,7 @@ def _read_ndjson(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
     lines = body.strip()
     X = read_rows(lines.replace(b"\n", b","), model.n_features)
     if X is None or len(X) != lines.count(b"\n") + 1:
-        return careful.decode_lines(body, model, limits.predict_rows)
+        return error_reader.decode_lines(body, model, limits.predict_rows)
     return _plain(X, limits)
 
 
@@ -132,7 +132,7 @@ def _read_delimited_carefully(
     except csv.Error:
         raise unterminated(done + 1) from None
     if len(widths) == 1 and widths != {layout.n_cells}:
-        raise careful.wrong_width(widths.pop(), model)
+        raise error_reader.wrong_width(widths.pop(), model)
     faults.check()
     if not found:
         raise InvalidContent("empty-data", "there is no row below the header")
@@ -153,7 +153,7 @@ def _header(first: list[str], model: LoadedModel) -> list[int] | None:
         if len(names) != model.n_features or any(is_value(name) for name in names):
             return None  # the row's own faults say more
         return list(range(model.n_features))
-    careful.check_names(names, model)
+    error_reader.check_names(names, model)
     return [names.index(name) for name in model.columns]
 
 
@@ -196,7 +196,7 @@ def _read_npy(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
     if shape[0] == 0:
         raise InvalidContent("empty-data", "the array holds no row")
     if shape[1] != model.n_features:
-        raise careful.wrong_width(shape[1], model)
+        raise error_reader.wrong_width(shape[1], model)
     values = np.frombuffer(body, header.dtype, offset=header.size)
     X = values.reshape(shape, order="F" if header.fortran_order else "C")
     return Instances(finite(np.require(X, np.float64, ["C", "A"]), model), DEFAULT_OUTPUTS)

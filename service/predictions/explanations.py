@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
-from svm.features import RandomFourier
-from svm.matrices import Matrix
-from svm.multiclass import splits_of
-from svm.terms import terms
+from svm.data.matrices import Matrix
+from svm.model.contributions import terms
+from svm.model.multiclass import splits_of
+from svm.transforms.features import RandomFourier
 
 STRONGEST = 10
 """Support vectors, or features of a sparse row, that are listed."""

@@ -15,11 +15,11 @@ from anyio import CapacityLimiter, to_thread
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
-from service.predictions.inference.datatypes import to_bytes
+from service.predictions.datatypes import to_bytes
 from service.predictions.number_rows import compiled
 from service.storage.database import Database
-from service.storage.model_changes import ANY
-from svm.pipeline import FittedPipeline
+from service.storage.database.model_changes import ANY
+from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
 """References whose meaning is remembered."""

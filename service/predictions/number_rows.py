@@ -39,7 +39,7 @@ ListReader: TypeAlias = Callable[[bytes, int, NDArray[np.float64]], tuple[int, i
 @cache
 def compiled() -> ListReader:
     """What reads lists; the first call imports Numba, and may take seconds to compile it."""
-    from service.datasets.parsing.number_lists import read_lists, warm_up
+    from service.rows.formats.number_lists import read_lists, warm_up
 
     warm_up()
     return read_lists

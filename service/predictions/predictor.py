@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeAlias
 
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, Batcher
-from service.predictions.exchange import PlainExchange
-from service.predictions.inference.exchange import InferenceExchange
+from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.targets import Target, find_target
+from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from service.web.short_cut import Headers, Reply
-from svm.matrices import Matrix
+from service.web.access.fast_path import Headers, Reply
+from svm.data.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""

@@ -12,7 +12,7 @@ import orjson
 
 from service.errors import InvalidRequest
 from service.predictions.answers import Answer
-from service.web.short_cut import Reply
+from service.web.access.fast_path import Reply
 
 JSON = "application/json"
 NPY = "application/x-npy"

@@ -13,12 +13,12 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import Predictor
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.predictions.targets import Target
-from service.web.auth import needs
-from service.web.bodies import json_request, read_limited
-from service.web.names import AliasName, ModelName
+from service.web.access.fast_path import as_response, unless_left
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies.control_bodies import json_request, read_limited
+from service.web.http.names import AliasName, ModelName
 from service.web.problems import responses
-from service.web.routing import Routes
-from service.web.short_cut import as_response, unless_left
 
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
-from service.web.names import NAME
+from service.web.http.names import NAME
 
 _NAME = NAME.pattern.encode()
 _PATH = re.compile(

@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 
 from service.predictions.batcher import scored
-from service.predictions.exchange import PlainExchange
-from service.predictions.inference.exchange import InferenceExchange
+from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from svm.features import FeatureMap, Identity
-from svm.kernels import GaussianKernel
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
+from svm.kernel import GaussianKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 _PLAIN = {
     b"application/json": b'{"instances": [[0.5]], "outputs": ["label", "decision"]}',

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database, in_turn, new_id
-from service.storage.tables import datasets, identity, jobs, models
+from service.storage.database.tables import datasets, identity, jobs, models
 
 MARKS = "owner"
 """The key of the mark is `owner/<id>`."""

@@ -13,8 +13,8 @@ import structlog
 
 from service.storage.blobs import Blobs
 from service.storage.database import Database
+from service.storage.database.tables import datasets, metadata
 from service.storage.ownership import MARKS
-from service.storage.tables import datasets, metadata
 
 MIN_AGE_S = 3600.0
 """A file younger than this may still get its row."""

@@ -21,13 +21,13 @@ from fastapi.routing import iter_route_contexts
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from service.web import problems
-from service.web.auth import SCHEME, needs, scopes_of
-from service.web.headers import CSP, policy_with_scripts
+from service.web.access.routing import Routes
+from service.web.access.scopes import SCHEME, needs, scopes_of
+from service.web.http.headers import CSP, policy_with_scripts
 from service.web.links import add_links
-from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
-from service.web.routing import Routes
+from service.web.problems import replies as problems
+from service.web.problems.codes import PROBLEMS
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = pathlib.Path(__file__).parent / "assets"

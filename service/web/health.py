@@ -19,9 +19,9 @@ from service import __version__
 from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
-from service.web.auth import needs
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
 from service.web.problems import responses
-from service.web.routing import Routes
 
 RETRY_AFTER_S = 1
 CHECK_S = 0.8

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from service.errors import NotFound
-from service.web.accept import choose
-from service.web.auth import needs
-from service.web.plain_page import plain_page
-from service.web.problem_codes import PROBLEMS
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.http.content_negotiation import choose
 from service.web.problems import responses
-from service.web.routing import Routes
+from service.web.problems.codes import PROBLEMS
+from service.web.problems.plain_page import plain_page
 
 JSON, HTML = "application/json", "text/html"
 VARY = {"Vary": "Accept"}

@@ -31,6 +31,6 @@ def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
 def warm_up(is_enough: Callable[[], bool] = lambda: False) -> None:
     """Compile, or load from the cache, every loop for dense and CSR data. `is_enough` is asked
     again and again; nothing more is compiled once it is true."""
-    from svm.loops.warmth import train_everything_once
+    from svm.training.warm_up import train_everything_once
 
     train_everything_once(is_enough)

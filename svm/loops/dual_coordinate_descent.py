@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from svm.data.matrices import Counts, Indices, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot, prefetch
-from svm.matrices import Counts, Indices, Vector
 
 LONGEST_REST = 63
 

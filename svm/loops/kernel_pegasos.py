@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
-from svm.matrices import Indices, Vector
 
 
 @compiled

@@ -17,8 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from svm.data.matrices import Floats, Vector
 from svm.loops import compiled
-from svm.matrices import Floats, Vector
 
 LANES = 8
 WIDTH = 4 * LANES

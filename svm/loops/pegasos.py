@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from svm.data.matrices import Floats, Indices, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot, prefetch, squared_norm
-from svm.matrices import Floats, Indices, Vector
 
 # Numbers of the three intercept treatments inside compiled loops.
 NONE, AUGMENTED, FREE = 0, 1, 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, add_squares, dot, squared_norm
-from svm.matrices import Indices, Vector
 
 
 @compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from svm.data.matrices import Vector
 from svm.loops import compiled
-from svm.matrices import Vector
 
 
 @compiled

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+from svm.data.stored_rows import StoredRows
 from svm.hyperparameters import Doc, Hyperparameters, Intercept
-from svm.kernels import AnyKernel
+from svm.kernel import AnyKernel
 from svm.problem import Problem
-from svm.smoothed_hinge import builds_hessian
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
-from svm.stored_rows import StoredRows
+from svm.solvers.smoothed_hinge import builds_hessian
 
 MODERATE = 100.0
 """C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""

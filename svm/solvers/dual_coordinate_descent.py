@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.classifiers import LinearClassifier
+from svm.data.matrices import Counts, Vector
 from svm.hyperparameters import Hyperparameters
-from svm.matrices import Counts, Vector
-from svm.objectives import best_multiple, primal_point, squared_norm
 from svm.problem import Problem
+from svm.problem.objectives import best_multiple, primal_point, squared_norm
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 OVER_RELAXATION = 1.5

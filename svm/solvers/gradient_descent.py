@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.classifiers import LinearClassifier
+from svm.data.matrices import Vector
 from svm.hyperparameters import Checked, Hyperparameters, Intercept, Moderate, Positive, PositiveInt
-from svm.matrices import Vector
-from svm.objectives import primal
 from svm.problem import Order, Problem
+from svm.problem.objectives import primal
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change

@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.classifiers import KernelClassifier
+from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernel_products import gram, sums_over
-from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
-from svm.matrices import Indices, Vector
-from svm.objectives import dual
+from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem import Problem, Sampling
+from svm.problem.kernel_products import gram, sums_over
+from svm.problem.objectives import dual
 from svm.solvers.protocol import Inheritance, SolverState
 
 DRAWN_AT_ONCE = 256

@@ -17,15 +17,21 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.certificate import relative_gap
 from svm.checkpoints import DERIVED
 from svm.classifiers import LinearClassifier
+from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Indices, Vector
-from svm.objectives import dual, primal_at_scores, squared_norm
 from svm.problem import Problem
-from svm.smoothed_hinge import builds_hessian, gradient, line_search, pulls, solver_of_hessian
+from svm.problem.certificate import relative_gap
+from svm.problem.objectives import dual, primal_at_scores, squared_norm
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
+from svm.solvers.smoothed_hinge import (
+    builds_hessian,
+    gradient,
+    line_search,
+    pulls,
+    solver_of_hessian,
+)
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.classifiers import LinearClassifier
+from svm.data.matrices import Floats, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.matrices import Floats, Vector
-from svm.objectives import dual
 from svm.problem import Order, Problem
+from svm.problem.objectives import dual
 from svm.solvers.protocol import Inheritance, SolverState
 
 Averaging = Literal["last", "suffix"]

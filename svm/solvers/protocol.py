@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from svm.classifiers import Classifier
+from svm.data.matrices import Vector
 from svm.hyperparameters import Dtype, Intercept
-from svm.matrices import Vector
 from svm.problem import Problem
 
 Stopped = Literal["", "converged"]
@@ -75,7 +75,7 @@ class Solver(Protocol):
     def dtype(self) -> Dtype: ...
     @property
     def streams(self) -> bool:
-        """Whether the rows may stay in files (`svm.stored_rows`)."""
+        """Whether the rows may stay in files (`svm.data.stored_rows`)."""
 
     def regularization(self, n_samples: int) -> float: ...
 

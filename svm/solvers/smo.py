@@ -9,11 +9,11 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from svm.classifiers import KernelClassifier
+from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernels import MEDIAN_GAUSSIAN, AnyKernel
-from svm.matrices import Indices, Vector
-from svm.objectives import best_multiple, evaluate
+from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem import Problem
+from svm.problem.objectives import best_multiple, evaluate
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 WORKING_SET = 512

@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from service.jobs.worker_process import Worker
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 
 REFUSED = {"cancel_job", "pause_job", "resume_job"}

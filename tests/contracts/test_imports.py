@@ -54,7 +54,7 @@ def test_only_routes_and_web_speak_http() -> None:
         path
         for path in speakers - allowed
         if not path.startswith(("service/web/", "service/dashboard/"))
-        and not path.endswith("/routes.py")
+        and not path.endswith("routes.py")
     }
     assert others == set()
 

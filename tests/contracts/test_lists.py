@@ -11,14 +11,14 @@ import sqlalchemy as sa
 
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
-from service.jobs.lifecycle import State
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.metrics import JobMetrics
-from service.jobs.store import JobFilter, JobStore
 from service.models.registry import ModelRegistry
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.pages import Cursor, PageRequest
-from service.storage.tables import models
+from service.storage.database.pages import Cursor, PageRequest
+from service.storage.database.tables import models
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.conftest import blobs, database
 

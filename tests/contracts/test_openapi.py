@@ -11,7 +11,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.testclient import TestClient
 
-from service.web.problem_codes import PROBLEMS
+from service.web.problems.codes import PROBLEMS
 
 pytestmark = pytest.mark.one_application
 

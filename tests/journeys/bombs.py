@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 from tests.journeys.memory import MIB
-from tests.service.datasets.arrays import npy
-from tests.service.datasets.parquet_parts import (
+from tests.service.rows.arrays import npy
+from tests.service.rows.parquet_parts import (
     BYTE_ARRAY,
     DATA_PAGE,
     PLAIN,

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import schemathesis
 
-from service.datasets.parsing.spec import NDJSON, NPY, NPZ, PARQUET
-from tests.service.datasets.arrays import npy, parquet
-from tests.service.datasets.test_npz import npz
+from service.rows.spec import NDJSON, NPY, NPZ, PARQUET
+from tests.service.rows.arrays import npy, parquet
+from tests.service.rows.test_npz import npz
 
 X = np.arange(24.0).reshape(6, 4) % 5
 BINARY = {

@@ -12,11 +12,11 @@ import httpx2
 import numpy as np
 import pytest
 
-from service.datasets.parsing.spec import CSV, JSON, PARQUET
+from service.rows.spec import CSV, JSON, PARQUET
 from tests.journeys.bombs import IMPORT, PREDICT, UPLOAD, Bomb, bombs, model
 from tests.journeys.memory import MIB, Growth, watched
 from tests.journeys.server import Server
-from tests.service.datasets.arrays import parquet
+from tests.service.rows.arrays import parquet
 
 PEAK_BYTES, KEPT_BYTES = 64 * MIB, 10 * MIB
 TRIES = 3

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.datasets.parsing.spec import CSV
+from service.rows.spec import CSV
 from tests.journeys.server import Server, ok, running
 from tests.service.jobs.data import csv_of
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from service.storage import model_changes
-from service.storage.database import Database
+from service.storage.database import Database, model_changes
 
 
 def reported(database: Database) -> set[str]:

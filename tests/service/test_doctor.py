@@ -18,8 +18,8 @@ from service.cli.examining import Finding, examine
 from service.settings import Settings
 from service.storage.blobs import LocalBlobs
 from service.storage.database import Database
+from service.storage.database.tables import model_versions, models
 from service.storage.ownership import claim
-from service.storage.tables import model_versions, models
 from tests.journeys.server import COMMAND
 
 Look = Callable[..., dict[str, list[Finding]]]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
-from tests.service.datasets.arrays import npy, parquet
-from tests.service.models.shelf import Shelf, fitted_pipeline, shelf
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
+from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
+from tests.service.rows.arrays import npy, parquet
 
 pytestmark = pytest.mark.one_application
 

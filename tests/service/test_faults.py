@@ -21,10 +21,10 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.datasets.store import DatasetStore
-from service.jobs.leases import LeaseLost, Leases
-from service.jobs.lifecycle import State
-from service.jobs.store import JobStore
-from service.jobs.worker_process import Worker
+from service.jobs.core.leases import LeaseLost, Leases
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import JobStore
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database

@@ -15,9 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.jobs.worker_process import Worker
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
-from service.storage.model_changes import STALE_S
+from service.storage.database.model_changes import STALE_S
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
 

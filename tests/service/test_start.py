@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from service.settings import Settings
-from tests.service.models.shelf import Shelf, shelf
+from tests.service.models.registered_models import Shelf, shelf
 
 __all__ = ["shelf"]
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svm
 from svm import InvalidHyperparameter, SVMClassifier
-from tests.svm.trainings import bits
+from tests.svm.cases.trainings import bits
 
 ESTIMATORS = [
     SVMClassifier(),

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svm.certificate import PairCertificate
 from svm.errors import Diverged, InvalidData
-from svm.features import Identity, Nystroem
-from svm.kernels import GaussianKernel, PolynomialKernel
-from svm.pipeline import Pipeline
-from svm.scaling import ScalingName
+from svm.kernel import GaussianKernel, PolynomialKernel
+from svm.model.pipeline import Pipeline
+from svm.problem.certificate import PairCertificate
 from svm.solvers import SMO, SOLVERS, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
-from tests.svm.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
-from tests.svm.trainings import run, train
+from svm.transforms.features import Identity, Nystroem
+from svm.transforms.scaling import ScalingName
+from tests.svm.cases.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
+from tests.svm.cases.trainings import run, train
 
 X, LABELS = blobs(2)
 LAYOUTS = ("dense-float64", "csr-float64")

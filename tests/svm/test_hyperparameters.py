@@ -16,7 +16,7 @@ from pydantic.type_adapter import TypeAdapter
 
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Doc
-from svm.pipeline import Pipeline
+from svm.model.pipeline import Pipeline
 from svm.solvers import SOLVERS, DualCoordinateDescent, Newton, Pegasos
 from svm.solvers.gradient_descent import RandomStart
 from svm.stopping import CostChange, Stopping

@@ -10,12 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.svm import LinearSVC
 
-from svm.pipeline import Pipeline
-from svm.results import TrainingResult
+from svm.model.pipeline import Pipeline
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
-from tests.svm.data import adult, digits, tutorial
-from tests.svm.trainings import train
+from svm.training.results import TrainingResult
+from tests.svm.cases.real_data import adult, digits, tutorial
+from tests.svm.cases.trainings import train
 
 C = 100.0
 OPTIMUM = 220_597.0

@@ -12,16 +12,16 @@ import daqp
 import numpy as np
 import pytest
 
-from svm.binary_training import BinaryTraining
+from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
-from svm.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
-from svm.matrices import Vector
+from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.row_products import kernel_values
 from svm.problem import Problem
-from svm.row_products import kernel_values
 from svm.solvers import SOLVERS, AnySolver
 from svm.solvers.protocol import Inheritance
 from svm.stopping import Stopping
-from tests.svm.problems import SOLVER_INTERCEPTS, in_form
+from svm.training.binary_training import BinaryTraining
+from tests.svm.cases.problems import SOLVER_INTERCEPTS, in_form
 
 ROUNDING = 1e-9
 

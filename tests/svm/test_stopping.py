@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svm.objectives import primal
-from svm.pipeline import Pipeline
+from svm.model.pipeline import Pipeline
+from svm.problem.objectives import primal
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping, smoothed_change
 from svm.training import Training
-from tests.svm import twins
-from tests.svm.problems import SOLVER_INTERCEPTS, blobs, solver_of
-from tests.svm.trainings import train
+from tests.svm.cases import twins
+from tests.svm.cases.problems import SOLVER_INTERCEPTS, blobs, solver_of
+from tests.svm.cases.trainings import train
 
 X, LABELS = blobs(2)
 Y = np.where(LABELS > 0, 1.0, -1.0)

@@ -181,10 +181,10 @@ def _role(process: psutil.Process, command: Command) -> str:
         return {"serve": "api", "worker": "worker machine"}.get(command.arguments[0], "")
     words = " ".join(_words(process))
     for module, role in (
-        ("service.datasets.parsing", "parser"),
-        ("service.jobs.engine_process", "engine"),
-        ("service.jobs.worker_host", "nanny"),
-        ("service.jobs.scheduler_process", "scheduler"),
+        ("service.rows.child", "parser"),
+        ("service.jobs.engine.engine_process", "engine"),
+        ("service.jobs.engine.worker_host", "nanny"),
+        ("service.jobs.engine.scheduler_process", "scheduler"),
         ("spawn_main", "worker"),
     ):
         if module in words:

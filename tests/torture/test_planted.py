@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from service.models.versions import ModelVersion
 from tests.service.jobs.data import job_body, upload
-from tests.service.models.shelf import Shelf, fitted_pipeline, shelf
+from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
 
 __all__ = ["shelf"]
 

@@ -14,8 +14,8 @@ from service.app import create_app
 from service.settings import Settings
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import upload
-from tests.service.models.shelf import Shelf, shelf
-from tests.service.predictions.doors import served
+from tests.service.models.registered_models import Shelf, shelf
+from tests.service.predictions.predict_paths import served
 
 __all__ = ["shelf"]
 

@@ -102,7 +102,7 @@ class Client:
 
         `solver` is a name (`auto` takes one by the data), a mapping such as
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
-        `svm.features` and `svm.stopping` fit `features` and `stopping`.
+        `svm.transforms.features` and `svm.stopping` fit `features` and `stopping`.
         """
         body = {
             "dataset_id": reference(dataset),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.jobs.comparisons.expansion import entries_of
-from service.jobs.comparisons.found import Found, report
+from service.jobs.comparisons.checkpoint import read_found
+from service.jobs.comparisons.entries import entries_of
+from service.jobs.comparisons.results import Found, report
 from service.jobs.comparisons.schemas import (
     ComparisonCreate,
     ComparisonRead,
     ComparisonSummary,
     OutcomeRead,
 )
-from service.jobs.comparisons.standing import read_found
-from service.jobs.job import Job
-from service.jobs.lifecycle import State
-from service.jobs.store import JobStore
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import JobStore
 
 
 def comparison(jobs: JobStore, job: Job) -> ComparisonRead:

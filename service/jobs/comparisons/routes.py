@@ -9,7 +9,6 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.comparisons.queueing import KIND, Comparisons
 from service.jobs.comparisons.reading import comparison
 from service.jobs.comparisons.schemas import (
     ComparisonCreate,
@@ -18,14 +17,15 @@ from service.jobs.comparisons.schemas import (
     ComparisonRead,
     ComparisonSummary,
 )
+from service.jobs.comparisons.submission import KIND, Comparisons
 from service.jobs.kind_routes import KindRoutes, asker
-from service.web import idempotency
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.idempotency import Once
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies import idempotency
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.idempotency import Once
+from service.web.http.json_reply import shown
 from service.web.problems import responses
-from service.web.replies import shown
-from service.web.routing import Routes
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, Field, model_validator
 
-from service.jobs.job import Job
+from service.jobs.core.job import Job
 from service.jobs.kind_schemas import KindCreate, KindRead
 from service.jobs.read_schemas import READ, JobErrorRead, JobModelRead, TraceRead
-from service.jobs.schemas import (
+from service.jobs.training.schemas import (
     MAX_SEED,
     WRITE,
     ClassWeight,
@@ -20,12 +20,12 @@ from service.jobs.schemas import (
     SolverChoice,
     Validation,
 )
-from service.web.names import ModelName
-from svm.features import Identity
+from service.web.http.names import ModelName
 from svm.hyperparameters import Moderate, Positive
-from svm.multiclass import MulticlassName
-from svm.scaling import ScalingName
+from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
+from svm.transforms.features import Identity
+from svm.transforms.scaling import ScalingName
 
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
 

@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.evaluations.queueing import KIND, Evaluations
+from service.jobs.core.job import Job
+from service.jobs.core.store import JobStore
 from service.jobs.evaluations.schemas import (
     EvaluationCreate,
     EvaluationMetricsRead,
@@ -16,15 +17,14 @@ from service.jobs.evaluations.schemas import (
     EvaluationRead,
     EvaluationSummary,
 )
-from service.jobs.job import Job
+from service.jobs.evaluations.submission import KIND, Evaluations
 from service.jobs.kind_routes import KindRoutes, asker
-from service.jobs.store import JobStore
-from service.web import idempotency
-from service.web.auth import needs
-from service.web.bodies import json_body, json_request
-from service.web.idempotency import Once
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies import idempotency
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.idempotency import Once
 from service.web.problems import responses
-from service.web.routing import Routes
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from service.jobs.job import Job
+from service.jobs.core.job import Job
 from service.jobs.kind_schemas import KindCreate, KindRead
 from service.jobs.read_schemas import READ, JobModelRead
 from service.models.versions import Label
-from service.web.names import ModelReference
+from service.web.http.names import ModelReference
 
 
 class EvaluationCreate(KindCreate):

@@ -8,22 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from service.children.working import work
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
 from service.models.derived.files import DerivedFiles
 from service.models.derived.messages import MESSAGES, Done, Make, Read, Received
-from service.models.derived.sources import Sources
 from service.models.exports.write import EXPORTS, export
 from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.models.plots.kinds import PLOTS, draw
 from service.models.registry import ModelRegistry
+from service.models.sources import Sources
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.space import file_errors_reported
-from service.web.logs import configure_logging
+from service.subprocesses.working import work
+from service.web.server.logs import configure_logging
 
 MEMORY_BYTES = 2 * 1024**3
 

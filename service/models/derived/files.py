@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from service.models.versions import ModelVersion
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
-from service.storage.tables import derived_files
+from service.storage.database.tables import derived_files
 
 
 @dataclass(frozen=True, slots=True)

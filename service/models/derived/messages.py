@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from service.children.messages import Messages
 from service.models.files import PreparedVersion
 from service.storage.blobs import Blob
+from service.subprocesses.messages import Messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from service.errors import UnsupportedFormat
 from service.models import exports
-from service.models.derived.workshop import Workshop
+from service.models.derived.renderer import Workshop
 from service.models.exports import JSON, MEDIA_TYPES, NPZ, ExportFormat
 from service.models.plots import PlotKind, file_name
 from service.models.registry import ModelRegistry
@@ -22,12 +22,12 @@ from service.models.schemas import ModelVersionRead
 from service.models.versions import ModelVersion
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.idempotency import Once
-from service.web.names import ModelName
+from service.web.access.routing import Routes
+from service.web.bodies.idempotency import Once
+from service.web.bodies.uploads import IncomingBody
+from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
+from service.web.http.names import ModelName
 from service.web.problems import responses
-from service.web.routing import Routes
-from service.web.uploads import IncomingBody
 
 SVG = "image/svg+xml"
 

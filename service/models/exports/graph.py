@@ -15,10 +15,17 @@ from onnx import TensorProto, helper
 from service.errors import InvalidContent
 from service.models.exports.nodes import Graph
 from service.models.exports.probabilities import add_probability
-from svm.features import FeatureMap, Interactions, Nystroem, Polynomial, RandomFourier, Square
-from svm.kernels import AnyKernel, GaussianKernel, PolynomialKernel
-from svm.matrices import Matrix, Vector, is_sparse
-from svm.pipeline import FittedPipeline
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import (
+    FeatureMap,
+    Interactions,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    Square,
+)
 
 OPSET = 17
 IR_VERSION = 8
@@ -113,7 +120,7 @@ def _features(graph: Graph, features: FeatureMap, X: str) -> str:
 
 
 def _products(graph: Graph, X: str, d: int, degree: int, step: int) -> str:
-    """All products of up to `degree` features, in the order of `svm.features`."""
+    """All products of up to `degree` features, in the order of `svm.transforms.features`."""
     levels = [X]
     last = list(range(d))  # of each product made last, the number of its last feature
     for _ in range(degree - 1):

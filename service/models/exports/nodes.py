@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 
 class Graph:

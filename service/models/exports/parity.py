@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.models.derived.sources import Sources
-from svm.matrices import Vector, is_sparse
+from service.models.sources import Sources
+from svm.data.matrices import Vector, is_sparse
 
 MOST_ROWS = 100_000
 BLOCK_VALUES = 4_000_000

@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from service.models.exports.nodes import Graph
-from svm.calibration import CLOSEST, Calibration
-from svm.pipeline import FittedPipeline
+from svm.model.calibration import CLOSEST, Calibration
+from svm.model.pipeline import FittedPipeline
 
 
 def add_probability(
@@ -76,7 +76,7 @@ def _interpolated(graph: Graph, calibration: Calibration, scores: str) -> str:
 
 
 def _coupled(graph: Graph, positive: str, classes: int) -> str:
-    """Proportional to the class probabilities of `svm.calibration.coupled`.
+    """Proportional to the class probabilities of `svm.model.calibration.coupled`.
 
     Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, where the matrix is positive
     definite: elimination needs no pivots.

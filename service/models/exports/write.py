@@ -10,13 +10,13 @@ import numpy as np
 
 from service import __version__
 from service.errors import InvalidContent
-from service.models.derived.sources import Sources
 from service.models.exports import ExportFormat, document, file_name, plain
 from service.models.exports.document import About
 from service.models.exports.parity import parity_of
 from service.models.schemas import ModelVersionRead
+from service.models.sources import Sources
 from service.models.versions import ModelVersion
-from svm.matrices import Vector
+from svm.data.matrices import Vector
 
 EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
 """By the name of their files."""

@@ -14,15 +14,15 @@ from service.models.exports.document import Parts
 from service.models.imports.parts import ARRAYS, REAL, invalid
 from service.models.mapped import BLOCK_VALUES, blocks, forget
 from service.settings import Limits
-from svm.calibration import Calibration
+from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
-from svm.features import Nystroem, RandomFourier, check_features
-from svm.kernels import AnyKernel, GaussianKernel
-from svm.matrices import Vector, is_sparse
-from svm.multiclass import MulticlassName
-from svm.pipeline import FittedPipeline
-from svm.plain_form import from_arrays
-from svm.scaling import ScalingName
+from svm.kernel import AnyKernel, GaussianKernel
+from svm.model.calibration import Calibration
+from svm.model.multiclass import MulticlassName
+from svm.model.pipeline import FittedPipeline
+from svm.model.serialization import from_arrays
+from svm.transforms.features import Nystroem, RandomFourier, check_features
+from svm.transforms.scaling import ScalingName
 
 _SCALED = {
     "none": (False, False),

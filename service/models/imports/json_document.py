@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.parsing.arrays import ArrayWriter
-from service.datasets.parsing.json_stream import Span, elements, is_object, members, raw
-from service.datasets.parsing.spec import HEADER_BYTES
 from service.models.exports.document import JSON_PARTS, MOST_JSON_VALUES, Parts
 from service.models.imports.parts import (
     ARRAYS,
@@ -25,8 +22,11 @@ from service.models.imports.parts import (
     invalid,
 )
 from service.models.mapped import mapped
+from service.rows.formats.json_stream import Span, elements, is_object, members, raw
+from service.rows.spec import HEADER_BYTES
+from service.rows.table.arrays import ArrayWriter
 from service.settings import Limits
-from service.web.strict_json import parse_json
+from service.web.bodies.strict_json import parse_json
 
 MODEL = "model"
 SHORT_BYTES = 8 * TEXT_CHARACTERS

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from service.datasets.parsing.archive import Archive, BadArchive
-from service.datasets.parsing.npy import MAX_TEXT_BYTES, read_header, texts_of
 from service.errors import InvalidContent
 from service.models.exports.document import Parts
 from service.models.imports.parts import (
@@ -22,6 +20,8 @@ from service.models.imports.parts import (
     invalid,
 )
 from service.models.mapped import mapped
+from service.rows.formats.archive import Archive, BadArchive
+from service.rows.formats.npy import MAX_TEXT_BYTES, read_header, texts_of
 from service.settings import Limits
 
 ABOUT, README = "about", "readme"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from service.datasets.parsing.json_stream import raw
 from service.models.exports import JSON
 from service.models.exports.document import NAME, VERSION, About, Parts
 from service.models.imports import json_document, npz_archive
 from service.models.imports.parts import invalid
+from service.rows.formats.json_stream import raw
 from service.settings import Limits
-from service.web.strict_json import parse_json
+from service.web.bodies.strict_json import parse_json
 
 ABOUT_BYTES = 2 * 1024**2
 """Of what a file says of its model, as JSON: certificates of many pairs are long."""

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 
-from service.models.derived.sources import Sources
 from service.models.plots.drawing import SHOWN_CLASSES, Picture, axes, color, dots, names_of, plain
 from service.models.plots.plane import plane_of
-from svm.matrices import Vector
+from service.models.sources import Sources
+from svm.data.matrices import Vector
 
 TINT = 0.22
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-from service.models.derived.sources import Sources
 from service.models.plots import PlotKind, drawing, file_name
 from service.models.plots.boundary import boundary
 from service.models.plots.drawing import Picture
 from service.models.plots.learning_curve import learning_curve
 from service.models.plots.measured import confusion, margins, reliability, roc
+from service.models.sources import Sources
 
 _DRAW: dict[PlotKind, Callable[[Sources], tuple[Picture, str | None]]] = {
     "boundary": boundary,

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from service.errors import NotFound
-from service.models.derived.sources import Sources
 from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned
+from service.models.sources import Sources
 
 MOST_PAIRS = 60
 SMALLEST_GAP = 1e-16

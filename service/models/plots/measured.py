@@ -11,7 +11,6 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from service.errors import InvalidContent, NotFound
-from service.models.derived.sources import Rows, Sources
 from service.models.plots.drawing import (
     COLORS,
     FAINT,
@@ -22,10 +21,11 @@ from service.models.plots.drawing import (
     color,
     names_of,
 )
-from svm.matrices import Vector
-from svm.metrics import RocCurve, calibration_metrics, roc_curve
-from svm.multiclass import splits_of
-from svm.pipeline import FittedPipeline
+from service.models.sources import Rows, Sources
+from svm.data.matrices import Vector
+from svm.model.metrics import RocCurve, calibration_metrics, roc_curve
+from svm.model.multiclass import splits_of
+from svm.model.pipeline import FittedPipeline
 
 MOST_ROWS = 5000
 CURVE_POINTS = 150

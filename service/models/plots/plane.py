@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import NotFound
-from service.models.derived.sources import MULTIPLICATIONS, Sources
-from svm.features import Identity
-from svm.matrices import Matrix, Vector, is_sparse
-from svm.pipeline import FittedPipeline
+from service.models.sources import MULTIPLICATIONS, Sources
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import Identity
 
 MOST_POINTS = 900
 SIDES = (40, 140)

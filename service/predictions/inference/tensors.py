@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, InvalidRequest, pointer
-from service.predictions.careful import wrong_width
-from service.predictions.inference.datatypes import NUMBERS
+from service.predictions.datatypes import NUMBERS
+from service.predictions.error_reader import wrong_width
 from service.predictions.loaded_models import LoadedModel
-from service.web.validation import MAX_VALUE_CHARACTERS
+from service.web.bodies.validation import MAX_VALUE_CHARACTERS
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:

@@ -22,7 +22,7 @@ from service.client.rows import MEDIA_TYPES
 from service.client.specs import TrainSpec
 from service.errors import Fault
 from service.settings import Settings
-from service.web.problem_codes import PROBLEMS
+from service.web.problems.codes import PROBLEMS
 
 WHERE_ONLY_VALIDATED = {"id", "created_at"}
 """Null in the reply to `validate_only`, which makes no dataset."""

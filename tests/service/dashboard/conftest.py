@@ -7,7 +7,7 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
-from service.jobs.worker_process import Worker
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from tests.service.dashboard.browser import Browser
 

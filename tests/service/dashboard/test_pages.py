@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from service.dashboard.page import ASSETS
 from service.settings import Settings
 from service.storage.database import Database
-from service.storage.tables import jobs
+from service.storage.database.tables import jobs
 from tests.service.dashboard.browser import Browser
 
 pytestmark = pytest.mark.one_application

@@ -10,9 +10,9 @@ import pytest
 
 from service.dashboard.filled_form import body_of, entries_of
 from service.dashboard.schema_form import Field, Group, Text, Variants, fields_of
-from service.jobs.schemas import JobCreate
-from svm.features import FEATURES
+from service.jobs.training.schemas import JobCreate
 from svm.solvers import CHOICES
+from svm.transforms.features import FEATURES
 
 BASE: dict[str, Any] = {"dataset_id": "latest", "model_name": "m", "solver": {"name": "newton"}}
 

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.datasets.parsing.arrays import ArrayWriter, write_array
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import (
+from service.rows.parser import Parser
+from service.rows.spec import (
     CSV,
     JSON,
     LIBSVM,
@@ -27,14 +26,15 @@ from service.datasets.parsing.spec import (
     ReadLimits,
     Stored,
 )
+from service.rows.table.arrays import ArrayWriter, write_array
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from tests.service.datasets.arrays import npy
-from tests.service.datasets.reading import LIMITS, Result, places, refusal, upload
-from tests.service.datasets.test_digest import matrices, numbers, table, words
-from tests.service.datasets.test_parser import readers
 from tests.service.datasets.test_routes import made, post, problem
 from tests.service.files import damage, incoming
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import LIMITS, Result, places, refusal, upload
+from tests.service.rows.test_digest import matrices, numbers, table, words
+from tests.service.rows.test_parser import readers
 
 BASE = "a,b,k\n1,2,x\n3,4,y\n"
 

@@ -24,8 +24,11 @@ from starlette.testclient import TestClient
 
 from service.datasets.contents import Contents
 from service.datasets.dataset import Dataset
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import (
+from service.datasets.store import DatasetStore
+from service.rows.parser import Parser
+from service.rows.rendering.columnar import nameable
+from service.rows.rendering.render import render
+from service.rows.spec import (
     CSV,
     JSON,
     LIBSVM,
@@ -39,17 +42,14 @@ from service.datasets.parsing.spec import (
     decode,
     encode,
 )
-from service.datasets.rendering.columnar import nameable
-from service.datasets.rendering.render import render
-from service.datasets.store import DatasetStore
 from service.settings import Settings
 from service.storage.blobs import Blobs
-from tests.service.datasets.arrays import npy
-from tests.service.datasets.reading import Result, stored, upload
-from tests.service.datasets.test_digest import matrices, numbers, words
 from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, problem
 from tests.service.datasets.test_store import add
 from tests.service.files import damage, incoming
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import Result, stored, upload
+from tests.service.rows.test_digest import matrices, numbers, words
 
 pytestmark = pytest.mark.one_application
 

@@ -15,14 +15,14 @@ import numpy as np
 import psutil
 import pytest
 
-from service.datasets.parsing.parser import Parser
-from service.datasets.parsing.spec import CSV, FORMATS, LIBSVM, NPY, TSV, ParseSpec, ReadLimits
 from service.errors import ServiceError
-from service.web.problem_codes import PROBLEMS
+from service.rows.parser import Parser
+from service.rows.spec import CSV, FORMATS, LIBSVM, NPY, TSV, ParseSpec, ReadLimits
+from service.web.problems.codes import PROBLEMS
 from tests.mutation import mutated
-from tests.service.datasets.reading import LIMITS
-from tests.service.datasets.test_digest import File, files, random_labels, random_matrix
-from tests.service.datasets.test_parser import readers
+from tests.service.rows.reading import LIMITS
+from tests.service.rows.test_digest import File, files, random_labels, random_matrix
+from tests.service.rows.test_parser import readers
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "80"))
 """For each format."""

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.datasets.parsing.spec import CSV, JSON, LIBSVM, NPY, TSV
 from service.errors import ServiceError
-from service.web.problem_codes import PROBLEMS
-from tests.service.datasets.arrays import npy
-from tests.service.datasets.reading import Result, upload
+from service.rows.spec import CSV, JSON, LIBSVM, NPY, TSV
+from service.web.problems.codes import PROBLEMS
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import Result, upload
 
 VALID = {
     CSV: b'a,"b",k\r\n1,-2.5e3,x\r\n"3",4,"y ""z"""\r\n',

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.datasets.parsing.spec import LIBSVM
+from service.rows.spec import LIBSVM
 from tests.data import real
-from tests.service.datasets.reading import upload
+from tests.service.rows.reading import upload
 
 
 def test_tutorial_with_labels_beside_it() -> None:

@@ -15,12 +15,12 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.datasets.parsing.spec import PARQUET
 from service.datasets.schemas import UploadOptions
+from service.rows.spec import PARQUET
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from tests.service import files
-from tests.service.datasets.arrays import npy, parquet
+from tests.service.rows.arrays import npy, parquet
 
 pytestmark = pytest.mark.one_application
 

@@ -12,18 +12,18 @@ import pytest
 from scipy.sparse import csr_array
 
 from service.datasets.dataset import Dataset, Origin
-from service.datasets.parsing.reader import read
-from service.datasets.parsing.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
 from service.datasets.store import DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
-from service.jobs.store import JobStore
+from service.jobs.core.store import JobStore
+from service.rows.reader import read
+from service.rows.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.pages import PageRequest
-from service.storage.tables import datasets, jobs
+from service.storage.database.pages import PageRequest
+from service.storage.database.tables import datasets, jobs
 from tests.backends import ON_ALL_BACKENDS
-from tests.service.datasets.reading import LIMITS
 from tests.service.jobs.rows import queue
+from tests.service.rows.reading import LIMITS
 
 pytestmark = ON_ALL_BACKENDS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.jobs.leases import Leases
-from service.jobs.store import JobStore
+from service.jobs.core.leases import Leases
+from service.jobs.core.store import JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from tests.service.jobs.rows import add_dataset

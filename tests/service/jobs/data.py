@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from starlette.testclient import TestClient
 
-from service.jobs.worker_process import Worker
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 

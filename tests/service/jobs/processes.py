@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from starlette.testclient import TestClient
 
-from service.jobs.store import JobStore
+from service.jobs.core.store import JobStore
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.jobs.job import Job
-from service.jobs.leases import Lease, Leases, Memory, Report
-from service.jobs.store import JobStore
+from service.jobs.core.job import Job
+from service.jobs.core.leases import Lease, Leases, Memory, Report
+from service.jobs.core.store import JobStore
 from service.storage.database import Database, new_id, now
-from service.storage.tables import datasets
+from service.storage.database.tables import datasets
 
 LEASE_S = 30.0
 MEMORY = Memory(used_bytes=2**28, limit_bytes=2**31)

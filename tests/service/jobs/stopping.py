@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from service.jobs.worker_process import Worker
+from service.jobs.engine.worker_process import Worker
 from tests.service.jobs.data import read
 
 

@@ -9,13 +9,13 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from service.jobs.leases import Ending, Leases
-from service.jobs.lifecycle import State
+from service.jobs.core.leases import Ending, Leases
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import JobStore
 from service.jobs.metrics import JobMetrics
-from service.jobs.store import JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database, now
-from service.storage.tables import jobs as jobs_table
+from service.storage.database.tables import jobs as jobs_table
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import queue, report, take
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service.models.gallery import Gallery, open_gallery
-from tests.service.models.shelf import shelf
+from tests.service.models.example_models import Gallery, open_gallery
+from tests.service.models.registered_models import shelf
 
 __all__ = ["shelf"]
 

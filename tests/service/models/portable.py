@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from svm.calibration import CalibrationName
-from svm.features import Interactions, Nystroem, Polynomial, RandomFourier, Square
-from svm.kernels import GaussianKernel, LinearKernel, PolynomialKernel
-from svm.matrices import Vector
-from svm.pipeline import FittedPipeline, Pipeline
+from svm.data.matrices import Vector
+from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
+from svm.model.calibration import CalibrationName
+from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import SMO, Newton
 from svm.training import Training
-from tests.service.models.gallery import rows_of
+from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square
+from tests.service.models.example_models import rows_of
 
 N_FEATURES = 6
 TWO, MANY = ("no", "yes"), ("a", "bé", "c", "d")

@@ -21,8 +21,8 @@ from joblib.numpy_pickle import NumpyArrayWrapper
 
 from service.errors import Corrupt
 from service.models import artifacts
-from svm.pipeline import FittedPipeline
-from tests.service.models.shelf import fitted_pipeline
+from svm.model.pipeline import FittedPipeline
+from tests.service.models.registered_models import fitted_pipeline
 
 GOLDEN = Path(__file__).parent / "golden"
 

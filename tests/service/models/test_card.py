@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from service.models.card import card_of, percent
 from service.models.card_markdown import text
-from tests.service.models.gallery import MODELS, Gallery
-from tests.service.models.shelf import Shelf
+from tests.service.models.example_models import MODELS, Gallery
+from tests.service.models.registered_models import Shelf
 
 MARKDOWN = {"Accept": "text/markdown"}
 SECTIONS = ("Intended use", "Limits", "Data", "Certificate", "Quality", "Settings", "Lineage")

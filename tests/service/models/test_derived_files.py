@@ -11,10 +11,10 @@ from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.tables import datasets
+from service.storage.database.tables import datasets
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import add_dataset
-from tests.service.models.shelf import RESULT, Source, fitted_pipeline
+from tests.service.models.registered_models import RESULT, Source, fitted_pipeline
 
 pytestmark = ON_ALL_BACKENDS
 

@@ -16,11 +16,11 @@ import pytest
 from service.models.exports import MEDIA_TYPES, ExportFormat, document, plain
 from service.models.exports.document import About
 from service.models.exports.graph import graph_of
-from svm.features import FeatureMap, Identity
-from svm.matrices import Vector
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
-from tests.service.models.gallery import MODELS, Gallery
+from svm.data.matrices import Vector
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
+from tests.service.models.example_models import MODELS, Gallery
 from tests.service.models.portable import KINDS, asked, fit
 
 FORMATS = get_args(ExportFormat)

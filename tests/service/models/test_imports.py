@@ -21,7 +21,7 @@ from service.models.exports.document import About
 from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.settings import Limits
-from tests.service.models.gallery import MODELS, Gallery
+from tests.service.models.example_models import MODELS, Gallery
 from tests.service.models.portable import KINDS, N_FEATURES, fit
 
 MEDIA = {"json": JSON, "npz": NPZ}

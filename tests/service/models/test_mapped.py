@@ -11,10 +11,10 @@ import pytest
 from service.models.artifacts import digest, dump, load
 from service.models.mapped import blocks, mapped
 from service.storage.blobs.base import digest_of
-from svm.features import FeatureMap, Identity
-from svm.kernels import LinearKernel
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
+from svm.kernel import LinearKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 SHAPE = (8, 1 << 20)
 BYTES = 8 * 8 * (1 << 20)

@@ -15,10 +15,10 @@ from service.app import create_app
 from service.models.plots import PlotKind
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.database.tables import derived_files, job_trace
 from service.storage.sweep import sweep
-from service.storage.tables import derived_files, job_trace
-from tests.service.models.gallery import MODELS, Gallery
-from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.models.example_models import MODELS, Gallery
+from tests.service.models.registered_models import Shelf, fitted_pipeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = get_args(PlotKind)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
-from service.jobs.store import JobStore
+from service.jobs.core.store import JobStore
 from service.models.aliases import Alias
-from service.storage.pages import PageRequest
+from service.storage.database.pages import PageRequest
 from service.storage.sweep import sweep
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.changes import reported
 from tests.service.jobs.rows import add_dataset, queue
-from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
+from tests.service.models.registered_models import RESULT, Shelf, Source, fitted_pipeline
 
 pytestmark = ON_ALL_BACKENDS
 

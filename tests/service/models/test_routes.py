@@ -9,7 +9,7 @@ import joblib
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.models.shelf import RESULT, Shelf, Source, fitted_pipeline
+from tests.service.models.registered_models import RESULT, Shelf, Source, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 

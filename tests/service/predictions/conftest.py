@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.service.models.shelf import shelf
+from tests.service.models.registered_models import shelf
 
 __all__ = ["shelf"]

@@ -12,8 +12,8 @@ from service.errors import InvalidContent, TooLarge
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
 from service.predictions.loaded_models import LoadedModel
-from svm.pipeline import FittedPipeline
-from tests.service.models.shelf import fitted_pipeline
+from svm.model.pipeline import FittedPipeline
+from tests.service.models.registered_models import fitted_pipeline
 
 
 @dataclass(frozen=True, kw_only=True)

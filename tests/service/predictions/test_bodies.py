@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
 from service.predictions import bodies, replies
 from service.predictions.answers import Answer, Scored
-from service.predictions.careful import Instances, decode_carefully
+from service.predictions.error_reader import Instances, decode_carefully
 from service.predictions.loaded_models import LoadedModel
 from service.settings import Limits
-from tests.service.models.shelf import fitted_pipeline
+from tests.service.models.registered_models import fitted_pipeline
 
 ROW_LIMIT = 1000
 COLUMNS = ["age", "height", "weight"]

@@ -23,10 +23,10 @@ from svm import (
     RandomFourier,
     Square,
 )
-from svm.pipeline import FittedPipeline
-from tests.service.models.shelf import fitted_pipeline
-from tests.svm.problems import blobs
-from tests.svm.trainings import train
+from svm.model.pipeline import FittedPipeline
+from tests.service.models.registered_models import fitted_pipeline
+from tests.svm.cases.problems import blobs
+from tests.svm.cases.trainings import train
 
 PIPELINES = {
     "linear": Pipeline(solver=Newton(), scaling="standardize"),

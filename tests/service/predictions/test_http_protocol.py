@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.app import create_app
 from service.settings import Limits, Settings
-from service.web import connections
+from service.web.server import connections
 from tests.service.jobs.data import csv_of, job_body
-from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import served, url
+from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.predictions.predict_paths import served, url
 
 __all__ = ["url"]
 

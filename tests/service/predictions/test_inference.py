@@ -19,9 +19,9 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Limits, Settings
-from service.storage.tables import model_versions, models
-from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import Door, door, served, url
+from service.storage.database.tables import model_versions, models
+from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.predictions.predict_paths import Door, door, served, url
 
 __all__ = ["door", "url"]
 

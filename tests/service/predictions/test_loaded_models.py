@@ -16,8 +16,8 @@ from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from svm.pipeline import FittedPipeline
-from tests.service.models.shelf import Shelf, fitted_pipeline
+from svm.model.pipeline import FittedPipeline
+from tests.service.models.registered_models import Shelf, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 

@@ -11,7 +11,7 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.database import Database
-from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.models.registered_models import Shelf, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 

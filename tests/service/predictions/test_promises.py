@@ -13,12 +13,12 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from svm.features import FeatureMap, Identity
-from svm.kernels import GaussianKernel
-from svm.pipeline import FittedPipeline
-from svm.scaling import Scaling
-from tests.service.models.shelf import Shelf, fitted_pipeline
-from tests.service.predictions.doors import url
+from svm.kernel import GaussianKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
+from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.predictions.predict_paths import url
 
 __all__ = ["url"]
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.predictions.predictor import INLINE_BYTES
 from service.settings import Limits, Settings
-from tests.service.models.shelf import Shelf, fitted_pipeline
+from tests.service.models.registered_models import Shelf, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 

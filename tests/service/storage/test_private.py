@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from service.settings import Settings
-from service.storage.backups import back_up
+from service.storage.backups.backup import back_up
 from service.storage.blobs import LocalBlobs, open_blobs
 from service.storage.database import Database
+from service.storage.database.tables import models
 from service.storage.lock import exclusive
 from service.storage.machine_code import machine_code_folder
-from service.storage.tables import models
 from tests.journeys.server import running
 
 WIDE, NONE_AT_ALL = 0o000, 0o777

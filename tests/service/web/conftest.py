@@ -14,15 +14,15 @@ from starlette.testclient import TestClient
 
 from service.errors import Corrupt, Fault, InvalidContent, Unavailable
 from service.settings import Limits
-from service.web import problems
-from service.web.bodies import json_body, json_request
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.parameters import known_query_parameters
 from service.web.docs import DocumentedAPI
-from service.web.etags import check_if_match, etag, not_modified
-from service.web.head import HeadAsGet
-from service.web.names import JobId, ModelName
-from service.web.observability import Metrics, Observability
-from service.web.pagination import PageParams
-from service.web.parameters import known_query_parameters
+from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.head import HeadAsGet
+from service.web.http.names import JobId, ModelName
+from service.web.http.pagination import PageParams
+from service.web.problems import replies
+from service.web.server.observability import Metrics, Observability
 
 
 class Strict(BaseModel):
@@ -106,7 +106,7 @@ def probe() -> FastAPI:
     app.state.secret = b"a secret"
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=Metrics())
-    problems.install(app)
+    replies.install(app)
     app.include_router(_routes())
     return app
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from service.models import artifacts
-from svm.pipeline import FORMAT
-from tests.service.models.shelf import fitted_pipeline
+from svm.model.pipeline import FORMAT
+from tests.service.models.registered_models import fitted_pipeline
 
 HERE = Path(__file__).parent
 

@@ -1,0 +1,38 @@
+"""What the pages ask: the same stores and doers as the routes of the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.dashboard.distributions import Distributions
+from service.datasets.store import DatasetStore
+from service.jobs.comparisons.submission import Comparisons
+from service.jobs.core.store import JobStore
+from service.jobs.evaluations.submission import Evaluations
+from service.jobs.training.submission import Trainings
+from service.models.derived.renderer import Workshop
+from service.models.registry import ModelRegistry
+from service.predictions.loaded_models import LoadedModels
+from service.predictions.predictor import Predictor
+from service.rows.parser import Parser
+from service.settings import Limits
+from service.storage.blobs import Blobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Handed over by `app.create_app`."""
+
+    datasets: DatasetStore
+    parser: Parser
+    blobs: Blobs
+    limits: Limits
+    jobs: JobStore
+    trainings: Trainings
+    evaluations: Evaluations
+    comparisons: Comparisons
+    models: ModelRegistry
+    workshop: Workshop
+    loaded_models: LoadedModels
+    predictor: Predictor
+    distributions: Distributions

@@ -1,0 +1,30 @@
+"""The kind of job that puts a dataset through a model: a file of predictions, in input order."""
+
+from __future__ import annotations
+
+from service.jobs.batch_predictions.results import write
+from service.jobs.core.attempts import Attempt
+from service.jobs.core.leases import Ending
+from service.jobs.core.lifecycle import State
+from service.jobs.core.scoring import Scorer
+from service.storage.blobs import Blobs
+from service.storage.database import new_id
+
+
+class BatchPredictor:
+    """Carries out batch predictions with the scorer that it was built with."""
+
+    def __init__(self, scorer: Scorer, blobs: Blobs) -> None:
+        self._scorer = scorer
+        self._blobs = blobs
+
+    def __call__(self, attempt: Attempt) -> None:
+        """Predict, and end the job as succeeded, or as canceled. Raises as the scorer."""
+        spec = attempt.job.spec
+        scored = self._scorer(attempt, spec["outputs"])
+        if scored is None:
+            return
+        with self._blobs.temporary() as path:
+            write(spec["format"], path, scored.fitted.classes, scored.columns)
+            blob = self._blobs.adopt(f"predictions/{new_id('results')}", path)
+        attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="finished", results=blob))

@@ -1,0 +1,75 @@
+"""What callers send and get: batch predictions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import MinLen
+from pydantic import BaseModel, Field
+
+from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
+from service.jobs.core.job import Job
+from service.jobs.kind_schemas import KindCreate, KindRead
+from service.jobs.read_schemas import READ, JobModelRead
+from service.web.http.names import ModelReference
+
+
+class BatchPredictionCreate(KindCreate):
+    """A dataset to put through a model: the rows to predict, labelled or not."""
+
+    model: ModelReference
+    """The model, one of its versions, or one of its aliases: what it means now counts."""
+    outputs: Annotated[list[Literal["label", "decision", "probability"]], MinLen(1)] = Field(
+        ["label"]
+    )
+    """What to predict."""
+    format: Format = "csv"
+    """Of the file of results. An NPY file holds one output."""
+
+
+class ResultsRead(BaseModel):
+    """The file of predictions: one record a row, in the order of the dataset."""
+
+    url: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+
+
+class BatchPredictionRead(KindRead):
+    """A batch prediction as it is now: a job like any other."""
+
+    model: JobModelRead
+    outputs: list[str]
+    format: Format
+    results: ResultsRead | None
+    """Once it has succeeded."""
+
+    @classmethod
+    def values(cls, job: Job) -> dict[str, Any]:
+        return super().values(job) | {
+            "model": JobModelRead(**job.spec["model"]),
+            "outputs": job.spec["outputs"],
+            "format": job.spec["format"],
+            "results": _results(job),
+        }
+
+
+class BatchPredictionPage(BaseModel):
+    """Batch predictions, newest first."""
+
+    model_config = READ
+
+    batch_predictions: list[BatchPredictionRead]
+    next_page_token: str | None
+
+
+def _results(job: Job) -> ResultsRead | None:
+    if job.results_key is None or job.results_bytes is None or job.results_sha256 is None:
+        return None
+    return ResultsRead(
+        url=f"/v1/batch-predictions/{job.id}/results",
+        media_type=MEDIA_TYPES[job.spec["format"]],
+        size_bytes=job.results_bytes,
+        sha256=job.results_sha256,
+    )

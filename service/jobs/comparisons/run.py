@@ -1,0 +1,155 @@
+"""The kind of job that trains several models on one dataset, and ranks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
+from service.jobs.comparisons.checkpoint import Standing
+from service.jobs.comparisons.entries import entries_of
+from service.jobs.comparisons.results import SCORES, Error, Found, report
+from service.jobs.comparisons.run_sequence import ComparisonCourse
+from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.comparisons.submission import error_of, refusals_of
+from service.jobs.core.attempts import Attempt
+from service.jobs.core.leases import Ending
+from service.jobs.core.lifecycle import State
+from service.jobs.training.run import CHECKPOINT_LOST
+from service.jobs.training.schemas import JobCreate
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.arrays import Arrays
+from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.database import new_id
+from service.storage.space import file_errors_reported
+from svm.errors import CheckpointMismatch
+
+
+class Comparer:
+    """Carries out comparisons with the stores that it was built with."""
+
+    def __init__(
+        self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs, settings: Settings
+    ) -> None:
+        self._datasets = datasets
+        self._registry = registry
+        self._blobs = blobs
+        self._settings = settings
+
+    def __call__(self, attempt: Attempt) -> None:
+        """Train what is to be compared, and end the job.
+
+        Raises what the stores raise, Interrupted after the checkpoint was saved, and LeaseLost.
+        """
+        attempt.check()
+        body = ComparisonCreate.model_validate_json(json.dumps(attempt.job.spec))
+        entries = entries_of(body)
+        dataset = self._datasets.get(attempt.job.dataset_id)
+        standing, saved, warnings = self._taken_up(attempt, entries, dataset)
+        with file_errors_reported():  # rows that stay in files are written once more
+            course = ComparisonCourse(
+                attempt, body, entries, dataset, self._datasets, self._settings, standing, saved
+            )
+            canceled = course.run()
+        self._finish(attempt, body, entries, dataset, course, canceled, warnings)
+
+    def _taken_up(
+        self, attempt: Attempt, entries: Sequence[JobCreate], dataset: Dataset
+    ) -> tuple[Standing, Arrays, tuple[str, ...]]:
+        """The standing at the last checkpoint or at the start, that of the training in its midst,
+        and warnings."""
+        job, limits = attempt.job, self._settings.limits
+        refusals = refusals_of(entries, dataset, limits)
+        fresh = Standing(found=[Found(error=error_of(refusal)) for refusal in refusals])
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return fresh, {}, ()
+        try:
+            content = self._blobs.read(job.checkpoint_key, job.checkpoint_sha256)
+            return *Standing.unpacked(content, entries), ()
+        except (BlobDamaged, CheckpointMismatch):
+            return fresh, {}, (CHECKPOINT_LOST,)
+
+    def _finish(
+        self,
+        attempt: Attempt,
+        body: ComparisonCreate,
+        entries: Sequence[JobCreate],
+        dataset: Dataset,
+        course: ComparisonCourse,
+        canceled: bool,
+        warnings: tuple[str, ...],
+    ) -> None:
+        standing = course.standing
+        told = report(entries, standing.found, body.rank_by)
+        best = told["entries"][0] if told["entries"][0]["rank"] else None
+        attempt.show(_final_progress(attempt.progress, best, canceled), [])
+        state = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
+        ending = Ending(
+            state=state,
+            stop_reason="canceled" if canceled else "finished" if best else "error",
+            result=None if best is None else _headline(best),
+            warnings=warnings,
+            error=_all_failed(standing.found) if state is State.FAILED else None,
+            results=self._blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(told)),
+        )
+        if standing.best is None:
+            return attempt.finish(ending)
+        model = standing.best
+        fitted = model.learnt.fitted
+        entry = entries[model.entry]
+        prepared = self._registry.files.prepare(
+            fitted,
+            None if dataset.columns is None else list(dataset.columns),
+            model.learnt.with_rows(course.parts[0].kept).to_arrays(),
+        )
+        assert entry.seed is not None
+        seed = entry.seed
+        attempt.finish(
+            ending,
+            lambda connection: self._registry.register(
+                connection,
+                prepared,
+                model_name=entry.model_name,
+                job_id=attempt.job.id,
+                dataset=dataset,
+                spec=model.said["spec"],
+                seed=seed,
+                result=model.said["result"],
+                n_support_vectors=best and best["n_support_vectors"],
+                set_alias=None if canceled else body.set_alias,
+            ),
+        )
+
+
+def _headline(best: dict[str, Any]) -> dict[str, Any]:
+    """What lists show."""
+    scores = {name: best["validation"][name] for name in SCORES}
+    return {
+        "best": best["number"],
+        "score": best["score"],
+        "metrics": {"train": best["train"], "validation": scores},
+        "epochs": best["epochs"],
+        "updates": best["updates"],
+    }
+
+
+def _final_progress(
+    progress: dict[str, Any], best: dict[str, Any] | None, canceled: bool
+) -> dict[str, Any]:
+    """Of the best entry, whose model the job's is."""
+    shown = {"fraction": progress.get("fraction", 0.0) if canceled else 1.0, "eta_s": 0.0}
+    if best is None:
+        return shown
+    certificate = {name: best["certificate"][name] for name in ("primal", "dual", "relative_gap")}
+    return shown | {"epoch": best["epochs"], "updates": best["updates"], **certificate}
+
+
+def _all_failed(found: Sequence[Found]) -> Error:
+    first = next(each.error for each in found if each.error is not None)
+    detail = f"none of the {len(found)} entries could be trained; the first one: {first['detail']}"
+    return {**first, "detail": detail}

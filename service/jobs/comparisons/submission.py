@@ -1,0 +1,153 @@
+"""From a request for a comparison to a queued job, whoever asks for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
+from service.errors import Fault, InvalidContent
+from service.jobs.comparisons.entries import entries_of, spec_of
+from service.jobs.comparisons.results import Error
+from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
+from service.jobs.core.job import Job
+from service.jobs.core.store import Also, JobStore
+from service.jobs.read_schemas import JobErrorRead
+from service.jobs.training.admission import check_labels, check_spec
+from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
+from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate
+from service.settings import Limits
+from svm.errors import InvalidHyperparameter
+
+KIND = "compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Queues comparisons, and refuses those of which every entry is known to fail."""
+
+    jobs: JobStore
+    datasets: DatasetStore
+    limits: Limits
+
+    def queue(
+        self, body: ComparisonCreate, caller: str, request_id: str | None, also: Also | None = None
+    ) -> Job:
+        """Raises NotFound for the dataset, InvalidContent, and what `JobStore.create` raises."""
+        body, dataset, _, _ = self._checked(body)
+        return self.jobs.create(
+            kind=KIND,
+            spec=body.model_dump(mode="json", by_alias=True),
+            dataset_id=dataset.id,
+            dataset_digest=dataset.matrix_digest,
+            model_name=body.model_name,
+            priority=body.priority,
+            labels=body.labels,
+            caller=caller,
+            request_id=request_id,
+            also=also,
+        )
+
+    def plan(self, body: ComparisonCreate) -> ComparisonPlanRead:
+        """What `queue` would queue. Raises as it does."""
+        body, dataset, entries, refusals = self._checked(body)
+        each = 1 + (body.validation.folds if isinstance(body.validation, Folds) else 0)
+        return ComparisonPlanRead(
+            trainings=each * refusals.count(None),
+            entries=[
+                _plan(number, entry, refusal, dataset, self.limits.worker_memory_bytes)
+                for number, (entry, refusal) in enumerate(
+                    zip(entries, refusals, strict=True), start=1
+                )
+            ],
+        )
+
+    def _checked(
+        self, body: ComparisonCreate
+    ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
+        """The request with all that it leaves open, and its entries with what is against them."""
+        dataset = self.datasets.find(body.dataset_id)
+        check_labels(dataset, self.limits.classes)
+        drawn = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
+        values = {"dataset_id": dataset.id, "seed": drawn, "stopping": body.stopping.resolved()}
+        body = body.model_copy(update=values)
+        entries = self._entries(body)
+        refusals = refusals_of(entries, dataset, self.limits)
+        if None not in refusals:
+            assert refusals[0] is not None
+            raise _at_entries(refusals[0], body)
+        return body, dataset, entries, refusals
+
+    def _entries(self, body: ComparisonCreate) -> list[JobCreate]:
+        limit = self.limits.comparison_entries
+        try:
+            return entries_of(body, limit)
+        except InvalidHyperparameter as error:  # of a grid: a solver does not take every value
+            fault = Fault(code="invalid-field", message=str(error), pointer="/grid")
+            raise InvalidContent("invalid-field", f"/grid: {error}", (fault,)) from None
+        except OverflowError:
+            message = f"these are more than {limit} entries"
+            hint = "split the request, or take fewer values"
+            pointer = "/specs" if body.grid is None else "/grid"
+            fault = Fault(code="plan-too-large", message=message, pointer=pointer, hint=hint)
+            extra = {"limit": limit}
+            raise InvalidContent("plan-too-large", message, (fault,), extra=extra) from None
+
+
+def refusals_of(
+    entries: Sequence[JobCreate], dataset: Dataset, limits: Limits
+) -> list[InvalidContent | None]:
+    """What is known to be wrong with each entry before it is tried."""
+
+    def refusal(entry: JobCreate) -> InvalidContent | None:
+        try:
+            check_spec(entry, dataset, limits)
+        except InvalidContent as error:
+            return error
+        return None
+
+    return [refusal(entry) for entry in entries]
+
+
+def error_of(refusal: InvalidContent | None) -> Error | None:
+    """A refusal as the problem of an entry."""
+    if refusal is None:
+        return None
+    hint = refusal.faults[0].hint if refusal.faults else None
+    return {"code": refusal.code, "detail": refusal.detail, "hint": hint}
+
+
+def _at_entries(refusal: InvalidContent, body: ComparisonCreate) -> InvalidContent:
+    """A refusal of the first entry, pointing into the request for the comparison."""
+
+    def place(pointer: str | None) -> str:
+        shared = pointer is not None and pointer.startswith("/validation")
+        return str(pointer) if shared else "/specs/0" if body.specs else "/grid"
+
+    faults = tuple(replace(fault, pointer=place(fault.pointer)) for fault in refusal.faults)
+    return InvalidContent(refusal.code, refusal.detail, faults, extra=refusal.extra)
+
+
+def _plan(
+    number: int,
+    entry: JobCreate,
+    refusal: InvalidContent | None,
+    dataset: Dataset,
+    worker_memory_bytes: int,
+) -> EntryPlanRead:
+    in_files: bool | None = None
+    memory: int | None = None
+    error: dict[str, Any] | None = error_of(refusal)
+    if error is None:
+        in_files = rows_stay_in_files(entry, dataset, worker_memory_bytes)
+        memory = peak_bytes(entry, dataset, in_files=in_files)
+    return EntryPlanRead(
+        number=number,
+        spec=spec_of(entry),
+        memory_bytes=memory,
+        rows_in_files=in_files,
+        error=None if error is None else JobErrorRead(**error),
+    )

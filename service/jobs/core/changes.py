@@ -1,0 +1,44 @@
+"""How a job's row is changed: the row, its revision and the events that tell of it, together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.errors import NotFound
+from service.jobs.core.events import Telling, record
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import FINAL, State, sources
+from service.storage.database import now
+from service.storage.database.tables import jobs
+
+
+def locked(connection: sa.Connection, job_id: str) -> Job:
+    """The job, which nobody else changes before the transaction ends. Raises NotFound."""
+    # SQLite has one writer at a time anyway, and leaves FOR UPDATE out.
+    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
+    if row is None:
+        raise NotFound("not-found", f"there is no job {job_id}")
+    return Job.from_row(row)
+
+
+def move(target: State) -> sa.Update:
+    """An update to the state `target`, of jobs in a state that it may follow."""
+    values: dict[str, Any] = {"state": target}
+    if target is not State.RUNNING:
+        values |= {"worker": None, "lease_expires_at": None, "pause_requested": False}
+    if target in FINAL:
+        values |= {"checkpoint_key": None, "checkpoint_sha256": None, "finished_at": now()}
+    return sa.update(jobs).where(jobs.c.state.in_(sources(target))).values(values)
+
+
+def change(connection: sa.Connection, update: sa.Update, *tellings: Telling) -> Job | None:
+    """Carry out an update of one job and record its events; None where no job fitted."""
+    statement = update.values(revision=jobs.c.revision + len(tellings)).returning(*jobs.c)
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        return None
+    job = Job.from_row(row)
+    record(connection, job, *tellings)
+    return job

@@ -1,0 +1,161 @@
+"""What happened to a job, in order: written in the transaction of the change it tells of.
+
+An event's number is the revision that the change gave the job. The row is locked from the update to
+the commit, so of one job lower numbers are never seen after higher ones, on any database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.errors import NotFound
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import FINAL, State
+from service.storage.database import Database, now
+from service.storage.database.tables import job_events, job_trace, jobs
+
+
+class Kind(StrEnum):
+    STATE = "state"
+    """The state changed, or the wish to cancel or pause."""
+    PROGRESS = "progress"
+    CHECKPOINT = "checkpoint"
+    """What was learnt is safe: a lost worker costs no more than the work since."""
+    WARNING = "warning"
+    END = "end"
+    """The last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    number: int
+    kind: Kind
+    created_at: float
+    data: dict[str, Any]
+
+
+Telling = Callable[[Job], tuple[Kind, dict[str, Any]]]
+"""Makes an event of a job as the change left it."""
+
+
+def state(job: Job) -> tuple[Kind, dict[str, Any]]:
+    return Kind.STATE, {
+        "state": job.state,
+        "attempt": job.attempt,
+        "cancel_requested": job.cancel_requested,
+        "pause_requested": job.pause_requested,
+    }
+
+
+def progress(job: Job) -> tuple[Kind, dict[str, Any]]:
+    return Kind.PROGRESS, {**job.progress, "elapsed_s": job.elapsed_s}
+
+
+def checkpoint(job: Job) -> tuple[Kind, dict[str, Any]]:
+    reached = {name: job.progress.get(name) for name in ("fraction", "epoch", "updates")}
+    return Kind.CHECKPOINT, {"attempt": job.attempt, **reached, "elapsed_s": job.elapsed_s}
+
+
+def warning(message: str) -> Telling:
+    return lambda _: (Kind.WARNING, {"message": message})
+
+
+def end(job: Job) -> tuple[Kind, dict[str, Any]]:
+    model = None
+    if job.model_version is not None:
+        model = {"name": job.model_name, "version": job.model_version}
+    return Kind.END, {
+        "state": job.state,
+        "stop_reason": job.stop_reason,
+        "converged": job.converged,
+        "progress": job.progress,
+        "elapsed_s": job.elapsed_s,
+        "model": model,
+        "error": job.error,
+    }
+
+
+def record(connection: sa.Connection, job: Job, *tellings: Telling) -> None:
+    """Write these events of a job whose revision has just grown by their number."""
+    first = job.revision - len(tellings) + 1
+    told = [telling(job) for telling in tellings]
+    rows = [
+        {"job_id": job.id, "number": number, "kind": kind, "data": data}
+        for number, (kind, data) in enumerate(told, first)
+    ]
+    connection.execute(sa.insert(job_events).values(created_at=now()), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events of a job after a given one, and what can be said of those to come."""
+
+    events: tuple[Event, ...]
+    revision: int
+    """Of the job, not later than when the events were read."""
+    complete: bool
+    """No further event will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What those who wait for a job want to know of it."""
+
+    revision: int
+    is_final: bool
+
+
+class EventLog:
+    """Reads the events of jobs. Safe to share between threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, job_id: str, after: int, limit: int) -> Batch:
+        """At most `limit` events with numbers above `after`, in order. Raises NotFound."""
+        job = sa.select(jobs.c.state, jobs.c.revision).where(jobs.c.id == job_id)
+        events = (
+            sa.select(job_events)
+            .where(job_events.c.job_id == job_id, job_events.c.number > after)
+            .order_by(job_events.c.number)
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            # The job first: if it has ended then, all its events are there afterwards.
+            found = connection.execute(job).first()
+            if found is None:
+                raise NotFound("not-found", f"there is no job {job_id}")
+            rows = connection.execute(events).all()
+        return Batch(
+            tuple(Event(row.number, Kind(row.kind), row.created_at, row.data) for row in rows),
+            found.revision,
+            State(found.state) in FINAL and len(rows) < limit,
+        )
+
+    def sightings(self, job_ids: list[str]) -> dict[str, Sighting]:
+        """How far each of these jobs is; those that do not exist are left out."""
+        statement = sa.select(jobs.c.id, jobs.c.revision, jobs.c.state).where(
+            jobs.c.id.in_(job_ids)
+        )
+        with self._database.read() as connection:
+            return {
+                row.id: Sighting(row.revision, State(row.state) in FINAL)
+                for row in connection.execute(statement)
+            }
+
+    def prune(self, older_than_s: float) -> None:
+        """Remove the events and traces of jobs that ended so long ago; the jobs stay."""
+        histories = (job_events, job_trace)
+        kept = (sa.exists().where(table.c.job_id == jobs.c.id) for table in histories)
+        old = sa.select(jobs.c.id).where(jobs.c.finished_at < now() - older_than_s, sa.or_(*kept))
+        with self._database.read() as connection:
+            job_ids = connection.execute(old).scalars().all()
+        for job_id in job_ids:  # one by one: nobody waits long for the write lock
+            with self._database.write() as connection:
+                for table in histories:
+                    connection.execute(sa.delete(table).where(table.c.job_id == job_id))

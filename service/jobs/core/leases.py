@@ -1,0 +1,299 @@
+"""A worker's side of the jobs table: lease the next job, keep it, end it.
+
+A lease is a job together with its attempt number. Every write carries both and is refused once a
+newer attempt exists or the job has left the state `running`, so a worker that was thought dead can
+do no harm when it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.jobs.core import events
+from service.jobs.core.changes import change, move
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import State
+from service.jobs.core.lost_workers import let_go
+from service.jobs.core.store import checkpoint_folder
+from service.storage.blobs import Blob, Blobs
+from service.storage.database import Database, in_turn, now
+from service.storage.database.tables import job_trace, jobs
+
+
+class LeaseLost(Exception):
+    """The job is no longer this worker's: it was canceled, or another attempt took it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a job, until it expires or is given back."""
+
+    job: Job
+    """As it was when the lease began."""
+
+    @property
+    def owned(self) -> sa.ColumnElement[bool]:
+        return sa.and_(
+            jobs.c.id == self.job.id,
+            jobs.c.attempt == self.job.attempt,
+            jobs.c.state == State.RUNNING,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the caller of the job wishes by now."""
+
+    end: bool
+    """The job is canceled; what was learnt so far is to become its model."""
+    pause: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a worker process takes, so that it can be told afterwards why it died."""
+
+    used_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How far an attempt has come."""
+
+    progress: dict[str, Any]
+    elapsed_s: float
+    """Training time of all attempts together."""
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of `job_trace` without the job's id; a row seen before is replaced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a job ended; `state` is final."""
+
+    state: State
+    stop_reason: str
+    converged: bool | None = None
+    result: dict[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
+    results: Blob | None = None
+    """A file that the job made."""
+
+
+Register = Callable[[sa.Connection], int]
+"""Inserts the model's version in the given transaction and returns its number."""
+
+
+class Leases:
+    """All writes of workers. Safe to share between threads."""
+
+    def __init__(
+        self, database: Database, blobs: Blobs, running_per_caller: int | None = None
+    ) -> None:
+        """Of a caller, at most `running_per_caller` jobs run at once."""
+        self._database = database
+        self._blobs = blobs
+        self._running_per_caller = running_per_caller
+
+    def work_waits(self) -> bool:
+        """Whether `take` would find a job, or a lease has run out. Writes nothing."""
+        _, waiting = _waiting(self._running_per_caller)
+        expired = sa.select(jobs.c.id).where(_expired())
+        with self._database.read() as connection:
+            return any(connection.scalar(each.limit(1)) for each in (waiting, expired))
+
+    def take(self, worker: str, lease_s: float) -> Lease | None:
+        """Lease the next job for `lease_s` seconds.
+
+        The highest priority goes first; among equals the caller with the fewest running jobs, and
+        of its jobs the oldest.
+        """
+        self.reclaim()
+        lease = (
+            move(State.RUNNING)
+            .where(jobs.c.id == _next_job(self._running_per_caller))
+            .values(
+                attempt=jobs.c.attempt + 1,
+                worker=worker,
+                worker_memory_bytes=None,
+                worker_memory_limit_bytes=None,
+                lease_expires_at=now() + lease_s,
+                started_at=sa.func.coalesce(jobs.c.started_at, now()),
+            )
+        )
+        with self._database.write() as connection:
+            # Two workers at the same time would not count each other's job as running.
+            in_turn(connection, "take")
+            job = change(connection, lease, events.state)
+        return None if job is None else Lease(job)
+
+    def reclaim(self) -> None:
+        """Take the jobs of lost workers out of their hands: most are queued again."""
+        lost = sa.select(jobs).where(_expired()).with_for_update(skip_locked=True)
+        with self._database.write() as connection:
+            found = [Job.from_row(row) for row in connection.execute(lost)]
+            left = [let_go(connection, job) for job in found]
+        for job in left:
+            if job.is_final:
+                self._blobs.delete(checkpoint_folder(job.id))
+
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> Orders:
+        """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
+        extend = (
+            sa.update(jobs)
+            .where(lease.owned)
+            .values(
+                lease_expires_at=now() + lease_s,
+                worker_memory_bytes=memory.used_bytes,
+                worker_memory_limit_bytes=memory.limit_bytes,
+            )
+        )
+        with self._database.write() as connection:
+            return _orders(connection.execute(extend.returning(*ORDERS)).first(), lease)
+
+    def orders(self, lease: Lease) -> Orders:
+        """What the caller wishes. Writes nothing. Raises LeaseLost."""
+        with self._database.read() as connection:
+            return _orders(connection.execute(sa.select(*ORDERS).where(lease.owned)).first(), lease)
+
+    def report(self, lease: Lease, report: Report) -> None:
+        """Show how far the attempt has come. Raises LeaseLost."""
+        with self._database.write() as connection:
+            _write(connection, lease, report, sa.update(jobs), events.progress)
+
+    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+        """Make `content` what the next attempt begins with. Raises LeaseLost.
+
+        From the moment that the row names it, the attempts before count as fruitful. Callers write
+        a checkpoint only when the training has moved on since the last one.
+        """
+        blob = self._blobs.write(_checkpoint_key(lease, number), content)
+        try:
+            with self._database.write() as connection:
+                previous = self._name_checkpoint(connection, lease, blob, report)
+        except LeaseLost:
+            self._blobs.delete(blob.key)
+            raise
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    def release(self, lease: Lease, report: Report) -> None:
+        """Give an unfinished job back: to be taken by the next free worker, or to be paused.
+
+        Raises LeaseLost.
+        """
+        with self._database.write() as connection:
+            pause = _held(connection, lease).pause_requested
+            target = State.PAUSED if pause else State.QUEUED
+            _write(connection, lease, report, move(target), events.state)
+
+    def finish(
+        self, lease: Lease, ending: Ending, report: Report, register: Register | None = None
+    ) -> None:
+        """End the job and register its model, both or neither. Raises LeaseLost."""
+        with self._database.write() as connection:
+            _held(connection, lease)  # first of all: nothing is registered for a lost lease
+            ended = move(ending.state).values(
+                stop_reason=ending.stop_reason,
+                converged=ending.converged,
+                result=ending.result,
+                warnings=list(ending.warnings),
+                error=ending.error,
+                results_key=ending.results and ending.results.key,
+                results_sha256=ending.results and ending.results.sha256,
+                results_bytes=ending.results and ending.results.size_bytes,
+                model_version=None if register is None else register(connection),
+            )
+            warnings = (events.warning(message) for message in ending.warnings)
+            _write(connection, lease, report, ended, *warnings, events.state, events.end)
+        self._blobs.delete(checkpoint_folder(lease.job.id))
+
+    def _name_checkpoint(
+        self, connection: sa.Connection, lease: Lease, blob: Blob, report: Report
+    ) -> str | None:
+        """Returns the key of the checkpoint before."""
+        previous = _held(connection, lease).checkpoint_key
+        named = sa.update(jobs).values(
+            checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, fruitless_attempts=0
+        )
+        _write(connection, lease, report, named, events.checkpoint)
+        return previous
+
+
+ORDERS = (jobs.c.cancel_requested, jobs.c.pause_requested)
+
+
+def _orders(row: Any, lease: Lease) -> Orders:
+    """`row` is one of ORDERS, or None."""
+    if row is None:
+        raise LeaseLost(lease.job.id)
+    return Orders(end=row.cancel_requested, pause=row.pause_requested)
+
+
+def _held(connection: sa.Connection, lease: Lease) -> Job:
+    """The leased job as it is now, locked. Raises LeaseLost."""
+    row = connection.execute(sa.select(jobs).where(lease.owned).with_for_update()).first()
+    if row is None:
+        raise LeaseLost(lease.job.id)
+    return Job.from_row(row)
+
+
+def _write(
+    connection: sa.Connection,
+    lease: Lease,
+    report: Report,
+    update: sa.Update,
+    *tellings: events.Telling,
+) -> None:
+    """Carry out `update` on the leased job, and the report. Raises LeaseLost, nothing written."""
+    update = update.where(lease.owned).values(progress=report.progress, elapsed_s=report.elapsed_s)
+    if change(connection, update, *tellings) is None:
+        raise LeaseLost(lease.job.id)
+    if report.trace:
+        newest = {(row["pair"], row["updates"]): row for row in report.trace}
+        rows = [{"job_id": lease.job.id, **row} for row in newest.values()]
+        keys = ("job_id", "pair", "updates")
+        same = sa.and_(*(job_trace.c[key] == sa.bindparam(f"old_{key}") for key in keys))
+        old = [{f"old_{key}": row[key] for key in keys} for row in rows]
+        connection.execute(sa.delete(job_trace).where(same), old)
+        connection.execute(sa.insert(job_trace), rows)
+
+
+def _next_job(running_per_caller: int | None) -> sa.ScalarSelect[str]:
+    waiting, found = _waiting(running_per_caller)
+    return found.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
+
+
+def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
+    """The table of waiting jobs, and the ids of those that may run, the next one first."""
+    waiting = jobs.alias("waiting")
+    running = (
+        sa.select(jobs.c.caller, sa.func.count().label("jobs"))
+        .where(jobs.c.state == State.RUNNING)
+        .group_by(jobs.c.caller)
+        .subquery("running")
+    )
+    running_jobs = sa.func.coalesce(running.c.jobs, 0)
+    found = (
+        sa.select(waiting.c.id)
+        .outerjoin(running, running.c.caller == waiting.c.caller)
+        .where(waiting.c.state == State.QUEUED)
+        .order_by(waiting.c.priority.desc(), running_jobs, waiting.c.created_at, waiting.c.id)
+    )
+    if running_per_caller is not None:
+        found = found.where(running_jobs < running_per_caller)
+    return waiting, found
+
+
+def _expired() -> sa.ColumnElement[bool]:
+    return sa.and_(jobs.c.state == State.RUNNING, jobs.c.lease_expires_at < now())
+
+
+def _checkpoint_key(lease: Lease, number: int) -> str:
+    return f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"

@@ -1,0 +1,175 @@
+"""All rows of a dataset put through a model, a block at a time: what kinds of jobs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.dataset import DataInFiles, Dataset
+from service.datasets.store import DatasetStore
+from service.errors import MAX_FAULTS, Fault, InvalidContent
+from service.jobs.core.attempts import Attempt, Wish
+from service.jobs.core.leases import Ending
+from service.jobs.core.lifecycle import State
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from service.storage.arrays import pack, unpack
+from service.storage.blobs import BlobDamaged, Blobs
+from svm.data.matrices import Matrix
+from svm.errors import Interrupted, InvalidData
+from svm.model.pipeline import FittedPipeline
+
+BLOCK_ROWS = 4096
+"""Rows between two looks at what is wished."""
+
+Columns = dict[str, npt.NDArray[Any]]
+"""By output: class numbers for `label`, else the values; one entry a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A dataset, and what a model says of its rows."""
+
+    dataset: Dataset
+    version: ModelVersion
+    fitted: FittedPipeline
+    codes: npt.NDArray[np.int32] | None
+    """(n_samples,) the dataset's own classes, by number."""
+    columns: Columns
+
+
+class Scorer:
+    """Scores for jobs whose spec names a `model` by name and version."""
+
+    def __init__(self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs) -> None:
+        self._datasets = datasets
+        self._registry = registry
+        self._blobs = blobs
+
+    def __call__(self, attempt: Attempt, outputs: list[str]) -> Scored | None:
+        """The `outputs` (label, decision, probability) of all rows, in order.
+
+        None where the job was canceled: it has ended then. Raises what the stores raise,
+        InvalidData, Interrupted after the checkpoint was saved, and LeaseLost.
+        """
+        attempt.may_end = True
+        model = attempt.job.spec["model"]
+        dataset = self._datasets.get(attempt.job.dataset_id)
+        version = self._registry.get_version(model["name"], model["version"])
+        fitted = self._registry.files.load(version)
+        data = self._datasets.open(dataset)
+        order = positions(dataset, version)
+        try:
+            columns = self._columns(attempt, fitted, data, order, outputs)
+        except Interrupted:
+            if attempt.wish is not Wish.KEEP_AND_END:
+                raise
+            attempt.finish(Ending(state=State.CANCELED, stop_reason="canceled"))
+            return None
+        return Scored(dataset, version, fitted, data.codes, columns)
+
+    def _columns(
+        self,
+        attempt: Attempt,
+        fitted: FittedPipeline,
+        data: DataInFiles,
+        order: list[int] | None,
+        outputs: list[str],
+    ) -> Columns:
+        n = data.X.shape[0]
+        done, columns = self._begin(attempt, n)
+        try:
+            for start in range(done, n, BLOCK_ROWS):
+                attempt.check()
+                X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
+                for name, values in _outputs(
+                    fitted, X if order is None else X[:, order], start, outputs
+                ):
+                    if name not in columns:
+                        columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+                    columns[name][start : start + len(values)] = values
+                done = min(n, start + BLOCK_ROWS)
+                attempt.show({"fraction": done / n}, [])
+                if attempt.checkpoint_is_due:
+                    attempt.save(_checkpoint(done, columns))
+        except Interrupted:
+            if attempt.wish is Wish.SAVE_AND_LEAVE:
+                attempt.save(_checkpoint(done, columns))
+            raise
+        return columns
+
+    def _begin(self, attempt: Attempt, n: int) -> tuple[int, Columns]:
+        """How many rows an earlier attempt has done, and what it found."""
+        job = attempt.job
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return 0, {}
+        try:
+            saved = unpack(self._blobs.read(job.checkpoint_key, job.checkpoint_sha256))
+        except BlobDamaged:
+            return 0, {}  # nothing is lost but time
+        done = int(saved.pop("done"))
+        columns = {}
+        for name, values in saved.items():
+            columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+            columns[name][:done] = values
+        return done, columns
+
+
+def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
+    """Where in the dataset each of the model's features stands; None where they are in order.
+
+    Raises InvalidContent `feature-mismatch`.
+    """
+    if dataset.n_features != version.n_features:
+        message = (
+            f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
+        )
+        fewer = min(version.n_features, dataset.n_features)
+        raise _mismatch(message, version.n_features, dataset.n_features, fewer)
+    if dataset.columns is None or version.columns is None:
+        return None
+    given = list(dataset.columns)
+    if given == version.columns:
+        return None
+    where = {name: position for position, name in enumerate(given)}
+    missing = [name for name in version.columns if name not in where]
+    if missing:
+        message = f"the dataset lacks the model's column {missing[0]!r}"
+        raise _mismatch(message, version.columns, given[:MAX_FAULTS], missing[0])
+    return [where[name] for name in version.columns]
+
+
+def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
+    hint = "take a dataset with the features that the model was trained on"
+    fault = Fault(code="feature-mismatch", message=message, pointer="/dataset_id", hint=hint)
+    extra = {"expected": expected, "got": got, "first_difference": first}
+    return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
+
+
+def _outputs(
+    fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str]
+) -> list[tuple[str, npt.NDArray[Any]]]:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scores = fitted.problem_scores(X)
+    sound = np.isfinite(scores).all(axis=1)
+    if not sound.all():
+        row = start + int(np.argmin(sound)) + 1
+        message = f"row {row} has numbers so large that its decision value overflows"
+        raise InvalidData("non-finite-value", message)
+    decision = fitted.decision_from_scores(scores)
+    found: list[tuple[str, npt.NDArray[Any]]] = []
+    for name in outputs:
+        if name == "label":
+            found.append((name, fitted.codes_from_decision(decision).astype(np.int32)))
+        elif name == "decision":
+            found.append((name, decision))
+        else:
+            found.append((name, fitted.probabilities_from_scores(scores)))
+    return found
+
+
+def _checkpoint(done: int, columns: Columns) -> bytes:
+    return pack({"done": np.asarray(done), **{name: v[:done] for name, v in columns.items()}})

@@ -1,0 +1,300 @@
+"""The jobs table as callers of the API use it; `leases` is the side of the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+from service.errors import Conflict, Corrupt, NotFound, Unavailable
+from service.jobs.core import events
+from service.jobs.core.changes import change, locked, move
+from service.jobs.core.job import Job
+from service.jobs.core.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
+from service.models.versions import alone_with, find_version
+from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.tables import datasets, job_labels, job_trace, jobs
+from service.storage.database.tags import has_label, is_common, store_labels
+
+QUEUE_RETRY_S = 10
+KEPT_SHARE = 0.1
+"""Of the queue's length, for callers with fewer jobs in it than that."""
+
+Also: TypeAlias = Callable[[sa.Connection, Job], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a list shows; None lets all pass."""
+
+    kind: str | None = None
+    state: State | None = None
+    model_name: str | None = None
+    dataset_id: str | None = None
+    label: tuple[str, str] | None = None
+
+
+class JobStore:
+    """Creates, shows, steers and deletes jobs. Safe to share between threads."""
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        queue_limit: int,
+        queued_per_caller: int | None = None,
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._queue_limit = queue_limit
+        self._queued_per_caller = queued_per_caller
+
+    def create(
+        self,
+        *,
+        kind: str,
+        spec: Mapping[str, Any],
+        dataset_id: str,
+        dataset_digest: str,
+        model_name: str | None,
+        priority: int,
+        labels: Mapping[str, str],
+        caller: str,
+        request_id: str | None = None,
+        begins_at: tuple[str, int] | None = None,
+        also: Also | None = None,
+    ) -> Job:
+        """Queue a job; once this returns it is durable. `also` is done in the same transaction.
+
+        `begins_at` is the model version (name, number) that it needs. Raises NotFound where this
+        or the dataset is gone, Unavailable `queue-full`.
+        """
+        values = {
+            "id": new_id("job"),
+            "kind": kind,
+            "state": State.QUEUED,
+            "priority": priority,
+            "caller": caller,
+            "request_id": request_id,
+            "spec": dict(spec),
+            "labels": dict(labels),
+            "dataset_id": dataset_id,
+            "dataset_digest": dataset_digest,
+            "model_name": model_name,
+            "created_at": now(),
+            "attempt": 0,
+            "fruitless_attempts": 0,
+            "cancel_requested": False,
+            "keep_model": False,
+            "pause_requested": False,
+            "progress": {},
+            "elapsed_s": 0.0,
+            "warnings": [],
+            "revision": 1,
+        }
+        self._blobs.check_room()
+        dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
+        with self._database.write() as connection:
+            in_turn(connection, "queue")  # so that no two count the same free place
+            # Locked: a deletion waits, and then finds the job.
+            dataset = dataset.with_for_update(key_share=True, read=True)
+            if connection.execute(dataset).first() is None:
+                raise NotFound("not-found", f"there is no dataset {dataset_id}")
+            if begins_at is not None:
+                alone_with(connection, begins_at[0])
+                find_version(connection, *begins_at)
+            self._check_queue(connection, caller)
+            insert = sa.insert(jobs).values(values).returning(*jobs.c)
+            job = Job.from_row(connection.execute(insert).one())
+            store_labels(connection, job_labels, job, labels)
+            events.record(connection, job, events.state)
+            if also is not None:
+                also(connection, job)
+            return job
+
+    def _check_queue(self, connection: sa.Connection, caller: str) -> None:
+        """Raises Unavailable where the queue has no place for a job of this caller.
+
+        Some places beyond the limit are for callers of whom hardly any job waits: whoever fills
+        the queue keeps nobody out.
+        """
+        # Paused jobs count too: each can be resumed at any time.
+        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
+        own_waiting = waiting.where(jobs.c.caller == caller)
+        limit, kept = self._queue_limit, self._queue_limit * KEPT_SHARE
+        total, most = connection.scalar(waiting) or 0, self._queued_per_caller
+        if total < limit and most is None:
+            return
+        own = connection.scalar(own_waiting) or 0
+        if most is not None and own >= most:
+            detail = f"{own} jobs of this caller are queued or paused already"
+        elif total >= limit and (own >= kept or total >= limit + max(1, kept)):
+            detail = f"{limit} jobs are queued or paused already"
+        else:
+            return
+        raise Unavailable("queue-full", detail, retry_after_s=QUEUE_RETRY_S)
+
+    def get(self, job_id: str) -> Job:
+        """Raises NotFound."""
+        with self._database.read() as connection:
+            return _get(connection, job_id)
+
+    def open_results(self, job: Job) -> BufferedReader | None:
+        """The file that a job made, None where it made none. Raises Corrupt."""
+        if job.results_key is None or job.results_sha256 is None:
+            return None
+        try:
+            return self._blobs.open(job.results_key, job.results_sha256)
+        except BlobDamaged:
+            raise Corrupt("results-corrupt", "the file of results is damaged") from None
+
+    def open_checkpoint(self, job: Job) -> BufferedReader | None:
+        """What the next attempt would begin with; None where there is nothing, or no longer."""
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return None
+        try:
+            return self._blobs.open(job.checkpoint_key, job.checkpoint_sha256)
+        except BlobDamaged:
+            return None
+
+    def page(self, filter: JobFilter, page: PageRequest) -> Page[Job]:
+        """Jobs newest first."""
+        with self._database.read() as connection:
+            statement, listed = _filtered(connection, filter)
+            return newest_first(
+                connection, statement, listed.c.created_at, listed.c.id, page, Job.from_row
+            )
+
+    def trace(self, job_id: str) -> list[dict[str, Any]]:
+        """Rows of `job_trace`, ordered by pair and updates. Raises NotFound."""
+        statement = (
+            sa.select(job_trace)
+            .where(job_trace.c.job_id == job_id)
+            .order_by(job_trace.c.pair, job_trace.c.updates)
+        )
+        with self._database.read() as connection:
+            _get(connection, job_id)
+            return [dict(row) for row in connection.execute(statement).mappings()]
+
+    def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
+        """Cancel now, or have a worker do it. Raises NotFound, Conflict `invalid-state`."""
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            effect = cancellation(
+                job.state, keep_model=keep_model, has_checkpoint=job.checkpoint_key is not None
+            )
+            if effect is Effect.IMPOSSIBLE:
+                raise Conflict("invalid-state", f"the job has {job.state} already")
+            if effect is Effect.AT_ONCE:
+                canceled = move(State.CANCELED).values(
+                    cancel_requested=True, keep_model=False, stop_reason="canceled"
+                )
+                job = _changed(connection, job, canceled, events.state, events.end)
+            elif effect is Effect.REQUESTED and not (
+                job.cancel_requested and job.keep_model == keep_model
+            ):
+                asked = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
+                asked = asked.values(
+                    cancel_requested=True, keep_model=keep_model, pause_requested=False
+                )
+                job = _changed(connection, job, asked, events.state)
+        if effect is Effect.AT_ONCE:
+            self._blobs.delete(checkpoint_folder(job_id))
+        return job, effect
+
+    def pause(self, job_id: str) -> tuple[Job, Effect]:
+        """Pause now, or have the worker do it. Raises NotFound, Conflict `invalid-state`."""
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            effect = pausing(job.state, cancel_requested=job.cancel_requested)
+            if effect is Effect.IMPOSSIBLE:
+                what = "is being canceled" if job.cancel_requested else f"has {job.state} already"
+                raise Conflict("invalid-state", f"the job {what}")
+            if effect is Effect.AT_ONCE:
+                job = _changed(connection, job, move(State.PAUSED), events.state)
+            elif effect is Effect.REQUESTED and not job.pause_requested:
+                asked = sa.update(jobs).values(pause_requested=True)
+                job = _changed(connection, job, asked, events.state)
+            return job, effect
+
+    def resume(self, job_id: str) -> tuple[Job, Effect]:
+        """Queue a paused job again, or withdraw the request to pause it.
+
+        Raises NotFound, Conflict `invalid-state`.
+        """
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            effect = resumption(job.state, pause_requested=job.pause_requested)
+            if effect is Effect.IMPOSSIBLE:
+                raise Conflict("invalid-state", f"the job has {job.state} already")
+            if effect is Effect.AT_ONCE:
+                withdrawn = sa.update(jobs).values(pause_requested=False)
+                update = move(State.QUEUED) if job.state is State.PAUSED else withdrawn
+                job = _changed(connection, job, update, events.state)
+            return job, effect
+
+    def delete(self, job_id: str, check: Callable[[Job], None] = lambda job: None) -> None:
+        """Remove a job that has ended, its events and its trace.
+
+        `check` raises where the job is not to be deleted. Raises NotFound, Conflict.
+        """
+        with self._database.write() as connection:
+            job = locked(connection, job_id)
+            check(job)
+            if not job.is_final:
+                raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
+            connection.execute(sa.delete(jobs).where(jobs.c.id == job_id))
+        self._blobs.delete(checkpoint_folder(job_id))
+        if job.results_key is not None:
+            self._blobs.delete(job.results_key)
+
+    def counts(self) -> dict[State, int]:
+        """How many jobs are in each state."""
+        statement = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        with self._database.read() as connection:
+            found = {State(state): count for state, count in connection.execute(statement)}
+        return {state: found.get(state, 0) for state in State}
+
+
+def checkpoint_folder(job_id: str) -> str:
+    """The blobs of a job's checkpoints."""
+    return f"checkpoints/{job_id}"
+
+
+def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[Any], sa.Table]:
+    """The jobs that pass, and the table whose index has them in order."""
+    columns = {
+        jobs.c.kind: filter.kind,
+        jobs.c.state: filter.state,
+        jobs.c.model_name: filter.model_name,
+        jobs.c.dataset_id: filter.dataset_id,
+    }
+    others = [column == value for column, value in columns.items() if value is not None]
+    statement = sa.select(jobs).where(*others)
+    if filter.label is None:
+        return statement, jobs
+    labelled = has_label(job_labels, filter.label)
+    if others and is_common(connection, job_labels, filter.label):
+        return statement.where(sa.exists().where(job_labels.c.id == jobs.c.id, labelled)), jobs
+    return statement.join(job_labels).where(labelled), job_labels
+
+
+def _get(connection: sa.Connection, job_id: str) -> Job:
+    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id)).first()
+    if row is None:
+        raise NotFound("not-found", f"there is no job {job_id}")
+    return Job.from_row(row)
+
+
+def _changed(
+    connection: sa.Connection, job: Job, update: sa.Update, *tellings: events.Telling
+) -> Job:
+    """The job, which the transaction has locked, after an update that fits its state."""
+    changed = change(connection, update.where(jobs.c.id == job.id), *tellings)
+    assert changed is not None
+    return changed

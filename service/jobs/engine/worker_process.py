@@ -1,0 +1,201 @@
+"""A worker process: built once from the settings, then it takes one job after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import structlog
+
+from service.datasets.store import DatasetStore
+from service.errors import ServiceError, StorageFull
+from service.jobs.batch_predictions.run import BatchPredictor
+from service.jobs.comparisons.run import Comparer
+from service.jobs.core.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.core.leases import Ending, LeaseLost, Leases
+from service.jobs.core.lifecycle import State
+from service.jobs.core.scoring import Scorer
+from service.jobs.engine.versions import difference
+from service.jobs.evaluations.run import Evaluator
+from service.jobs.training.run import Trainer
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from service.storage.database import Database
+from service.storage.lock import DataDirInUse, exclusive
+from service.web.server.logs import configure_logging
+from svm.errors import Diverged, Interrupted, InvalidData
+
+LOOK_S = 0.2
+"""How often an idle worker looks for a job."""
+IDLE_S = 10.0
+"""How long it looks before it returns to Dask, which then asks again."""
+RETRY_S = 5.0
+"""Pause after a failure of files or database, which may be away for a while."""
+
+NICENESS = 10
+"""Of the threads that train: a request that wants a processor gets it before them."""
+
+CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
+
+logger = logging.getLogger(__name__)
+
+_stopping = threading.Event()
+"""This process is to save its job, and to take no other."""
+_at_work = threading.Event()
+"""A job is being carried out, or looked for."""
+_warm = threading.Event()
+"""The compiled loops are loaded."""
+
+
+def take_next_job(required: dict[str, str]) -> str | None:
+    """Wait a while for a job and carry it out: the task that every worker always has.
+
+    `required` are the versions where the task comes from; returns why it is refused where they
+    are others here. What the worker needs to know, secrets among it, stands in its environment
+    and never travels through Dask.
+    """
+    if unequal := difference(required):
+        logger.error("task refused: %s", unequal)
+        return unequal
+    step_back()
+    worker = _worker()
+    deadline = time.monotonic() + IDLE_S
+    while time.monotonic() < deadline:
+        _at_work.set()  # before looking at `_stopping`: see `save_and_stop`
+        try:
+            if _stopping.is_set() or worker.take_next_job():
+                break
+        except Exception:  # a database that is away, a disk that is full: both may come back
+            logger.exception("no job could be taken, or the work on one failed")
+            _stopping.wait(RETRY_S)
+        finally:
+            _at_work.clear()
+        _warm_up()
+        _stopping.wait(LOOK_S)
+    return None
+
+
+def step_back() -> None:
+    """Give this thread, and those that it starts, a lower priority."""
+    thread = threading.get_native_id()
+    niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread))  # never less than it has
+    os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
+async def save_and_stop() -> None:
+    """Let this process save its job, give it back, and take no other one; wait until it has."""
+    _stopping.set()
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # it warns of tasks that end early
+    while _at_work.is_set():
+        await asyncio.sleep(0.02)
+
+
+def _warm_up() -> None:
+    """Compile the loops before a job needs them; they stay on disk for the other processes."""
+    if _warm.is_set():
+        return
+    with suppress(DataDirInUse), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
+        # One worker compiles at a time: the others stay free for jobs meanwhile.
+        _warm.set()
+        # Numba, which the engine process has no use for
+        from service.rows.formats import number_lists
+        from svm.loops import warm_up
+
+        warm_up(_stopping.is_set)
+        if not _stopping.is_set():
+            number_lists.warm_up()
+
+
+@cache
+def _worker() -> Worker:
+    settings = Settings()
+    configure_logging(settings.log_level)
+    return Worker(settings, _stopping)
+
+
+class Worker:
+    """Takes jobs and carries them out, one at a time."""
+
+    def __init__(self, settings: Settings, stopping: threading.Event) -> None:
+        database = Database(settings.database_url)
+        blobs = open_blobs(settings, make=False)
+        self._settings = settings
+        self._stopping = stopping
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
+        datasets, registry = DatasetStore(database, blobs), ModelRegistry(database, blobs)
+        scorer = Scorer(datasets, registry, blobs)
+        self._kinds: dict[str, Callable[[Attempt], None]] = {
+            "train": Trainer(datasets, registry, blobs, settings),
+            "predict": BatchPredictor(scorer, blobs),
+            "evaluate": Evaluator(scorer, blobs),
+            "compare": Comparer(datasets, registry, blobs, settings),
+        }
+
+    def take_next_job(self) -> bool:
+        """Carry out the next job, if there is one; returns whether there was."""
+        if not self._leases.work_waits():
+            return False
+        lease = self._leases.take(self._name, self._settings.lease_s)
+        if lease is None:
+            return False
+        started = time.monotonic()
+        with structlog.contextvars.bound_contextvars(**lease.job.log_context):
+            logger.info("job taken")
+            with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
+                try:
+                    self._carry_out(attempt)
+                except LeaseLost:
+                    logger.info("the job was canceled, or another attempt took it")
+            logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
+        return True
+
+    def _carry_out(self, attempt: Attempt) -> None:
+        try:
+            self._kinds[attempt.job.kind](attempt)
+        except Interrupted:
+            match attempt.wish:
+                case Wish.LET_GO:
+                    raise LeaseLost(attempt.job.id) from None
+                case Wish.KEEP_AND_END if not attempt.has_checkpoint:
+                    attempt.finish(CANCELED)
+                case _:
+                    # Also where the wish changed while the work was being saved: to none, or to
+                    # a model, which the next attempt makes from the checkpoint.
+                    attempt.give_back()
+        except LeaseLost:
+            raise
+        except StorageFull as error:  # of the model's file; the database's room is waited for
+            hint = "free disk space where the workers keep their files, then train again"
+            attempt.finish(_failed(error.code, error.detail, hint))
+        except PASSING:
+            logger.exception("job given back", extra={"job_id": attempt.job.id})
+            self._stopping.wait(RETRY_S)  # other jobs would meet the same trouble
+            attempt.give_back()
+        except InvalidData as error:
+            attempt.finish(_failed(error.code, error.message))
+        except Diverged as error:
+            attempt.finish(_failed("diverged", error.message, error.suggestion))
+        except ServiceError as error:
+            attempt.finish(_failed(error.code, error.detail))
+        except MemoryError:
+            hint = "send less data at once, or raise the memory limit of workers"
+            attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
+        except Exception:
+            logger.exception("job failed")
+            detail = "an unexpected error; it was logged under the job's id"
+            attempt.finish(_failed("internal-error", detail))
+
+
+def _failed(code: str, detail: str, hint: str | None = None) -> Ending:
+    error = {"code": code, "detail": detail, "hint": hint}
+    return Ending(state=State.FAILED, stop_reason="error", error=error)

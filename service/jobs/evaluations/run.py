@@ -1,0 +1,148 @@
+"""The kind of job that holds a model against a labelled dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.datasets.dataset import Dataset
+from service.jobs.core.attempts import Attempt
+from service.jobs.core.leases import Ending
+from service.jobs.core.lifecycle import State
+from service.jobs.core.scoring import Scorer
+from service.models.versions import ModelVersion
+from service.rows.spec import Label
+from service.storage.blobs import Blobs
+from service.storage.database import new_id
+from svm.errors import InvalidData
+from svm.model.metrics import (
+    RocCurve,
+    calibration_metrics,
+    classification_metrics,
+    confusion_matrix,
+    histogram_by_class,
+    margins,
+    one_vs_one_area,
+    roc_curve,
+)
+
+CURVE_POINTS = 201
+"""Of a ROC curve; of each of many classes fewer, but at least `FEWEST_POINTS`."""
+ALL_POINTS = 2010
+FEWEST_POINTS = 21
+
+
+class Evaluator:
+    """Carries out evaluations with the scorer that it was built with."""
+
+    def __init__(self, scorer: Scorer, blobs: Blobs) -> None:
+        self._scorer = scorer
+        self._blobs = blobs
+
+    def __call__(self, attempt: Attempt) -> None:
+        """Score, measure, and end the job as succeeded, or as canceled. Raises as the scorer."""
+        outputs = attempt.job.spec["outputs"]
+        scored = self._scorer(attempt, outputs)
+        if scored is None:
+            return
+        assert scored.codes is not None
+        codes = class_numbers(scored.dataset, scored.version)[scored.codes]
+        decision = scored.columns["decision"]
+        predicted = scored.fitted.codes_from_decision(decision)
+        metrics = evaluation_metrics(
+            codes, decision, predicted, scored.columns.get("probability"), scored.version.classes
+        )
+        content = orjson.dumps(metrics)
+        headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
+        attempt.finish(
+            Ending(
+                state=State.SUCCEEDED,
+                stop_reason="finished",
+                result={"metrics": headline},
+                results=self._blobs.write(f"evaluations/{new_id('results')}", content),
+            )
+        )
+
+
+def outputs_of(version: ModelVersion) -> list[str]:
+    """What an evaluation needs of every row."""
+    return ["decision"] if version.calibration is None else ["decision", "probability"]
+
+
+def class_numbers(dataset: Dataset, version: ModelVersion) -> npt.NDArray[np.int64]:
+    """For each of the dataset's classes its number among the model's.
+
+    Raises InvalidData: `target-missing`, `target-continuous`, and `unknown-class` for a label that
+    the model does not know. Numbers are equal by value; `1`, `"1"` and `true` are three labels.
+    """
+    if dataset.n_distinct_labels == 0:
+        raise InvalidData("target-missing", "the dataset has no labels to compare with")
+    if dataset.classes is None:
+        message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
+        raise InvalidData("target-continuous", message)
+    known = {_identity(label): number for number, label in enumerate(version.classes)}
+    for label in dataset.classes:
+        if _identity(label) not in known:
+            shown = ", ".join(repr(one) for one in version.classes[:5])
+            more = ", …" if len(version.classes) > 5 else ""
+            message = f"the model has no class {label!r}; it tells {shown}{more} apart"
+            raise InvalidData("unknown-class", message)
+    return np.array([known[_identity(label)] for label in dataset.classes])
+
+
+def evaluation_metrics(
+    codes: npt.NDArray[Any],
+    decision: npt.NDArray[np.float64],
+    predicted: npt.NDArray[Any],
+    probabilities: npt.NDArray[np.float64] | None,
+    classes: list[Label],
+) -> dict[str, Any]:
+    """All that is said of a model, as JSON; its size does not grow with the rows.
+
+    `codes` and `predicted` are (n,) numbers of `classes`, `decision` (n,) or (n, n_classes).
+    """
+    n_classes = len(classes)
+    binary = decision.ndim == 1
+    metrics = classification_metrics(confusion_matrix(codes, predicted, n_classes))
+    n_points = max(FEWEST_POINTS, min(CURVE_POINTS, ALL_POINTS // n_classes))
+    curves = {
+        k: roc_curve(codes == k, decision if binary else decision[:, k])
+        for k in ([1] if binary else range(n_classes))
+    }
+    areas = [curve.area for curve in curves.values() if curve is not None]
+    area = float(np.mean(areas)) if areas else None
+    by_class = zip(classes, metrics.pop("per_class"), strict=True)
+    return {
+        "n_samples": len(codes),
+        "classes": classes,
+        **metrics,
+        "per_class": [{"label": label, **each} for label, each in by_class],
+        "roc_auc": area,
+        "roc_auc_one_vs_one": area if binary else one_vs_one_area(codes, decision),
+        "roc": [
+            {"label": classes[k], **_points(curve.thinned(n_points))}
+            for k, curve in curves.items()
+            if curve is not None
+        ],
+        "margins": histogram_by_class(codes, margins(codes, decision), n_classes),
+        "calibration": None
+        if probabilities is None
+        else calibration_metrics(probabilities, predicted, codes),
+    }
+
+
+def _points(curve: RocCurve) -> dict[str, Any]:
+    return {
+        "auc": curve.area,
+        "thresholds": [None, *curve.thresholds[1:].tolist()],
+        "false_positive_rate": curve.false_positive_rate.tolist(),
+        "true_positive_rate": curve.true_positive_rate.tolist(),
+    }
+
+
+def _identity(label: Label) -> tuple[str, Label]:
+    kind = "boolean" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
+    return kind, label

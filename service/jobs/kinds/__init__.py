@@ -1,1 +1,0 @@
-"""What a job can be; each kind is one module with the work that it does in a worker process."""

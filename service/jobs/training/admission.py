@@ -1,0 +1,148 @@
+"""What can be said against a job before it is queued: whether its data can be trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.datasets.dataset import Dataset
+from service.errors import Fault, InvalidContent
+from service.jobs.training.memory_plan import rows_stay_in_files
+from service.jobs.training.schemas import Folds, HeldBack, JobCreate
+from service.rows.spec import Label
+from service.settings import Limits
+from svm.data.splitting import held_out_rows
+from svm.errors import InvalidData
+from svm.model.multiclass import label_name
+from svm.transforms.features import check_features
+
+
+def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
+    """Raises InvalidContent with the code that the training would fail with."""
+    check_labels(dataset, limits.classes)
+    check_spec(spec, dataset, limits)
+
+
+def check_labels(dataset: Dataset, max_classes: int) -> None:
+    """What can be said against the data whatever is trained on them. Raises InvalidContent."""
+    many = f"the labels have {dataset.n_distinct_labels} different values"
+    if dataset.n_distinct_labels == 0:
+        raise _refusal(
+            "target-missing",
+            "/dataset_id",
+            "the dataset has no labels",
+            "upload it again with `target`, the name of the label column",
+        )
+    if dataset.n_distinct_labels == 1:
+        raise _refusal(
+            "single-class",
+            "/dataset_id",
+            "all rows have the same label; training needs two classes or more",
+        )
+    if dataset.n_distinct_labels > max_classes:
+        if dataset.continuous_target or not _all_whole(dataset.classes):
+            raise _refusal(
+                "target-continuous",
+                "/dataset_id",
+                f"{many}: these are measurements, not classes",
+                "put them into classes, or name another column as `target`",
+            )
+        raise _refusal(
+            "too-many-classes",
+            "/dataset_id",
+            f"{many}; at most {max_classes} classes are allowed",
+            limit=max_classes,
+        )
+
+
+def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
+    """What else can be said against a training on these data. Raises InvalidContent."""
+    if dataset.sparse and spec.scaling in ("standardize", "min-max"):
+        raise _refusal(
+            "scaling-unsupported",
+            "/scaling",
+            f"{spec.scaling} would turn sparse data into dense data",
+            "use max-abs",
+        )
+    _check_plan(spec, dataset, limits.kernel_rows)
+    rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
+    _check_weights(spec, dataset)
+    match spec.validation:
+        case HeldBack(fraction=fraction, stratify=True):
+            _check_split(fraction, dataset)
+        case Folds(folds=count):
+            _check_folds(count, dataset)
+
+
+@contextmanager
+def refused(pointer: str) -> Iterator[None]:
+    """What `svm` has against data is what the service has against the field that names them."""
+    try:
+        yield
+    except InvalidData as error:
+        raise _refusal(error.code, pointer, error.message) from None
+
+
+def _all_whole(classes: tuple[Label, ...] | None) -> bool:
+    return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
+
+
+def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
+    if getattr(spec.solver, "kernel", None) is not None and dataset.n_samples > kernel_rows:
+        raise _refusal(
+            "plan-too-large",
+            "/solver/name",
+            f"{dataset.n_samples} rows; a kernel solver takes at most {kernel_rows}",
+            "use a linear solver with nystroem or random-fourier features",
+            limit=kernel_rows,
+        )
+    with refused("/features"):
+        check_features(spec.features, dataset.n_features, dataset.sparse)
+
+
+def _check_weights(spec: JobCreate, dataset: Dataset) -> None:
+    if isinstance(spec.class_weight, dict):
+        known = {label_name(label) for label in dataset.classes or ()}
+        for name in spec.class_weight:
+            if name not in known:
+                shown = ", ".join(sorted(known)[:5])
+                raise _refusal(
+                    "unknown-class",
+                    "/class_weight",
+                    f"no row has the label {name[:64]!r}",
+                    f"labels are {shown}",
+                )
+
+
+def _check_split(fraction: float, dataset: Dataset) -> None:
+    assert dataset.classes is not None
+    assert dataset.class_counts is not None
+    for label, count in zip(dataset.classes, dataset.class_counts, strict=True):
+        held_back = held_out_rows(count, fraction)
+        if held_back == 0 or held_back == count:
+            raise _refusal(
+                "class-too-small",
+                "/validation/fraction",
+                f"class {label!r} has {count} rows: too few to hold back {fraction:g} of them",
+                "choose another fraction, or no validation",
+            )
+
+
+def _check_folds(count: int, dataset: Dataset) -> None:
+    assert dataset.classes is not None
+    assert dataset.class_counts is not None
+    for label, n_samples in zip(dataset.classes, dataset.class_counts, strict=True):
+        if n_samples < count:
+            raise _refusal(
+                "class-too-small",
+                "/validation/folds",
+                f"class {label!r} has {n_samples} rows: too few for {count} folds",
+                f"use at most {n_samples} folds" if n_samples > 1 else "use no validation",
+            )
+
+
+def _refusal(
+    code: str, pointer: str, message: str, hint: str | None = None, limit: int | None = None
+) -> InvalidContent:
+    fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
+    return InvalidContent(code, message, (fault,), extra={} if limit is None else {"limit": limit})

@@ -1,0 +1,107 @@
+"""What a job takes of its worker's memory, and whether its rows stay in files."""
+
+from __future__ import annotations
+
+from service.datasets.dataset import Dataset
+from service.errors import Fault, InvalidContent
+from service.jobs.training.schemas import HeldBack, JobCreate
+from service.models.versions import ModelVersion
+from svm.data.splitting import held_out_rows
+from svm.model.multiclass import splits_of
+from svm.solvers import Pegasos
+from svm.training.memory import DataSize, rows_bytes, training_bytes
+
+WORKER_BYTES = 240 * 1024 * 1024
+"""What a worker takes before it has a job: Python, the libraries, the compiled loops."""
+USABLE = 0.9
+"""Share of its limit that is planned with; at 0.95 the worker is ended."""
+
+
+def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
+    """Whether the rows of a job would take a worker beyond `limit` bytes, and its solver can read
+    them a few at a time instead. Raises InvalidContent where neither will do."""
+    usable = int(USABLE * limit)
+    in_memory = peak_bytes(spec, dataset, in_files=False)
+    if in_memory <= usable:
+        return False
+    in_files = peak_bytes(spec, dataset, in_files=True)
+    if in_files > usable:
+        without = spec.model_copy(update={"calibration": None})
+        if peak_bytes(without, dataset, in_files=True) <= usable:
+            hint = "learn probabilities from fewer rows: hold back a smaller fraction"
+            raise _too_large(in_files, usable, hint, "/calibration")
+        raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
+    if not spec.solver.streams:
+        if isinstance(spec.solver, Pegasos):
+            hint = 'give `sampling: "blocks"`, which reads the rows a few at a time'
+        else:
+            hint = (
+                'use newton, or pegasos or gradient-descent with `sampling: "blocks"`, which read '
+                "the rows a few at a time; or take fewer features"
+            )
+        raise _too_large(in_memory, usable, hint)
+    return True
+
+
+def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit: int) -> None:
+    """Raises InvalidContent where a worker of `limit` bytes has no room for the scores of all rows:
+    they are ranked, so they are needed at once."""
+    n_classes = len(version.classes)
+    scores = 8 * dataset.n_samples * n_outputs * (n_classes if n_classes > 2 else 1)
+    # Once as they are, once ranked, and once on the way into a checkpoint.
+    needed = WORKER_BYTES + version.size_bytes + 3 * scores
+    if needed > int(USABLE * limit):
+        hint = "evaluate a part of the rows: POST /v1/datasets/{id}/split makes one"
+        raise _too_large(needed, int(USABLE * limit), hint, "/dataset_id", "the evaluation")
+
+
+def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
+    """What a worker needs at most, the rows in memory or in files."""
+    assert dataset.classes is not None
+    n, labels = dataset.n_samples, dataset.classes
+    longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
+    size = DataSize(
+        n_samples=n,
+        n_features=dataset.n_features,
+        stored_values=_stored_values(dataset),
+        sparse=dataset.sparse,
+        n_classes=len(labels),
+        label_bytes=4 * longest,
+    )
+    # The rows of a part are copied out of all rows.
+    copies = 1 if spec.validation is None else 2
+    rows = 0 if in_files else copies * rows_bytes(size)
+    training = training_bytes(spec.pipeline(), size, in_files=in_files)
+    return WORKER_BYTES + rows + _with_scores(spec, training, n, len(labels))
+
+
+def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
+    """What trainings take together with the scores that probabilities are learnt from."""
+    if spec.calibration is None:
+        return training
+    each = 8 * len(splits_of(spec.multiclass, n_classes))
+    if isinstance(spec.validation, HeldBack):
+        # There once the training has gone, and at times as votes beside them.
+        return max(training, 5 * each * held_out_rows(n_samples, spec.validation.fraction) // 2)
+    # Of all folds so far, the votes, and as often again on the way into a checkpoint, twice.
+    return training + 4 * each * n_samples
+
+
+def _stored_values(dataset: Dataset) -> int:
+    if not dataset.sparse:
+        return dataset.n_samples * dataset.n_features
+    # Of each value a number and its column are stored, of each row where it begins and its label.
+    return (dataset.size_bytes - 8 * dataset.n_samples) // 12
+
+
+def _too_large(
+    estimate: int,
+    usable: int,
+    hint: str,
+    pointer: str = "/solver/name",
+    what: str = "the training",
+) -> InvalidContent:
+    message = f"{what} would take about {estimate} bytes of memory; a worker has {usable}"
+    fault = Fault(code="plan-too-large", message=message, pointer=pointer, hint=hint)
+    extra = {"limit": usable, "estimate_bytes": estimate}
+    return InvalidContent("plan-too-large", message, (fault,), extra=extra)

@@ -1,0 +1,185 @@
+"""What callers send: trainings, and how to end them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+)
+from pydantic_core import PydanticCustomError
+
+from service.models.aliases import LATEST
+from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
+from service.web.http.tags import Labels
+from svm.hyperparameters import Moderate
+from svm.model.calibration import CalibrationName
+from svm.model.multiclass import MulticlassName
+from svm.model.pipeline import Pipeline
+from svm.solvers import AnyChoice
+from svm.stopping import Stopping
+from svm.transforms.features import AnyFeatures, Identity
+from svm.transforms.scaling import ScalingName
+
+VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
+MAX_SEED = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly."""
+
+WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
+
+
+def _not_latest(alias: str) -> str:
+    if alias == LATEST:
+        message = "`latest` is always the highest version; choose another name for an alias"
+        raise PydanticCustomError(INVALID_NAME, message)
+    return alias
+
+
+class _MadeOnce:
+    """The schema of a union whose members tell themselves apart by `name`, for all models that have
+    one: Pydantic would make that of all solvers, which takes 0.1 s, for each anew."""
+
+    def __init__(self, union: Any) -> None:
+        self._schema = TypeAdapter(Annotated[union, Field(discriminator="name")]).core_schema
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        # Pydantic takes over the definitions in the schema of a type, but not of an annotation.
+        return self._schema if source is self else handler.generate_schema(self)
+
+
+SolverChoice = Annotated[AnyChoice, _MadeOnce(AnyChoice)]
+FeaturesChoice = Annotated[AnyFeatures, _MadeOnce(AnyFeatures)]
+NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
+"""An alias that can be set."""
+ClassWeight = Literal["balanced"] | dict[str, Moderate]
+
+
+class HeldBack(BaseModel):
+    """Rows held back from the training, to measure the model on."""
+
+    model_config = WRITE
+
+    fraction: Annotated[float, Gt(0), Lt(1)]
+    """Share of the rows that is held back."""
+    stratify: bool = True
+    """Hold back the same share of every class."""
+
+
+class Folds(BaseModel):
+    """A model trained on all rows, measured by others: each trained on all folds but one."""
+
+    model_config = WRITE
+
+    folds: Annotated[int, Ge(2), Le(100)]
+    """Parts of the rows, of one size and with the same share of every class. Beside the model's
+    training there is one for each, from zero also where the model begins at another one; a time
+    budget is shared among them."""
+
+
+def _kind_of_validation(value: object) -> str:
+    # Not the names of fields, which would be looked for in the body when an error is told.
+    folds = "folds" in value if isinstance(value, dict) else isinstance(value, Folds)
+    return "cross-validation" if folds else "hold-out"
+
+
+Validation = Annotated[
+    Annotated[HeldBack, Tag("hold-out")] | Annotated[Folds, Tag("cross-validation")],
+    Discriminator(_kind_of_validation),
+]
+
+
+def _held_out(
+    calibration: CalibrationName | None, fields: ValidationInfo
+) -> CalibrationName | None:
+    if calibration is not None and fields.data.get("validation") is None:
+        raise ValueError("calibration needs rows held back: give `validation` a fraction or folds")
+    return calibration
+
+
+class JobCreate(BaseModel):
+    """A training: which data, which solver, when to stop, and what becomes of the model."""
+
+    model_config = WRITE
+
+    dataset_id: Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
+    """The dataset to train on; `latest` is the one uploaded last."""
+    model_name: ModelName
+    """The model that gets a new version."""
+    solver: SolverChoice
+    """How to train; `GET /v1/solvers` explains each. `auto` takes a solver by the data; the job's
+    warnings say which and why, the `spec` of the model's version shows it."""
+    scaling: ScalingName = "none"
+    """Scaling of the features, learnt from the training rows and kept in the model."""
+    features: FeaturesChoice = Identity()
+    """What the solver sees instead of the scaled features."""
+    multiclass: MulticlassName = "one-vs-one"
+    """How several classes become binary problems: one for each pair, or one for each class."""
+    class_weight: ClassWeight | None = None
+    """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
+    for the others."""
+    stopping: Stopping = Stopping()
+    """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
+    validation: Validation | None = None
+    """How to measure the model on rows that it was not trained on: some `fraction` of the rows is
+    held back, or they are dealt into `folds`."""
+    calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
+    """Have the model give probabilities, learnt from the scores of the rows held back, with folds
+    from those of every row by the training that did not see it: by a sigmoid, for which hundreds
+    of rows are enough, or by steps, which take thousands."""
+    priority: Annotated[int, Ge(-100), Le(100)] = 0
+    """Jobs with a higher one are taken first."""
+    warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None
+    """A model version to begin at instead of at zero, such as `iris/3`, or an alias, such as
+    `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` says
+    what a solver takes over from which others."""
+    seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
+    """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
+    set_alias: NewAlias | None = None
+    """An alias that shall point to the new version, once the job has succeeded."""
+    labels: Labels = Field(default_factory=dict)
+    """Your own remarks, to find the job by."""
+
+    def pipeline(self) -> Pipeline:
+        """What to train, without the data and the limits of this service."""
+        return Pipeline(
+            solver=self.solver,
+            scaling=self.scaling,
+            features=self.features,
+            multiclass=self.multiclass,
+            class_weight=self.class_weight,
+            stopping=self.stopping.resolved(),
+        )
+
+    def normalized(
+        self, dataset_id: str, seed: int, begins_at: tuple[str, int] | None = None
+    ) -> dict[str, Any]:
+        """The same request as plain JSON with all defaults written out."""
+        values = {
+            "dataset_id": dataset_id,
+            "seed": seed,
+            "stopping": self.stopping.resolved(),
+            "warm_start_from": begins_at and "{}/{}".format(*begins_at),
+        }
+        return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
+
+    def taken(self, solver: AnyChoice) -> dict[str, Any]:
+        """The same as plain JSON, with the solver that was taken where this asks for `auto`."""
+        return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
+
+
+class JobCancel(BaseModel):
+    """How to end a job before its time."""
+
+    model_config = WRITE
+
+    keep_model: bool = False
+    """Register what was learnt so far as a model version."""

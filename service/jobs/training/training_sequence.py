@@ -1,0 +1,202 @@
+"""The trainings of one job, one after the other: the model's, then one for every fold.
+
+The model comes first: its curve is what the caller watches, a training that diverges does so
+before any fold, and a job that is canceled with `keep_model` has the model of all rows to keep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from service.jobs.core.attempts import Attempt, Wish
+from service.storage.arrays import Arrays, pack
+from svm.data.matrices import Vector
+from svm.errors import CheckpointMismatch, Interrupted
+from svm.training import Training
+from svm.training.progress import Evaluation, Progress
+from svm.training.results import TrainingResult
+
+SHORTEST_S = 1e-3
+"""What a training gets of a time budget that is spent."""
+
+Begin = Callable[[int, float, Arrays | None], Training]
+"""Begins training `number` (0 is the model's) with a time budget in seconds, or takes it up at a
+checkpoint; then raises CheckpointMismatch."""
+Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
+"""What is to be told of fold `number`, 1 …, as JSON; and the scores of its rows, to be kept."""
+
+
+class Course:
+    """Goes through the trainings, and can be taken up at any point."""
+
+    model: TrainingResult
+    """Once `run` has returned."""
+    folds: list[dict[str, Any]]
+    """What was measured of the folds that are done."""
+    scores: list[Vector]
+    """Of the rows of these folds, if they are kept."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        count: int,
+        begin: Begin,
+        measure: Measure,
+        budget_s: float,
+        saved: Arrays | None,
+    ) -> None:
+        """`count` trainings in `budget_s` seconds. `saved` is what an earlier attempt packed.
+
+        The model's training begins here. Raises CheckpointMismatch if `saved` is not of this job.
+        """
+        saved = saved or {}
+        self._attempt = attempt
+        self._count = count
+        self._begin = begin
+        self._measure = measure
+        self._budget_s = budget_s
+        self._learnt = attempt.has_checkpoint
+        self._finished: Mapping[str, Any] = {}
+        self.folds, self.scores = [], []
+        self._spent_s = 0.0
+        model = _below("model", saved)
+        self._training: Training | None = begin(0, budget_s / count, model or None)
+        if "folds" in saved:
+            self._finish_model(self._training)
+            self.folds = json.loads(str(saved["folds"]))
+            kept = _below("scores", saved)
+            self.scores = [kept[str(k)] for k in range(len(kept))]
+            self._spent_s = float(saved["spent_s"])
+            self._training = None
+        self._fold_saved = _below("fold", saved) or None
+
+    def run(self) -> bool:
+        """To the end, or until canceled with the wish to keep the model, which returns True.
+
+        Raises what a training raises, and Interrupted after the checkpoint was saved.
+        """
+        attempt = self._attempt
+        attempt.may_end = True
+        try:
+            attempt.check()
+            while self._done < self._count:
+                self._train()
+            return False
+        except Interrupted:
+            if attempt.wish is Wish.SAVE_AND_LEAVE:
+                attempt.save(self._packed())
+            if attempt.wish is not Wish.KEEP_AND_END or not self._learnt:
+                raise
+            if self._done == 0:
+                assert self._training is not None
+                self._finish_model(self._training)
+            return True
+        finally:
+            attempt.may_end = False
+
+    @property
+    def _done(self) -> int:
+        return len(self.folds) + bool(self._finished)
+
+    def _train(self) -> None:
+        number = self._done
+        if self._training is None:
+            # What is left is shared alike, so that folds measure what such a budget brings.
+            share = (self._budget_s - self._spent_s) / (self._count - number)
+            saved, self._fold_saved = self._fold_saved, None
+            self._training = self._begun(number, max(share, SHORTEST_S), saved)
+        training = self._training
+        for progress in training:
+            self._learnt = True
+            self._show(number, progress, training)
+            if self._attempt.checkpoint_is_due:
+                self._attempt.save(self._packed())
+        self._spent_s += training.elapsed_s
+        if number == 0:
+            self._finish_model(training)
+        else:
+            told, scores = self._measure(number, training.result())
+            self.folds.append(told)
+            if scores is not None:
+                self.scores.append(scores)
+        self._training = None
+
+    def _begun(self, number: int, budget_s: float, saved: Arrays | None) -> Training:
+        try:
+            return self._begin(number, budget_s, saved)
+        except CheckpointMismatch:  # costs one fold's time and changes nothing else
+            return self._begin(number, budget_s, None)
+
+    def _finish_model(self, training: Training) -> None:
+        self.model = training.result()
+        self._finished = _under("model", training.checkpoint())
+
+    def _packed(self) -> bytes:
+        if not self._finished:
+            assert self._training is not None
+            return pack(_under("model", self._training.checkpoint()))
+        current = {} if self._training is None else self._training.checkpoint()
+        return pack(
+            {
+                **self._finished,
+                **_under("fold", current),
+                **_under("scores", {str(k): scores for k, scores in enumerate(self.scores)}),
+                "folds": np.asarray(json.dumps(self.folds)),
+                "spent_s": np.asarray(self._spent_s),
+            }
+        )
+
+    def _show(self, number: int, progress: Progress, training: Training) -> None:
+        attempt = self._attempt
+        fraction = (number + progress.fraction) / self._count
+        shown: dict[str, Any] = dict(attempt.progress)
+        if number == 0:
+            shown = {
+                "epoch": progress.epoch,
+                "updates": progress.updates,
+                "primal": progress.primal,
+                "dual": progress.dual,
+                "relative_gap": progress.relative_gap,
+            }
+        # What a lost worker did since its checkpoint is not in this, nor is the loading of data.
+        elapsed_s = self._spent_s + training.elapsed_s
+        shown["fraction"] = fraction
+        shown["fold"] = number or None
+        shown["eta_s"] = elapsed_s * (1 - fraction) / fraction if fraction > 0 else None
+        trace = _trace(progress.evaluation, attempt.elapsed_s, training) if number == 0 else []
+        attempt.show(shown, trace)
+
+
+def _trace(
+    evaluation: Evaluation | None, elapsed_s: float, training: Training
+) -> list[dict[str, Any]]:
+    if evaluation is None:
+        return []
+    classes, split = training.classes.tolist(), training.prepared.splits[evaluation.pair]
+    return [
+        {
+            "pair": evaluation.pair,
+            "updates": evaluation.updates,
+            "epoch": evaluation.epoch,
+            "classes": [classes[i] for i in split.classes],
+            "elapsed_s": elapsed_s,
+            "primal": evaluation.primal,
+            "dual": evaluation.dual,
+            "gap": evaluation.gap,
+            "train_error": evaluation.train_error,
+            "validation_error": evaluation.validation_error,
+        }
+    ]
+
+
+def _under(name: str, arrays: Arrays) -> dict[str, Any]:
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def _below(name: str, arrays: Arrays) -> dict[str, Any]:
+    start = f"{name}."
+    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}

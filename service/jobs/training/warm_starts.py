@@ -1,0 +1,115 @@
+"""Jobs that begin at a model version instead of at zero."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from pydantic import ValidationError
+
+from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
+from service.errors import Fault, InvalidContent
+from service.jobs.training.schemas import HeldBack, JobCreate
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from svm.data.matrices import Indices
+from svm.errors import InvalidData
+from svm.model.pipeline import Pipeline
+from svm.solvers.protocol import WorksOnRows
+from svm.training.warm_start import WarmStart, check_warm_start
+
+CODE = "warm-start-unsupported"
+SEEN_ROWS = (
+    "The model that this training began with knows some of the validation rows, so their metrics "
+    "may be too good."
+)
+
+
+def find_start(spec: JobCreate, registry: ModelRegistry) -> ModelVersion | None:
+    """The version that a job is to begin at. Raises NotFound."""
+    return None if spec.warm_start_from is None else registry.find(spec.warm_start_from)
+
+
+def check_start(
+    spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
+) -> None:
+    """Raises InvalidContent `warm-start-unsupported` with the first difference that matters."""
+    if start.imported is not None:
+        raise _refusal("the version was imported, without what a training needs to go on")
+    if start.warm_start_key is None:
+        raise _refusal("the version is older than warm starts: train it again")
+    if start.quarantined_at is not None:
+        raise _refusal("the version's file is damaged; choose another version")
+    try:
+        check_warm_start(spec.pipeline(), _pipeline_of(start))
+    except InvalidData as error:
+        hint = "ask for what the version's `spec` shows"
+        raise _refusal(error.message, hint) from None
+    classes = list(dataset.classes or ())
+    if [(type(label), label) for label in classes] != [(type(c), c) for c in start.classes]:
+        raise _refusal(f"classes: the model has {start.classes}, the dataset {classes}")
+    if dataset.n_features != start.n_features:
+        raise _refusal(
+            f"features: the model has {start.n_features}, the dataset {dataset.n_features}"
+        )
+    names = zip(start.columns or (), dataset.columns or (), strict=False)
+    for number, (expected, found) in enumerate(names, start=1):
+        if found != expected:
+            raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {found!r}")
+    if isinstance(spec.solver, WorksOnRows) and not _has_rows_of(dataset, start, datasets):
+        raise _refusal(
+            f"{spec.solver.name} takes over numbers of rows, and the dataset does not begin with "
+            "those that the model was trained on",
+            f"append the new rows to {start.dataset_id}",
+        )
+
+
+def load_start(
+    spec: JobCreate,
+    dataset: Dataset,
+    rows: Indices,
+    registry: ModelRegistry,
+    datasets: DatasetStore,
+) -> tuple[WarmStart, tuple[str, ...]] | None:
+    """What the training on these `rows` of the dataset begins with, and warnings.
+
+    None for a job that begins at zero. Raises NotFound, Corrupt.
+    """
+    start = find_start(spec, registry)
+    if start is None:
+        return None
+    begun = WarmStart.from_arrays(
+        _pipeline_of(start), registry.files.load(start), registry.files.load_warm_start(start)
+    )
+    numbers = np.full(max(dataset.n_samples, begun.rows.max(initial=-1) + 1), -1)
+    numbers[rows] = np.arange(len(rows))
+    return begun.with_rows(numbers), _seen_rows(spec, dataset, start, datasets)
+
+
+def _seen_rows(
+    spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
+) -> tuple[str, ...]:
+    if not isinstance(spec.validation, HeldBack) or not _has_rows_of(dataset, start, datasets):
+        return ()
+    split = spec.validation.model_dump(mode="json"), spec.seed, dataset.matrix_digest
+    same = split == (start.spec.get("validation"), start.seed, start.dataset_digest)
+    return () if same else (SEEN_ROWS,)
+
+
+def _pipeline_of(start: ModelVersion) -> Pipeline:
+    try:
+        return JobCreate.model_validate_json(json.dumps(start.spec)).pipeline()
+    except ValidationError:
+        raise InvalidData(CODE, "the version was made by another release: train it again") from None
+
+
+def _has_rows_of(dataset: Dataset, start: ModelVersion, datasets: DatasetStore) -> bool:
+    if start.dataset_id is None or start.dataset_digest is None:  # imported
+        return False
+    return datasets.begins_with(dataset, start.dataset_id, start.dataset_digest)
+
+
+def _refusal(message: str, hint: str | None = None) -> InvalidContent:
+    fault = Fault(code=CODE, message=message, pointer="/warm_start_from", hint=hint)
+    return InvalidContent(CODE, message, (fault,))

@@ -1,0 +1,147 @@
+"""What a file can be made of: a version, its model, its data and its learning curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from service.datasets.dataset import DataInFiles
+from service.datasets.store import DatasetStore
+from service.errors import NotFound
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from service.storage.database import Database
+from service.storage.database.tables import job_trace
+from svm.data.matrices import Indices, Matrix, Vector
+from svm.data.splitting import split
+from svm.data.stored_rows import pieces
+from svm.model.pipeline import FittedPipeline
+
+MULTIPLICATIONS = 2e10
+"""What scoring rows for one file may cost: some seconds."""
+FEWEST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some labelled rows, evenly spread over those that the model was measured on."""
+
+    X: Matrix
+    """(n, n_features)"""
+    codes: npt.NDArray[np.int64]
+    """(n,) classes by number."""
+    scores: Vector
+    """(n, n_problems)"""
+    held_back: bool
+    """From the training; else they are rows that it saw."""
+    n_there: int
+    """Of so many."""
+
+    @property
+    def described(self) -> str:
+        """Such as "2,000 of 8,100 training rows"."""
+        count = f"{len(self.codes):,}"
+        if len(self.codes) < self.n_there:
+            count += f" of {self.n_there:,}"
+        return f"{count} {'held-out' if self.held_back else 'training'} rows"
+
+
+class Sources:
+    """Of one version; what is asked for is read once."""
+
+    def __init__(
+        self,
+        version: ModelVersion,
+        database: Database,
+        registry: ModelRegistry,
+        datasets: DatasetStore,
+    ) -> None:
+        self.version = version
+        self._database = database
+        self._registry = registry
+        self._datasets = datasets
+
+    @cached_property
+    def fitted(self) -> FittedPipeline:
+        """The model. Raises Corrupt."""
+        return self._registry.files.load(self.version)
+
+    @cached_property
+    def data(self) -> DataInFiles | None:
+        """The labelled data that it was trained on; None if they were deleted. Raises Corrupt."""
+        if self.version.dataset_id is None:  # imported
+            return None
+        try:
+            found = self._datasets.open(self._datasets.get(self.version.dataset_id))
+        except NotFound:
+            return None
+        return None if found.codes is None else found
+
+    @cached_property
+    def trace(self) -> list[dict[str, Any]]:
+        """Rows of the job's learning curve, ordered by pair and updates; empty if removed."""
+        statement = (
+            sa.select(job_trace)
+            .where(job_trace.c.job_id == self.version.job_id)
+            .order_by(job_trace.c.pair, job_trace.c.updates)
+        )
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(statement).mappings()]
+
+    @cached_property
+    def cost_of_a_row(self) -> int:
+        """Multiplications that scoring one takes, about."""
+        fitted = self.fitted
+        cost = fitted.coefficients.size
+        if fitted.support_vectors is not None:
+            cost += fitted.support_vectors.shape[0] * fitted.features.n_outputs
+        if fitted.features.directions is not None:
+            cost += fitted.features.directions.size
+        return cost + fitted.n_features
+
+    def rows(self, most: int, *, measured: bool = True) -> Rows | None:
+        """At most so many rows with their scores: held-out ones where there are some, or, if not
+        `measured`, of all rows. None without data."""
+        if self.data is None or self.data.codes is None:
+            return None
+        codes = self.data.codes
+        validation = self.version.spec.get("validation") or {}
+        held_back = measured and "fraction" in validation
+        there: Indices = np.arange(len(codes))
+        if held_back:
+            stratify = validation["stratify"]
+            seed = self.version.seed
+            assert seed is not None
+            there = split(codes, validation["fraction"], stratify=stratify, seed=seed)[1]
+        chosen = self._spread(there, most)
+        width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
+        parts = list(pieces(self.data.X, width, chosen))
+        scores = np.concatenate([self.fitted.problem_scores(X) for X in parts])
+        return Rows(
+            self.data.X.read(chosen),
+            codes[chosen].astype(np.int64),
+            scores,
+            held_back,
+            len(there),
+        )
+
+    def blocks(self, most: int, size: int) -> Iterator[Matrix]:
+        """At most so many of all rows, `size` of them at a time; none without data."""
+        if self.data is None:
+            return
+        chosen = self._spread(np.arange(self.data.X.n_rows), most)
+        for start in range(0, len(chosen), size):
+            yield self.data.X.read(chosen[start : start + size])
+
+    def _spread(self, there: Indices, most: int) -> Indices:
+        """At most so many of these rows, and no more than can be scored soon, evenly spread."""
+        affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / self.cost_of_a_row))
+        count = min(most, affordable, len(there))
+        chosen: Indices = there[np.linspace(0, len(there) - 1, count).astype(np.int64)]
+        return chosen

@@ -1,0 +1,253 @@
+"""An `infer` request and its reply, with `binary_tensor_data`, gzip and deflate."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
+from service.predictions.answers import Answer
+from service.predictions.bodies import finite
+from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
+from service.predictions.error_reader import too_many_rows
+from service.predictions.inference.tensors import (
+    check_shape,
+    from_bytes,
+    from_json,
+    from_numbers,
+    invalid,
+    invalid_at,
+)
+from service.predictions.loaded_models import LoadedModel
+from service.predictions.number_rows import MARK, cut_data
+from service.settings import Limits
+from service.web.access.fast_path import Headers, Reply
+from service.web.bodies.strict_json import MAX_DEPTH, decode_json
+from service.web.http.encodings import inflate
+
+OUTPUTS = ("label", "decision")
+PROBABILITY = "probability"
+"""An output of calibrated models."""
+HEAD_LENGTH = "Inference-Header-Content-Length"
+
+_REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
+_INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
+_OUTPUT = frozenset({"name", "parameters"})
+
+
+class Asked(NamedTuple):
+    """What an `infer` body asks for."""
+
+    X: NDArray[np.float64]
+    id: str | None
+    tensors: tuple[tuple[str, bool], ...]
+    """Outputs, and whether each is sent as bytes."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.tensors)
+
+
+class InferenceExchange:
+    """Reads by the length of the JSON part alone: clients send any Content-Type, or none."""
+
+    def __init__(self, headers: Headers, limits: Limits) -> None:
+        """Raises InvalidRequest `invalid-header`."""
+        self._limits = limits
+        self._encoding = self._reply_encoding = ""
+        self._head_bytes: int | None = None
+        for name, value in headers:
+            if name == b"content-encoding":
+                self._encoding = value.decode("latin-1").strip().lower()
+            elif name == b"inference-header-content-length":
+                if not value.isdigit():
+                    raise InvalidRequest("invalid-header", f"{HEAD_LENGTH} is a whole number")
+                self._head_bytes = int(value)
+            elif name == b"accept-encoding" and value.strip() in (b"gzip", b"deflate"):
+                # Who names one coding wants it. HTTP libraries list all they know: they are
+                # served faster without.
+                self._reply_encoding = value.strip().decode()
+        self.is_binary = self._head_bytes is not None and not self._encoding
+
+    def read(self, body: bytes, model: LoadedModel) -> Asked:
+        """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
+        body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        end = len(body) if self._head_bytes is None else self._head_bytes
+        if end > len(body):
+            detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
+            raise InvalidRequest("invalid-header", detail)
+        text, data = bytes(body[:end]), memoryview(body)[end:]
+        if not data and (found := cut_data(text)) is not None:
+            with suppress(ServiceError):  # met again in the whole text, where it is told
+                return self._asked(*found, data, model)
+        return self._asked(text, None, data, model)
+
+    def _asked(
+        self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
+    ) -> Asked:
+        """`numbers` are those of the tensor, where MARK stands for them in the text."""
+        document = _members(_parse(text), _REQUEST, ())
+        inputs = document.get("inputs")
+        if not isinstance(inputs, list) or len(inputs) != 1:
+            raise invalid(("inputs",), "give a list with one tensor")
+        tensor = _members(inputs[0], _INPUT, ("inputs", 0))
+        X = self._tensor(tensor, numbers, data, model)
+        id_ = document.get("id")
+        if id_ is not None and not isinstance(id_, str):
+            raise invalid(("id",), "give a text")
+        return Asked(X, id_, _outputs(document, model))
+
+    def reply(self, asked: Asked, answer: Answer) -> Reply:
+        model = answer.model
+        head: dict[str, Any] = {"model_name": model.name, "model_version": str(model.version)}
+        if asked.id is not None:
+            head["id"] = asked.id
+        tensors, parts = [], []
+        for name, binary in asked.tensors:
+            is_label = name == "label"
+            values = model.fitted.classes if is_label else answer.output(name)
+            tensor: dict[str, Any] = {
+                "name": name,
+                "datatype": datatype_of(values),
+                "shape": [len(answer.codes)] if is_label else list(values.shape),
+            }
+            if binary:
+                labels = model.tensor_labels
+                content = (
+                    b"".join([labels[code] for code in answer.codes])
+                    if is_label
+                    else to_bytes(values)
+                )
+                parts.append(content)
+                tensor["parameters"] = {"binary_data_size": len(content)}
+            else:
+                tensor["data"] = answer.label if is_label else values.ravel().tolist()
+            tensors.append(tensor)
+        head["outputs"] = tensors
+        body = orjson.dumps(head)
+        headers: tuple[tuple[str, str], ...] = ()
+        media_type = "application/json"
+        if parts:
+            headers = ((HEAD_LENGTH, str(len(body))),)
+            media_type = "application/octet-stream"
+            body = b"".join((body, *parts))
+        if self._reply_encoding:
+            pack = gzip.compress if self._reply_encoding == "gzip" else zlib.compress
+            body = pack(body, 1)
+            headers += (("Content-Encoding", self._reply_encoding),)
+        return Reply(body, media_type, headers)
+
+    def _tensor(
+        self,
+        tensor: dict[str, Any],
+        numbers: NDArray[np.float64] | None,
+        data: memoryview,
+        model: LoadedModel,
+    ) -> NDArray[np.float64]:
+        binary = self._head_bytes is not None
+        datatype = tensor.get("datatype")
+        if not isinstance(datatype, str) or datatype not in NUMBERS:
+            raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
+        shape = check_shape(tensor.get("shape"), model)
+        if shape[0] > self._limits.predict_rows:
+            raise too_many_rows(self._limits.predict_rows)
+        size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
+        if size is not None or (binary and "data" not in tensor):
+            if "data" in tensor:
+                raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
+            if size not in (None, len(data)):
+                path = ("inputs", 0, "parameters", "binary_data_size")
+                raise invalid(path, f"there are {len(data)} bytes behind the JSON part")
+            values = from_bytes(data, datatype, shape)
+        elif data:
+            detail = "there are bytes behind the JSON part that no tensor claims"
+            raise InvalidRequest("malformed-request", detail)
+        elif numbers is not None:
+            if tensor.get("data") != MARK:
+                raise invalid(("inputs", 0, "data"), "these are not the numbers read")
+            values = from_numbers(numbers, datatype, shape)
+        else:
+            values = from_json(tensor.get("data"), datatype, shape, model)
+        return finite(np.require(values, np.float64, ["C", "A"]), model)
+
+
+def _parse(head: bytes) -> Any:
+    try:
+        document = orjson.loads(head)
+    except ValueError:
+        return decode_json(head)  # which says what is wrong, or reads what orjson does not
+    # orjson takes a name twice and any depth. Each member has its colon, and so has each one that
+    # was lost; a colon in a text only costs the second look.
+    if _n_members(document, MAX_DEPTH) != head.count(b":"):
+        return decode_json(head)
+    return document
+
+
+def _n_members(value: Any, levels: int) -> float:
+    """Of all objects in a document; NaN where it is deeper than `levels`."""
+    if type(value) not in (dict, list):
+        return 0
+    if levels == 0:
+        return math.nan
+    inner = value.values() if type(value) is dict else value
+    own = len(value) if type(value) is dict else 0
+    return own + sum(_n_members(item, levels - 1) for item in inner)
+
+
+def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise invalid(path, "give an object")
+    if unknown := value.keys() - known:
+        place = pointer_to_member(path, min(unknown))
+        raise invalid_at(place, f"unknown; known are {', '.join(sorted(known))}")
+    return value
+
+
+def _parameters(value: dict[str, Any], path: tuple[str | int, ...]) -> dict[str, Any]:
+    """Those of a request or a tensor; there need be none."""
+    found = value.get("parameters")
+    if found is not None and not isinstance(found, dict):
+        raise invalid((*path, "parameters"), "give an object")
+    return found or {}
+
+
+def _flag(
+    parameters: dict[str, Any], name: str, path: tuple[str | int, ...], default: bool
+) -> bool:
+    found = parameters.get(name, default)
+    if type(found) is not bool:
+        raise invalid((*path, "parameters", name), "give true or false")
+    return found
+
+
+def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
+    """What is asked for; everything there is, if nothing is said."""
+    binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
+    wanted = document.get("outputs")
+    if wanted is not None and not isinstance(wanted, list):
+        raise invalid(("outputs",), "give a list of tensors")
+    if not wanted:
+        return tuple((name, binary) for name in offered(model))
+    found = []
+    for i, output in enumerate(wanted):
+        tensor = _members(output, _OUTPUT, ("outputs", i))
+        if tensor.get("name") not in offered(model):
+            message = f"give one of {', '.join(offered(model))}"
+            raise invalid(("outputs", i, "name"), message)
+        own = _parameters(tensor, ("outputs", i))
+        if own.get("classification"):
+            raise InvalidContent("invalid-field", "the classification extension is not offered")
+        found.append((tensor["name"], _flag(own, "binary_data", ("outputs", i), binary)))
+    return tuple(dict(found).items())
+
+
+def offered(model: LoadedModel) -> tuple[str, ...]:
+    """The outputs that a model has."""
+    return OUTPUTS if model.fitted.calibration is None else (*OUTPUTS, PROBABILITY)

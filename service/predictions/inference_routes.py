@@ -1,0 +1,264 @@
+"""The Open Inference Protocol, path for path, so that its clients work unchanged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import orjson
+from anyio.to_thread import run_sync
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service import __version__
+from service.errors import Unavailable
+from service.models.registry import ModelRegistry
+from service.models.versions import ModelVersion
+from service.predictions.datatypes import datatype_of
+from service.predictions.inference.schemas import (
+    IndexEntry,
+    IndexRequest,
+    InferCreate,
+    InferRead,
+    Live,
+    ModelMetadata,
+    ModelReady,
+    Ready,
+    ServerMetadata,
+    TensorMetadata,
+)
+from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
+from service.predictions.predictor import Predictor
+from service.predictions.routes import Version
+from service.predictions.targets import Target
+from service.web.access.fast_path import as_response, unless_left
+from service.web.access.routing import Routes
+from service.web.access.scopes import needs
+from service.web.bodies.control_bodies import json_body, json_request, read_limited
+from service.web.health import RETRY_AFTER_S, Health
+from service.web.http.names import ModelName
+from service.web.problems import responses
+
+EXAMPLE = {
+    "inputs": [
+        {
+            "name": "x",
+            "shape": [2, 4],
+            "datatype": "FP64",
+            "data": [5.1, 3.5, 1.4, 0.2, 6.7, 3.0, 5.2, 2.3],
+        }
+    ],
+    "outputs": [{"name": "label"}],
+}
+
+
+def _errors(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """As `responses`, in the protocol's form of errors."""
+    documented = responses(*codes)
+    for reply in documented.values():
+        (content,) = reply["content"].values()
+        reply["content"] = {"application/json": content}
+    return documented
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_REQUEST = json_request(InferCreate, EXAMPLE)
+_REQUEST["requestBody"]["content"]["application/octet-stream"] = {
+    "schema": {
+        **_BINARY["schema"],
+        "description": "The JSON part, as long as `Inference-Header-Content-Length` says, then the "
+        "tensors.",
+        "example": "@request.bin",
+    }
+}
+_REQUEST["parameters"] = [
+    {
+        "name": HEAD_LENGTH,
+        "in": "header",
+        "description": "Bytes of the JSON part, where tensors follow it.",
+        "schema": {"type": "integer", "minimum": 0},
+    }
+]
+_INFER: dict[str, Any] = {
+    "response_model": InferRead,
+    "response_model_exclude_none": True,
+    "openapi_extra": _REQUEST,
+    "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; "
+    "the outputs `label`, `decision` and, of a calibrated model, `probability`.",
+    "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
+    | _errors(
+        *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
+        *("invalid-header", "not-found", "body-too-large", "too-many-rows"),
+        *("decompression-limit", "unsupported-format", "format-mismatch", "invalid-field"),
+        *("empty-data", "feature-mismatch", "not-a-number", "missing-value", "non-finite-value"),
+        *("model-corrupt", "overloaded"),
+    ),
+}
+_FOUND: dict[str, Any] = {"responses": _errors("invalid-name", "invalid-parameter", "not-found")}
+_ASKED_READY: dict[str, Any] = {
+    "responses": _errors("invalid-name", "invalid-parameter", "not-found", "model-not-ready")
+}
+
+
+def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Routes:
+    """Everything below `/v2`."""
+    routes = Routes("/v2", "open inference protocol")
+
+    @routes.get("", operation_id="get_v2_server", summary="What serves here")
+    async def server() -> ServerMetadata:
+        """Name, version and the protocol's extensions that are offered."""
+        extensions = ["binary_tensor_data", "model_repository"]
+        return ServerMetadata(name="svm-service", version=__version__, extensions=extensions)
+
+    @routes.get("/health/live", operation_id="get_v2_live", summary="Is the server alive?")
+    @needs(None)
+    async def live() -> Live:
+        """Answers as long as the process can answer anything."""
+        return Live(live=True)
+
+    @routes.get(
+        "/health/ready",
+        operation_id="get_v2_ready",
+        summary="Is the server ready?",
+        responses=_errors("shutting-down"),
+    )
+    @needs(None)
+    async def ready() -> Ready:
+        """Until a shutdown has begun; every model can be asked for."""
+        if health.draining:
+            detail, extra = "the service is shutting down", {"ready": False}
+            raise Unavailable("shutting-down", detail, extra=extra, retry_after_s=RETRY_AFTER_S)
+        return Ready(ready=True)
+
+    @routes.get(
+        "/models/{name}",
+        operation_id="get_v2_model",
+        summary="What a model takes and gives",
+        **_FOUND,
+    )
+    def model(name: ModelName) -> ModelMetadata:
+        """Of the version that answers for the model, and the numbers of all versions."""
+        return _metadata(registry, registry.get_version(name))
+
+    @routes.get(
+        "/models/{name}/versions/{version}",
+        operation_id="get_v2_model_version",
+        summary="What a version of a model takes and gives",
+        **_FOUND,
+    )
+    def model_version(name: ModelName, version: Version) -> ModelMetadata:
+        """And the numbers of all versions."""
+        return _metadata(registry, registry.get_version(name, version))
+
+    @routes.get(
+        "/models/{name}/ready",
+        operation_id="get_v2_model_ready",
+        summary="Can a model answer?",
+        **_ASKED_READY,
+    )
+    def model_ready(name: ModelName) -> ModelReady:
+        """Yes, unless the file of the version that answers for it is damaged."""
+        return _ready(registry.get_version(name))
+
+    @routes.get(
+        "/models/{name}/versions/{version}/ready",
+        operation_id="get_v2_model_version_ready",
+        summary="Can a version of a model answer?",
+        **_ASKED_READY,
+    )
+    def version_ready(name: ModelName, version: Version) -> ModelReady:
+        """Yes, unless its file is damaged."""
+        return _ready(registry.get_version(name, version))
+
+    async def infer(request: Request, name: str, version: int | None) -> Response:
+        target = Target(name, version, request.scope["route"].path, inference=True)
+        call = predictor.call_of(target, request.scope["headers"])
+        body = await read_limited(request, predictor.body_limit_bytes)
+        return as_response(await unless_left(request.receive, predictor.answer(call, body)))
+
+    @routes.post(
+        "/models/{name}/infer",
+        operation_id="infer",
+        summary="Predict with a model",
+        **_INFER,
+    )
+    @needs("predict")
+    async def infer_model(request: Request, name: ModelName) -> Response:
+        return await infer(request, name, None)
+
+    @routes.post(
+        "/models/{name}/versions/{version}/infer",
+        operation_id="infer_by_version",
+        summary="Predict with a version of a model",
+        **_INFER,
+    )
+    @needs("predict")
+    async def infer_version(request: Request, name: ModelName, version: Version) -> Response:
+        return await infer(request, name, version)
+
+    @routes.post(
+        "/repository/index",
+        operation_id="get_v2_index",
+        summary="All versions of all models",
+        response_model=list[IndexEntry],
+        openapi_extra=json_request(IndexRequest, {"ready": True}, required=False),
+        responses=_errors(
+            *("malformed-json", "invalid-field", "body-too-large", "unsupported-format")
+        ),
+    )
+    @needs("read")
+    async def index(
+        asked: Annotated[IndexRequest, Depends(json_body(IndexRequest))],
+    ) -> Response:
+        """By name and number, each with its state."""
+        content = await run_sync(_index, registry, asked.ready)
+        return Response(content, media_type="application/json")
+
+    return routes
+
+
+def _index(registry: ModelRegistry, ready: bool) -> bytes:
+    """A list of `IndexEntry`, written batch by batch: in one piece it would stop other threads."""
+    batches = []
+    for rows in registry.index():
+        entries = [
+            {
+                "name": row.model_name,
+                "version": str(row.version),
+                "state": "READY" if row.sound else "UNAVAILABLE",
+                "reason": "" if row.sound else "the file is damaged",
+            }
+            for row in rows
+            if row.sound or not ready
+        ]
+        batches.append(orjson.dumps(entries)[1:-1])
+    return b"[" + b",".join(filter(None, batches)) + b"]"
+
+
+def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
+    classes = np.asarray(version.classes)
+    wide = [-1] if len(classes) == 2 else [-1, len(classes)]
+    shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
+    types = {"label": datatype_of(classes)}
+    outputs = OUTPUTS if version.calibration is None else (*OUTPUTS, PROBABILITY)
+    return ModelMetadata(
+        name=version.model_name,
+        versions=[str(number) for number in registry.version_numbers(version.model_name)],
+        platform="svm-service",
+        inputs=[TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])],
+        outputs=[
+            TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
+            for name in outputs
+        ],
+    )
+
+
+def _ready(version: ModelVersion) -> ModelReady:
+    if version.quarantined_at is not None:
+        raise Unavailable(
+            "model-not-ready",
+            f"the file of {version.model_name} version {version.version} is damaged",
+            extra={"name": version.model_name, "ready": False},
+        )
+    return ModelReady(name=version.model_name, ready=True)

@@ -1,0 +1,55 @@
+"""The parsing process: a line of JSON in, a line of JSON out, until the input ends.
+
+Bytes from outside meet parsers here, where a crash or a full memory ends nothing else.
+"""
+
+from __future__ import annotations
+
+from service.errors import InvalidContent, ServiceError
+from service.rows.reader import read
+from service.rows.rendering.render import render
+from service.rows.spec import (
+    Divided,
+    Parsed,
+    ParseSpec,
+    Rendered,
+    RenderSpec,
+    SplitSpec,
+    decode,
+    encode,
+)
+from service.storage.space import file_errors_reported
+from service.subprocesses.working import work
+from service.web.server.logs import configure_logging
+
+MEMORY_BYTES = 2 * 1024**3
+"""No upload within the default limits needs a quarter of it."""
+
+
+def main() -> None:
+    configure_logging("info")
+    work(lambda line: encode(answer(decode(line))), MEMORY_BYTES)
+
+
+def answer(
+    spec: ParseSpec | SplitSpec | RenderSpec,
+) -> Parsed | Divided | Rendered | ServiceError:
+    """What was done, or why it was not."""
+    try:
+        with file_errors_reported():
+            if isinstance(spec, ParseSpec):
+                return read(spec)
+            if isinstance(spec, RenderSpec):
+                return render(spec)
+            # Imported here: it brings all of svm, which reading does without.
+            from service.rows.table.splitting import divide
+
+            return divide(spec)
+    except ServiceError as error:
+        return error
+    except MemoryError:
+        return InvalidContent("parsing-failed", "reading the data takes more memory than there is")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Lines of numbers as a matrix: at once by DuckDB, or cell by cell to say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.faults import Faults
+from service.rows.number_text import (
+    BLANKS,
+    BOOLEANS,
+    NUMBER,
+    is_not_finite,
+    number_hint,
+)
+from service.rows.table.layout import Layout
+from service.storage.locked_duckdb import connect, literal
+
+HINT = "nothing is imputed: remove the row, or give a number"
+HEADER_HINT = "if the first line names the columns, say header=present"
+
+LARGE_BYTES = 2 * 1024 * 1024
+"""Of a file for which memory is worth the 20 ms that a new database takes."""
+
+# One column of numbers: a result of d columns takes 2048 x d values at the least, 300 MB for the
+# widest files. Lines with another number of cells yield nothing, so the length of the result shows
+# them. Not `read_csv`: it gives no rows before it has read all, and slips in counting lines.
+_QUERY = """
+SELECT {number} AS number
+FROM (SELECT unnest(cells) AS cell
+      FROM (SELECT string_split(line, $2) AS cells
+            FROM (SELECT unnest(string_split($1, chr(10))) AS line))
+      WHERE len(cells) = $3)
+"""
+_NUMBERS = _QUERY.format(number="try_cast(cell AS DOUBLE)")
+_BOOLEAN = " ".join(f"WHEN {literal(text)} THEN {value}" for text, value in BOOLEANS.items())
+_TRIMMED = f"trim(cell, {literal(BLANKS)})"
+_NUMBERS_AND_BOOLEANS = _QUERY.format(
+    number=f"coalesce(try_cast(cell AS DOUBLE), CASE {_TRIMMED} {_BOOLEAN} END)"
+)
+
+_connection = cache(connect)
+
+
+@contextmanager
+def released_after(file_bytes: int) -> Iterator[None]:
+    """Close the database at the end if the file is large: it keeps much of the memory."""
+    try:
+        yield
+    finally:
+        if file_bytes > LARGE_BYTES and _connection.cache_info().currsize:
+            _connection().close()
+            _connection.cache_clear()
+
+
+def matrix(
+    lines: list[str], delimiter: str, n_columns: int, cell_bytes: int
+) -> npt.NDArray[np.float64] | None:
+    """(lines, n_columns) finite numbers, or None where some cell must be looked at closely.
+
+    The cells hold neither quotes nor line ends.
+    """
+    text = "\n".join(lines)
+    # DuckDB takes 1_000 as a number.
+    if "_" in text or _has_long_cell(text, delimiter, cell_bytes):
+        return None
+    for query in (_NUMBERS, _NUMBERS_AND_BOOLEANS):
+        result = _connection().execute(query, [text, delimiter, n_columns]).fetchnumpy()["number"]
+        if len(result) != len(lines) * n_columns:
+            return None
+        if not np.ma.is_masked(result):
+            break
+        if not any(word in text for word in BOOLEANS):
+            return None
+    numbers: npt.NDArray[np.float64] = np.ma.getdata(result).reshape(len(lines), n_columns)
+    return numbers if not np.ma.is_masked(result) and np.isfinite(numbers).all() else None
+
+
+def examine(
+    records: Iterable[list[str]], layout: Layout, first_row: int, cell_bytes: int, faults: Faults
+) -> list[list[float]]:
+    """The numbers of records; every fault among them is added to `faults`."""
+    numbers = []
+    columns = [layout.column(i) for i in range(layout.n_cells) if i != layout.target]
+    for row, cells in enumerate(records, first_row):
+        if len(cells) != layout.n_cells:
+            faults.add(
+                "ragged-row",
+                f"{len(cells)} cells where {layout.n_cells} are expected",
+                row=row,
+                hint="give one cell for each column",
+            )
+            continue
+        if layout.target is not None:
+            cells.pop(layout.target)
+        try:
+            values = [float(cell) for cell in cells]
+        except ValueError:
+            values = _with_booleans(cells)
+        # float() also takes 1_000, digits of other scripts, and nan.
+        plain = "".join(cells)
+        if (
+            values
+            and plain.isascii()
+            and "_" not in plain
+            and all(map(isfinite, values))
+            and (len(plain) <= cell_bytes or max(map(len, cells)) <= cell_bytes)
+        ):
+            numbers.append(values)
+            continue
+        unnamed = row == 1 and layout.names is None
+        for column, cell in zip(columns, cells, strict=True):
+            _examine_cell(cell, row, column, cell_bytes, faults, HEADER_HINT if unnamed else HINT)
+    return numbers
+
+
+def _with_booleans(cells: list[str]) -> list[float]:
+    """The numbers of a row, nothing where some cell is neither a number nor a boolean."""
+    texts = [cell.strip(BLANKS) for cell in cells]
+    try:
+        return [BOOLEANS[text] if text in BOOLEANS else float(text) for text in texts]
+    except ValueError:
+        return []
+
+
+def _examine_cell(
+    cell: str, row: int, column: str | int, cell_bytes: int, faults: Faults, hint: str
+) -> None:
+    text = cell.strip(BLANKS)
+    if len(cell) > cell_bytes:
+        code, message = "csv-cell-too-large", f"has more than {cell_bytes:,} characters"
+        hint = "a number needs no more; is a delimiter or a quote missing?"
+    elif not text:
+        faults.add("missing-value", "the cell is empty", row=row, column=column, hint=hint)
+        return
+    elif text in BOOLEANS:
+        return
+    elif NUMBER.fullmatch(text):
+        if isfinite(float(text)):
+            return
+        code, message = "non-finite-value", "is too large to be finite"
+    elif is_not_finite(text):
+        code, message = "non-finite-value", "is not finite"
+    else:
+        code, message = "not-a-number", "is not a number"
+        hint = number_hint(text) or hint
+    faults.add(code, message, row=row, column=column, value=cell, hint=hint)
+
+
+def _has_long_cell(text: str, delimiter: str, cell_bytes: int) -> bool:
+    """Whether a cell may be longer; such a cell covers a stretch of half its length."""
+    step = max(1, cell_bytes // 2)
+    for start in range(0, len(text) - step + 1, step):
+        stretch = text[start : start + step]
+        if delimiter not in stretch and "\n" not in stretch:
+            return True
+    return False

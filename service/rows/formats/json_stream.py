@@ -1,0 +1,282 @@
+"""A JSON object with long arrays, read element by element: it is never whole in memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.errors import InvalidContent, InvalidRequest
+from service.rows.text import bad_encoding
+
+BLOCK_BYTES = 256 * 1024
+"""Small: an element as a Python object takes many times its length."""
+VALUE_BYTES = 1024 * 1024
+"""Of one that is read whole."""
+BLANKS = b" \t\r\n"
+BOM = b"\xef\xbb\xbf"
+MAX_DEPTH = 16
+MAX_MEMBERS = 100
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STRUCTURE = (b'"', b"\\", b"[", b"]", b"{", b"}")
+_QUOTE, _COMMA, _COLON = b'",:'
+_DEEPER = np.zeros(256, dtype=np.int8)
+_DEEPER[[*b"[{"]] = 1
+_DEEPER[[*b"]}"]] = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a value stands in the file, in bytes."""
+
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Scanner:
+    """Follows quotes and brackets through a text that comes in blocks."""
+
+    depth: int = 0
+    in_string: int = 0
+    escaped: bool = False
+    """The last block ended with a backslash."""
+
+    def scan(self, block: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+        """The characters of `block`, those of strings as 0; and the depth after each."""
+        if not (self.in_string or any(mark in block for mark in _STRUCTURE)):  # long lists
+            depth = np.full(len(block), self.depth, dtype=np.int32)
+            return np.frombuffer(block, dtype=np.uint8), depth
+        if self.escaped:
+            block = b"_" + block[1:]
+        if b"\\" in block:
+            block = _ESCAPE.sub(b"__", block)
+        self.escaped = block.endswith(b"\\")
+        characters = np.frombuffer(block, dtype=np.uint8)
+        is_quote = characters == _QUOTE
+        inside = ((np.cumsum(is_quote) + self.in_string) & 1).astype(bool)
+        self.in_string = int(inside[-1])
+        characters = np.where(inside & ~is_quote, 0, characters)
+        depth = self.depth + np.cumsum(_DEEPER[characters], dtype=np.int32)
+        self.depth = int(depth[-1])
+        if depth.max() > MAX_DEPTH:
+            malformed(f"more than {MAX_DEPTH} levels")
+        if depth.min() < 0:
+            malformed("a bracket closes that was not opened")
+        return characters, depth
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Positions in the file that divide the outermost object."""
+
+    colons: list[int] = field(default_factory=list)
+    commas: list[int] = field(default_factory=list)
+    end: int | None = None
+
+
+def members(
+    path: Path, span: Span | None = None, block_bytes: int = BLOCK_BYTES
+) -> dict[str, Span]:
+    """The names of the file's object, or of the one at `span`, and where their values stand.
+
+    Raises InvalidRequest `malformed-json`, also where a name stands twice. What is inside of the
+    values is looked at when they are read.
+    """
+    start = _start_of_object(path, span)
+    marks = _marks(path, start, path.stat().st_size if span is None else span.end, block_bytes)
+    if marks.end is None:
+        malformed("it ends too early")
+    found: dict[str, Span] = {}
+    begin = start + 1
+    if not marks.colons and not marks.commas:
+        if marks.end - begin > VALUE_BYTES or raw(path, Span(begin, marks.end)).strip(BLANKS):
+            malformed("an object is made of names and values")
+        return found
+    ends = [*marks.commas, marks.end]
+    if len(marks.colons) != len(ends):
+        malformed("an object is made of names and values")
+    for colon, end in zip(marks.colons, ends, strict=True):
+        if not begin <= colon < end:
+            malformed("an object is made of names and values")
+        if colon - begin > VALUE_BYTES:
+            malformed(f"a name has more than {VALUE_BYTES:,} bytes")
+        name = loads(raw(path, Span(begin, colon)))
+        if not isinstance(name, str):
+            malformed("a name stands in quotes")
+        if name in found:
+            malformed(f"{name[:64]!r} stands twice in one object")
+        found[name] = Span(colon + 1, end)
+        begin = end + 1
+    return found
+
+
+def is_object(path: Path, span: Span) -> bool:
+    """Whether the value begins as an object does."""
+    return _beginning(path, span.start, span.end).startswith(b"{")
+
+
+def _beginning(path: Path, start: int, end: int) -> bytes:
+    """How a value begins, without the blanks before it."""
+    return raw(path, Span(start, min(end, start + 1024))).lstrip(BLANKS)
+
+
+def _start_of_object(path: Path, span: Span | None) -> int:
+    start, end = (0, 1024) if span is None else (span.start, span.end)
+    head = raw(path, Span(start, min(end, start + 1024)))
+    text = head.removeprefix(BOM if span is None else b"").lstrip(BLANKS)
+    if text.startswith(b"[") and span is None:
+        raise InvalidContent("invalid-field", 'the body is an object, such as {"rows": [[1, 2]]}')
+    if not text.startswith(b"{"):
+        malformed("it does not begin with {")
+    return start + len(head) - len(text)
+
+
+def _marks(path: Path, start: int, end_of_all: int, block_bytes: int) -> _Marks:
+    marks = _Marks()
+    scanner = _Scanner()
+    with path.open("rb") as file:
+        file.seek(start)
+        while block := file.read(min(block_bytes, end_of_all - start)):
+            if marks.end is not None:
+                if block.strip(BLANKS):
+                    malformed("something follows its end")
+                start += len(block)
+                continue
+            characters, depth = scanner.scan(block)
+            marks.colons += _positions(start, (characters == _COLON) & (depth == 1))
+            marks.commas += _positions(start, (characters == _COMMA) & (depth == 1))
+            if max(len(marks.commas), len(marks.colons)) > MAX_MEMBERS:
+                malformed(f"more than {MAX_MEMBERS} names in one object")
+            if (closing := np.flatnonzero(depth == 0)).size:
+                end = int(closing[0])
+                if characters[end] != ord("}") or block[end + 1 :].strip(BLANKS):
+                    malformed("something follows its end")
+                marks.end = start + end
+            start += len(block)
+    return marks
+
+
+def _positions(start: int, mask: npt.NDArray[np.bool_]) -> list[int]:
+    return [start + int(position) for position in np.flatnonzero(mask)]
+
+
+def raw(path: Path, span: Span) -> bytes:
+    """The text of a value."""
+    with path.open("rb") as file:
+        file.seek(span.start)
+        return file.read(span.end - span.start)
+
+
+def value(path: Path, span: Span) -> Any:
+    """A whole value; one of many megabytes is refused."""
+    if span.end - span.start > VALUE_BYTES:
+        raise InvalidContent("invalid-field", f"a value has more than {VALUE_BYTES:,} bytes")
+    return loads(raw(path, span))
+
+
+def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Any]] | None:
+    """The elements of an array, some at a time; None where the value is no array.
+
+    Raises InvalidRequest `malformed-json`, on the way.
+    """
+    start = span.start
+    with path.open("rb") as file:
+        file.seek(start)
+        head = file.read(min(1024, span.end - start))
+    stripped = head.lstrip(BLANKS)
+    if not stripped.startswith(b"["):
+        value(path, span)
+        return None
+    return _elements(path, start + len(head) - len(stripped) + 1, span.end, block_bytes)
+
+
+def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[list[Any]]:
+    scanner = _Scanner(depth=1)
+    rest = b""
+    first = True
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < end:
+            block = file.read(min(block_bytes, end - start))
+            start += len(block)
+            characters, depth = scanner.scan(block)
+            closing = np.flatnonzero(depth == 0)
+            if len(closing):
+                cut = int(closing[0])
+                if characters[cut] != ord("]"):
+                    malformed("an array ends with ]")
+                last = rest + block[:cut]
+                if last.strip(BLANKS) or not first:
+                    yield _batch(last)
+                after = block[cut + 1 :]
+                while not after.strip(BLANKS) and start < end:
+                    after = file.read(min(block_bytes, end - start))
+                    start += len(after)
+                if after.strip(BLANKS):
+                    malformed("something follows the end of an array")
+                return
+            commas = np.flatnonzero((characters == _COMMA) & (depth == 1))
+            if not len(commas):
+                rest += block
+                if len(rest) > VALUE_BYTES:
+                    malformed(f"an element of an array has more than {VALUE_BYTES:,} bytes")
+                continue
+            cut = int(commas[-1])
+            yield _batch(rest + block[:cut])
+            first = False
+            rest = block[cut + 1 :]
+    malformed("an array does not end")
+
+
+def _batch(text: bytes) -> list[Any]:
+    if not text.strip(BLANKS):
+        malformed("a comma without a value")
+    batch: list[Any] = loads(b"[" + text + b"]")
+    return batch
+
+
+def loads(text: bytes) -> Any:
+    """Raises InvalidRequest `malformed-json`. A number beyond 1.8e308 is given as infinity."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        _check_encoding(text)
+        if "infinity" in error.msg:
+            return _loads_with_infinity(text)
+        near = text[max(0, error.pos - 10) : error.pos + 20].decode("utf-8", "replace")
+        malformed(f"{error.msg}, near {near!r}")
+
+
+def _loads_with_infinity(text: bytes) -> Any:
+    try:
+        found = json.loads(
+            text,
+            parse_constant=lambda name: malformed(f"{name} is not JSON"),
+            parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits),
+        )
+        orjson.dumps(found)  # refuses lone surrogates
+    except (ValueError, TypeError, RecursionError):
+        malformed("a syntax error")
+    return found
+
+
+def _check_encoding(text: bytes) -> None:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise bad_encoding(f"byte 0x{text[error.start]:02x}") from None
+    if b"\0" in text:
+        raise bad_encoding("a NUL byte")
+
+
+def malformed(reason: str) -> NoReturn:
+    raise InvalidRequest("malformed-json", f"the body is not valid JSON: {reason}")

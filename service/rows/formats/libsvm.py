@@ -1,0 +1,234 @@
+"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import InvalidContent, InvalidRequest
+from service.rows.faults import Faults, too_many
+from service.rows.number_text import NUMBER, is_not_finite
+from service.rows.spec import ParseSpec
+from service.rows.table.labels import Labels
+from service.rows.table.layout import NO_TARGET
+from service.rows.table.writers import SparseWriter, Table
+from service.rows.text import check_lengths, slices
+
+_COMMENT = re.compile(r"#[^\n]*")
+_BLANKS = re.compile(r"[ \t]+")
+_BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
+_INDEX = re.compile(r"[0-9]+")
+_NO_INDEX = re.compile(r"[^ \n0-9][^ \n:]*:")
+"""A character other than a digit somewhere in front of a colon."""
+
+VALUE_HINT = "a pair is index:value, the value a finite number; nothing is imputed"
+_LABEL, _INDEX_END, _PAIR_END = b"\n: "
+
+
+@dataclass(slots=True)
+class Rows:
+    """Lines as flat arrays."""
+
+    labels: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
+    """As they are written."""
+    values: npt.NDArray[np.float64]
+
+
+def read(spec: ParseSpec) -> Table:
+    """Write the CSR arrays. Raises ServiceError with every fault of the file."""
+    if spec.target not in (None, NO_TARGET) or spec.labels is not None:
+        raise InvalidRequest(
+            "invalid-parameter",
+            "LIBSVM lines begin with their label: leave out `labels`, and `target` unless none",
+        )
+    base = 1 if spec.index_base is None else spec.index_base
+    limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
+    if limit > spec.limits.sparse_columns:
+        raise too_many("columns", spec.limits.sparse_columns)
+    beyond = "raise n_features, or leave it out"
+    if spec.onto is not None:
+        beyond = "the dataset gets more columns if n_features says so"
+    faults = Faults()
+    labels = Labels(faults)
+    highest = -1
+    with SparseWriter(Path(spec.out), spec.limits) as writer:
+        done = 0
+        for part in slices(Path(spec.data), quotes=False):
+            lines = lines_of(part.text)
+            if not lines:
+                continue
+            check_lengths(lines, spec.limits.line_bytes, done + 1)
+            rows = rows_of(
+                *(lines, base, limit, faults, done),
+                growing=spec.n_features is None,
+                beyond_hint=beyond,
+            )
+            done += len(lines)
+            if faults.total == 0:
+                labels.add_numbers(rows.labels)
+                writer.add(rows.lengths, rows.indices - base, rows.values)
+                highest = max(highest, int(rows.indices.max(initial=-1)) - base)
+        faults.check()
+        if done == 0:
+            raise InvalidContent("empty-data", "the file holds no line of data")
+        n_features = highest + 1 if spec.n_features is None else spec.n_features
+        if n_features == 0:
+            raise InvalidContent("empty-data", "no line holds a feature")
+        writer.finish()
+    return Table(
+        n_samples=done,
+        n_features=n_features,
+        sparse=True,
+        target=None if spec.target == NO_TARGET else labels.finish(),
+    )
+
+
+def rows_of(
+    lines: list[str],
+    base: int,
+    limit: int,
+    faults: Faults,
+    done: int = 0,
+    *,
+    growing: bool = False,
+    below_hint: str = "say index_base=0 if columns count from 0",
+    beyond_hint: str,
+) -> Rows:
+    """Lines as arrays; what is wrong with them is added to `faults`. Indices go from `base` to
+    `base + limit - 1`; a lower one is a fault with `below_hint`. If the table is `growing` a higher
+    one is too many columns, else a fault with `beyond_hint`.
+
+    Raises TooLarge.
+    """
+    rows = _at_once(lines, base, base + limit)
+    if rows is None:
+        careful = _Careful(base, limit, growing, below_hint, beyond_hint, faults)
+        rows = careful.read(lines, done + 1)
+    return rows
+
+
+def lines_of(text: str) -> list[str]:
+    """One label and its pairs each, one blank between them; comments and blank lines are gone."""
+    if "#" in text:
+        text = _COMMENT.sub("", text)
+    if "\t" in text or "  " in text:
+        text = _BLANKS.sub(" ", text)
+    if " \n" in text or "\n " in text or text[:1] == " " or text[-1:] == " ":
+        text = _BLANKS_AT_ENDS.sub("", text)
+    return [line for line in text.split("\n") if line]
+
+
+def _at_once(lines: list[str], base: int, end: int) -> Rows | None:
+    """All lines, or None where some line must be looked at closely.
+
+    Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
+    from the two characters around it follows what it is.
+    """
+    text = "\n".join(lines) + "\n"
+    if not text.isascii() or _NO_INDEX.search(text):
+        return None
+    characters = np.frombuffer(text.encode(), dtype=np.uint8)
+    is_end = (characters == _LABEL) | (characters == _INDEX_END) | (characters == _PAIR_END)
+    after = characters[is_end]
+    before = np.concatenate(([_LABEL], after[:-1]))
+    is_index = after == _INDEX_END
+    if not np.array_equal(is_index, before == _PAIR_END):  # a blank leads to an index and only that
+        return None
+    try:
+        numbers = np.fromstring(text.replace(":", " "), sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
+    if len(numbers) != len(after) or not np.isfinite(numbers).all():
+        return None
+    is_label = before == _LABEL
+    indices = numbers[is_index]
+    if ((indices < base) | (indices >= end)).any():
+        return None
+    starts = np.flatnonzero(is_label)
+    lengths = np.diff(starts, append=len(numbers)) // 2
+    row = np.repeat(np.arange(len(lines)), lengths)
+    if ((np.diff(indices) <= 0) & (np.diff(row) == 0)).any():
+        return None
+    return Rows(numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END])
+
+
+@dataclass(slots=True)
+class _Careful:
+    """Reads line by line to say what is wrong, and where."""
+
+    base: int
+    limit: int
+    growing: bool
+    below_hint: str
+    beyond_hint: str
+    faults: Faults
+    labels: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def read(self, lines: list[str], first_row: int) -> Rows:
+        for row, line in enumerate(lines, first_row):
+            self._read_line(line, row)
+        return Rows(
+            np.array(self.labels),
+            np.array(self.lengths, dtype=np.int64),
+            np.array(self.indices, dtype=np.int64),
+            np.array(self.values),
+        )
+
+    def _read_line(self, line: str, row: int) -> None:
+        label, *pairs = line.split(" ")
+        if ":" in label:
+            message = "stands where the label is expected"
+            hint = "begin every line with a label; without labels write 0, and say target=none"
+            self.faults.add("missing-value", message, row=row, value=label, hint=hint)
+            return
+        hint = "write the class as a number" if "," not in label else "a row has one label"
+        self.labels.append(self._number(label, row, None, hint))
+        before = -1
+        for pair in pairs:
+            index, colon, value = pair.partition(":")
+            found = self._index(index, colon, before, pair, row)
+            if found is not None:
+                before = found
+                self.indices.append(found)
+                self.values.append(self._number(value, row, found - self.base, VALUE_HINT))
+        self.lengths.append(len(pairs))
+
+    def _index(self, text: str, colon: str, before: int, pair: str, row: int) -> int | None:
+        hint = None
+        if text == "qid":
+            message, hint = "is for ranking, which is not offered here", "leave it out"
+        elif not (colon and _INDEX.fullmatch(text)):
+            message, hint = "is not index:value", "an index is a whole number"
+        elif (index := int(text[:19])) < self.base:  # one of so many digits is beyond all columns
+            message, hint = "has an index below 1", self.below_hint
+        elif index <= before:
+            message, hint = "does not come after the pair before", "sort each line by its indices"
+        elif index < self.base + self.limit:
+            return index
+        elif self.growing:
+            raise too_many("columns", self.limit, row)
+        else:
+            message = f"has an index above the last column, {self.base + self.limit - 1}"
+            hint = self.beyond_hint
+        self.faults.add("libsvm-index", message, row=row, value=pair, hint=hint)
+        return None
+
+    def _number(self, text: str, row: int, column: int | None, hint: str) -> float:
+        if NUMBER.fullmatch(text) and isfinite(float(text)):
+            return float(text)
+        code, message = "not-a-number", "is not a number"
+        if NUMBER.fullmatch(text) or is_not_finite(text):
+            code, message = "non-finite-value", "is not finite"
+        self.faults.add(code, message, row=row, column=column, value=text, hint=hint)
+        return 0.0

@@ -1,0 +1,283 @@
+"""Parquet: columns of numbers and booleans, and labels that may be texts. DuckDB reads them.
+
+What the file says of itself is held against the limits before DuckDB reads any value, and no text
+becomes a Python object before it is known how long and how many there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import Fault, InvalidContent
+from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
+from service.rows.formats import npy
+from service.rows.formats.parquet_footer import check_footer, unsupported
+from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
+from service.rows.table.layout import make_layout
+from service.rows.table.writers import DenseWriter, Table
+from service.storage.locked_duckdb import connect, identifier, literal
+
+if TYPE_CHECKING:
+    import duckdb
+
+FREE_BYTES = 64 * 1024 * 1024
+"""Up to this size of the matrix its ratio to the file does not matter."""
+VALUES_AT_ONCE = 2 * 1024 * 1024
+"""Read in one query; more where one column has more."""
+LABELS_AT_ONCE = 100_000
+MISSING = np.uint64(0x7FF8_0000_0000_0A11)
+"""The bits of the not-a-number that stands for a NULL on its way through the columns' file."""
+
+_SOURCE = "read_parquet($1, hive_partitioning = false)"
+_TEXT = "VARCHAR"
+_NUMBER = re.compile(
+    r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|BOOLEAN|DECIMAL\(.*\)"
+    r'|"NULL"'  # of a column without any value
+)
+_INDEX_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
+
+
+def read(spec: ParseSpec) -> Table:
+    """Write `X.npy`. Raises ServiceError with every value that is missing or not finite."""
+    path = Path(spec.data).resolve()
+    check_footer(path, spec.limits.columns)
+    with connect(path) as connection, _reported(spec):
+        file = _File(connection, str(path))
+        columns, n_samples = file.columns(), file.n_samples()
+        layout = make_layout(spec, len(columns), [column.name for column in columns])
+        if n_samples == 0:
+            raise InvalidContent("empty-data", "the file has no row")
+        with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
+            writer.check(n_samples)
+            inflated = 8 * n_samples * len(columns)
+            if inflated > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
+                raise inflates_too_much("file", spec.limits.inflated_bytes)
+            faults = Faults()
+            labels = None
+            if layout.target is not None:
+                labels = Labels(faults, layout.column(layout.target))
+                _read_labels(file, columns.pop(layout.target), labels, spec)
+            _read_features(file, columns, n_samples, writer, faults)
+            faults.check()
+            writer.finish()
+    return Table(
+        n_samples=n_samples,
+        n_features=layout.n_features,
+        sparse=False,
+        columns=layout.feature_names,
+        target_name=layout.target_name,
+        target=None if labels is None else labels.finish(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    """As the file has it."""
+    sql: str
+    """As it is called in queries, which know no difference between `a` and `A`."""
+    type: str
+
+    @property
+    def is_number(self) -> bool:
+        return self.type != _TEXT
+
+    @property
+    def number(self) -> str:
+        """In SQL, as a float64. Decimal fractions by their digits: the nearest one."""
+        through = "::VARCHAR" if self.type.startswith("DECIMAL") else ""
+        return f"{self.sql}{through}::DOUBLE"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    connection: duckdb.DuckDBPyConnection
+    path: str
+
+    def columns(self) -> list[_Column]:
+        """Raises InvalidContent where one holds neither features nor labels."""
+        described = self._all(f"DESCRIBE SELECT * FROM {_SOURCE}")
+        for name, kind, *_ in described:
+            _check_flat(name, kind)
+        # None of them has parts: the schema is the root, and they.
+        _, *names = self._all("SELECT name FROM parquet_schema($1) ORDER BY column_id")
+        if len(names) != len(described):
+            raise unsupported("the columns of the file have parts", "write it with plain columns")
+        return [
+            _Column(name, identifier(sql), kind)
+            for (name,), (sql, kind, *_) in zip(names, described, strict=True)
+        ]
+
+    def n_samples(self) -> int:
+        ((count,),) = self._all("SELECT num_rows FROM parquet_file_metadata($1)")
+        return int(count)
+
+    def first(self, expression: str, condition: str) -> tuple[int, Any] | None:
+        """Number and value of the first row that fulfills the condition."""
+        # Not by DuckDB's `file_row_number`, which a column of the file may be called, too.
+        numbered = (
+            f"SELECT row_number() OVER () AS number, {expression} AS value, "
+            f"{condition} AS fulfilled FROM {_SOURCE}"
+        )
+        found = self._all(f"SELECT number, value FROM ({numbered}) WHERE fulfilled LIMIT 1")
+        return (int(found[0][0]), found[0][1]) if found else None
+
+    def text_bytes(self, column: _Column) -> int:
+        ((total,),) = self._all(f"SELECT coalesce(sum(strlen({column.sql})), 0) FROM {_SOURCE}")
+        return int(total)
+
+    def distinct(self, column: _Column, limit: int) -> list[str]:
+        """Texts that stand in a column, at most `limit`."""
+        found = self._all(
+            f"SELECT DISTINCT {column.sql} FROM {_SOURCE} WHERE {column.sql} IS NOT NULL "
+            f"LIMIT {limit}"
+        )
+        return [text for (text,) in found]
+
+    def arrays(self, *expressions: str) -> list[npt.NDArray[Any]]:
+        """(n_samples,) each; masked where something is NULL."""
+        named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
+        result = self.connection.execute(f"SELECT {named} FROM {_SOURCE}", [self.path])
+        found = result.fetchnumpy()
+        return [found[f"c{i}"] for i in range(len(expressions))]
+
+    def _all(self, query: str) -> list[tuple[Any, ...]]:
+        return self.connection.execute(query, [self.path]).fetchall()
+
+
+@contextmanager
+def _reported(spec: ParseSpec) -> Iterator[None]:
+    """What DuckDB cannot read is an error of the file."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise inflates_too_much("file", spec.limits.inflated_bytes) from None
+    except duckdb.Error:
+        message = "the file is damaged, or written in a way that is not read"
+        raise unsupported(message, "write it again, without encryption") from None
+
+
+def _check_flat(name: str, kind: str) -> None:
+    if _INDEX_OF_PANDAS.fullmatch(name):
+        message = f"the column {name!r} is an index of pandas"
+        hint = "write the file without it (index=False)"
+        raise refuse("bad-column-name", message, column=name, hint=hint)
+    if kind != _TEXT and not _NUMBER.fullmatch(kind):
+        message = f"the column {name[:64]!r} is of type {kind[:64]}"
+        hint = "columns hold numbers or booleans, labels may be texts"
+        raise refuse("columnar-unsupported", message, column=name[:64], hint=hint)
+
+
+def _read_labels(file: _File, column: _Column, labels: Labels, spec: ParseSpec) -> None:
+    if not column.is_number:
+        _read_texts(file, column, labels, spec.limits)
+        return
+    expression = column.number if column.type.startswith("DECIMAL") else column.sql
+    (values,) = file.arrays(expression)
+    for start in range(0, len(values), LABELS_AT_ONCE):
+        block = values[start : start + LABELS_AT_ONCE]
+        if np.ma.is_masked(block):
+            labels.add_json(block.tolist())
+        else:
+            labels.add_numbers(np.ma.getdata(block))
+
+
+def _read_texts(file: _File, column: _Column, labels: Labels, limits: ReadLimits) -> None:
+    long = file.first(f"left({column.sql}, 64)", f"strlen({column.sql}) > {limits.cell_bytes}")
+    if long is not None:
+        row, value = long
+        message = f"row {row}: the label has more than {limits.cell_bytes:,} bytes"
+        raise refuse(
+            "csv-cell-too-large",
+            message,
+            row=row,
+            column=column.name,
+            value=value,
+            hint="shorten it",
+        )
+    if file.text_bytes(column) > limits.inflated_bytes:
+        raise inflates_too_much("file", limits.inflated_bytes)
+    texts = file.distinct(column, MAX_CLASSES + 1)
+    if len(texts) > MAX_CLASSES:
+        raise too_many_texts(column.name)
+    if not texts:
+        texts = [""]
+    file.connection.execute(f"CREATE TYPE labels AS ENUM ({', '.join(map(literal, texts))})")
+    (codes,) = file.arrays(f"enum_code({column.sql}::labels)")
+    known: list[str | None] = [*texts, None]
+    places = np.ma.filled(codes.astype(np.int64), len(texts))
+    for start in range(0, len(places), LABELS_AT_ONCE):
+        labels.add_json([known[i] for i in places[start : start + LABELS_AT_ONCE].tolist()])
+
+
+def _read_features(
+    file: _File, columns: list[_Column], n_samples: int, writer: DenseWriter, faults: Faults
+) -> None:
+    """Column by column to a file, which is then read row by row."""
+    for column in columns:
+        if not column.is_number:
+            raise _text_among_numbers(file, column)
+    spool = Path(writer.folder) / "columns"
+    at_once = max(1, VALUES_AT_ONCE // n_samples)
+    with spool.open("wb") as out:
+        for start in range(0, len(columns), at_once):
+            some = columns[start : start + at_once]
+            for array in file.arrays(*(column.number for column in some)):
+                values = np.array(np.ma.getdata(array), dtype=np.float64)
+                values[np.isnan(values)] = np.nan
+                values.view(np.uint64)[np.ma.getmaskarray(array)] = MISSING
+                if len(values) != n_samples:
+                    raise unsupported("the columns differ in length", "write the file again")
+                out.write(values.data)
+    header = npy.Header((n_samples, len(columns)), True, np.dtype(np.float64), 0)
+    for block in npy.blocks(spool, header, (n_samples, len(columns))):
+        _add(block, columns, writer, faults)
+    spool.unlink()
+
+
+def _add(
+    block: npt.NDArray[Any], columns: list[_Column], writer: DenseWriter, faults: Faults
+) -> None:
+    finite = np.isfinite(block)
+    if not finite.all():
+        for i, j in np.argwhere(~finite):
+            row, column = writer.n_samples + int(i) + 1, columns[j].name
+            hint = "nothing is imputed: remove the row, or fill the cell"
+            if block.view(np.uint64)[i, j] == MISSING:
+                faults.add("missing-value", "it is NULL", row=row, column=column, hint=hint)
+            else:
+                value = str(block[i, j])
+                faults.add(
+                    "non-finite-value",
+                    "is not finite",
+                    row=row,
+                    column=column,
+                    value=value,
+                    hint=hint,
+                )
+    writer.add(block)
+
+
+def _text_among_numbers(file: _File, column: _Column) -> InvalidContent:
+    row, value = file.first(f"left({column.sql}, 64)", f"{column.sql} IS NOT NULL") or (1, None)
+    message = f"the column {column.name[:64]!r} holds texts, such as {value!r} in row {row}"
+    fault = Fault(
+        code="not-a-number",
+        message=message,
+        row=row,
+        column=column.name,
+        value=value,
+        hint="encode words as numbers, or name the column as `target`",
+    )
+    return InvalidContent("not-a-number", f"{message}; {fault.hint}", (fault,))

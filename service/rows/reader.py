@@ -1,0 +1,106 @@
+"""Reads one upload: the format's reader writes X, then come labels, digest and statistics.
+
+Rows for a dataset that is there already are joined with its rows in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from service.errors import InvalidRequest
+from service.rows.faults import refuse
+from service.rows.formats import (
+    delimited,
+    json_rows,
+    labels_file,
+    libsvm,
+    ndjson,
+    npy,
+    npz,
+    parquet,
+)
+from service.rows.formats.detection import HEAD_BYTES, check_format
+from service.rows.spec import (
+    CSV,
+    JSON,
+    LIBSVM,
+    NDJSON,
+    NPY,
+    NPZ,
+    PARQUET,
+    TSV,
+    Parsed,
+    ParseSpec,
+)
+from service.rows.table.joining import append, expecting
+from service.rows.table.labels import Target
+from service.rows.table.summary import finished
+from service.rows.table.writers import Table
+
+_READERS: dict[str, Callable[[ParseSpec], Table]] = {
+    CSV: delimited.read,
+    TSV: delimited.read,
+    JSON: json_rows.read,
+    NDJSON: ndjson.read,
+    LIBSVM: libsvm.read,
+    NPY: npy.read,
+    NPZ: npz.read,
+    PARQUET: parquet.read,
+}
+_OPTIONS = {"header": {CSV, TSV}, "delimiter": {CSV, TSV}, "index_base": {LIBSVM}}
+
+
+def read(spec: ParseSpec) -> Parsed:
+    """Write the arrays and describe them. Raises ServiceError for whatever is wrong with them."""
+    _check_options(spec)
+    _check_format(spec.media_type, Path(spec.data))
+    if spec.labels is not None:
+        _check_format(spec.labels_media_type, Path(spec.labels))
+    if spec.onto is not None:
+        spec = expecting(spec, spec.onto)
+    folder = Path(spec.out)
+    table = _READERS[spec.media_type](spec)
+    if spec.labels is not None:
+        table = replace(table, target=labels_file.read(spec, table.n_samples))
+    if spec.onto is not None:
+        table = append(spec.onto, table, folder, spec.limits)
+    _check_labels(table.target, spec.limits.cell_bytes)
+    return finished(folder, table, spec.limits.columns)
+
+
+def _check_labels(target: Target | None, limit_bytes: int) -> None:
+    """Raises InvalidContent for a text that is no name of a class, in whatever format it came."""
+    if target is None or target.classes is None:
+        return
+    for code, label in enumerate(target.classes):
+        if not isinstance(label, str):
+            return
+        row = int(np.argmax(target.array == code)) + 1
+        if len(label.encode()) > limit_bytes:
+            message, hint = f"the label has more than {limit_bytes:,} bytes", "shorten it"
+            place = f"row {row}: {message}"
+            raise refuse("csv-cell-too-large", place, row=row, value=label[:64], hint=hint)
+
+
+def _check_options(spec: ParseSpec) -> None:
+    """Raises InvalidRequest for an option that would do nothing."""
+    formats = {spec.media_type} | ({spec.labels_media_type} if spec.labels is not None else set())
+    given = {
+        "header": spec.header != "auto",
+        "delimiter": spec.delimiter is not None,
+        "index_base": spec.index_base is not None,
+    }
+    for name, readers in _OPTIONS.items():
+        if given[name] and not formats & readers:
+            raise InvalidRequest(
+                "invalid-parameter", f"`{name}` is for {' and '.join(sorted(readers))} only"
+            )
+
+
+def _check_format(media_type: str, path: Path) -> None:
+    with path.open("rb") as file:
+        check_format(media_type, file.read(HEAD_BYTES))

@@ -1,0 +1,50 @@
+"""Parquet, written by DuckDB from the stored files as they lie there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from service.rows.spec import Stored
+from service.storage.locked_duckdb import connect, identifier, literal
+
+MEMORY = "1GB"
+"""The widest data need it: a piece of each of 20,000 columns."""
+GROUP_VALUES = 8 * 1024 * 1024
+"""Of one row group, as long as that leaves it `MIN_GROUP_ROWS`."""
+MIN_GROUP_ROWS = 2048
+MAX_GROUP_ROWS = 122_880
+
+
+def write_parquet(stored: Stored, path: Path) -> None:
+    """Columns of float64; the labels, which keep their kind, as the last one."""
+    X = np.load(stored.path("X"), mmap_mode="r")
+    names = stored.columns or [str(i) for i in range(stored.n_features)]
+    columns = {f"c{i}": X[:, i] for i in range(stored.n_features)}
+    labels = stored.labels()
+    if labels is not None:
+        if stored.classes is not None:
+            text = isinstance(stored.classes[0], str)
+            labels = np.array(stored.classes, dtype=object if text else None)[labels]
+        columns["label"] = labels
+        names = [*names, _label_name(stored.target or "label", names)]
+    chosen = (f"{c} AS {identifier(name)}" for c, name in zip(columns, names, strict=True))
+    rows = min(max(GROUP_VALUES // len(columns), MIN_GROUP_ROWS), MAX_GROUP_ROWS)
+    with connect(path.resolve(), memory=MEMORY) as connection:
+        connection.register("stored", columns)
+        connection.execute(
+            f"COPY (SELECT {', '.join(chosen)} FROM stored) TO {literal(str(path.resolve()))} "
+            f"(FORMAT parquet, USE_TMP_FILE false, ROW_GROUP_SIZE {rows})"
+        )
+
+
+def nameable(names: list[str]) -> bool:
+    """Whether DuckDB, which knows no difference between `a` and `A`, can write these names."""
+    return len({name.lower() for name in names}) == len(names)
+
+
+def _label_name(name: str, names: list[str]) -> str:
+    while not nameable([*names, name]):
+        name += "_"
+    return name

@@ -1,0 +1,162 @@
+"""What the parsing process is asked, and what it answers: a line of JSON each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from service.subprocesses.messages import Messages
+
+Label: TypeAlias = str | int | float | bool
+Header: TypeAlias = Literal["auto", "present", "absent"]
+
+CSV = "text/csv"
+TSV = "text/tab-separated-values"
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+LIBSVM = "text/x-libsvm"
+NPY = "application/x-npy"
+NPZ = "application/x-npz"
+PARQUET = "application/vnd.apache.parquet"
+FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, PARQUET)
+"""Media types of uploads."""
+
+HEADER_BYTES = 128
+"""NumPy pads the header of every array of ours to this, whatever its shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """The part of `settings.Limits` that concerns the reading of data."""
+
+    rows: int
+    columns: int
+    sparse_columns: int
+    stored_values: int
+    cell_bytes: int
+    line_bytes: int
+    inflated_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A dataset that was kept; its arrays lie in `folder` as `<name>.npy`, copies of their own."""
+
+    folder: str
+    arrays: list[str]
+    n_samples: int
+    n_features: int
+    sparse: bool
+    columns: list[str] | None
+    target: str | None
+    classes: list[Label] | None
+
+    @property
+    def labelled(self) -> bool:
+        return not {"y", "values"}.isdisjoint(self.arrays)
+
+    def path(self, array: str) -> Path:
+        return Path(self.folder) / f"{array}.npy"
+
+    def labels(self) -> npt.NDArray[Any] | None:
+        """(n_samples,): codes where there are classes, else the numbers themselves, or None."""
+        found = next((name for name in ("y", "values") if name in self.arrays), None)
+        return None if found is None else np.load(self.path(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseSpec:
+    """One upload to read."""
+
+    media_type: str
+    data: str
+    """Path of the file."""
+    out: str
+    """Folder that gets the arrays."""
+    limits: ReadLimits
+    labels: str | None = None
+    """Path of a file with one label a line, or of an NPY file with one label a row."""
+    labels_media_type: str = CSV
+    target: str | None = None
+    """The label column: its name or position, `none`, or None for the format's default."""
+    header: Header = "auto"
+    delimiter: str | None = None
+    index_base: int | None = None
+    n_features: int | None = None
+    onto: Stored | None = None
+    """The dataset that the rows are appended to."""
+
+    @property
+    def text_labels(self) -> bool:
+        """Labels from a file are texts even if all of them are numbers: those before them are."""
+        classes = None if self.onto is None else self.onto.classes
+        return classes is not None and isinstance(classes[0], str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitSpec:
+    """A dataset to part in two."""
+
+    stored: Stored
+    fraction: float
+    """Share of the rows that is held back, in (0, 1)."""
+    stratify: bool
+    seed: int
+    train: str
+    """Folder that gets the arrays of the rows that stay."""
+    test: str
+    """Folder that gets those held back."""
+    limits: ReadLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What was read. The arrays lie in the folder `out` as `<name>.npy`."""
+
+    n_samples: int
+    n_features: int
+    sparse: bool
+    columns: list[str] | None
+    target: str | None
+    classes: list[Label] | None
+    class_counts: list[int] | None
+    statistics: dict[str, Any]
+    warnings: list[dict[str, Any]]
+    matrix_digest: str
+    arrays: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The two parts of a dataset, each in its folder."""
+
+    train: Parsed
+    test: Parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderSpec:
+    """A dataset to write in some format."""
+
+    stored: Stored
+    media_type: str
+    out: str
+    """Path of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """The file that was written."""
+
+    sha256: str
+    size_bytes: int
+
+
+_MESSAGES = Messages(
+    *(ParseSpec, SplitSpec, RenderSpec, ReadLimits, Stored, Parsed, Divided, Rendered)
+)
+encode, decode = _MESSAGES.encode, _MESSAGES.decode

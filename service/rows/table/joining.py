@@ -1,0 +1,132 @@
+"""Rows appended to a stored dataset: its arrays come first, then those that were read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from service.errors import InvalidContent
+from service.rows.faults import refuse, too_many
+from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored
+from service.rows.table.arrays import ArrayWriter, blocks
+from service.rows.table.labels import Target, joined, number_of
+from service.rows.table.layout import feature_order
+from service.rows.table.writers import Table
+
+
+def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
+    """What to expect of rows that shall fit `stored`.
+
+    Raises InvalidContent `feature-mismatch` for dense rows to sparse ones or the other way, and for
+    fewer columns than there are.
+    """
+    sparse = spec.media_type == LIBSVM
+    if sparse != stored.sparse:
+        message = f"the dataset is {'sparse' if stored.sparse else 'dense'}, the rows are not"
+        hint = f"send them as {LIBSVM}" if stored.sparse else "send them in a dense format"
+        raise refuse("feature-mismatch", message, hint=hint)
+    if not sparse:
+        return spec
+    if spec.n_features is not None and spec.n_features < stored.n_features:
+        raise InvalidContent(
+            "feature-mismatch",
+            f"the dataset has {stored.n_features} columns, n_features says {spec.n_features}",
+            extra={"expected": stored.n_features, "got": spec.n_features},
+        )
+    return replace(spec, n_features=spec.n_features or stored.n_features)
+
+
+def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Table:
+    """The whole table, its arrays in `folder`: as if all had been uploaded in one piece.
+
+    The arrays of `table` are there already. Those stored are only read, so that all of it can be
+    done again should this process die. Raises TooLarge, and InvalidContent `feature-mismatch` or
+    `label-mismatch`.
+    """
+    n_samples = stored.n_samples + table.n_samples
+    if n_samples > limits.rows:
+        raise too_many("rows", limits.rows)
+    target = _labels(stored, table)
+    if table.sparse:
+        _append_sparse(stored, folder, limits)
+    else:
+        _append_dense(stored, table, folder, limits)
+    return Table(
+        n_samples=n_samples,
+        n_features=table.n_features,
+        sparse=table.sparse,
+        columns=stored.columns,
+        target_name=stored.target,
+        target=target,
+    )
+
+
+def _append_dense(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> None:
+    shape = (stored.n_samples + table.n_samples, stored.n_features)
+    if shape[0] * shape[1] > limits.stored_values:
+        raise too_many("values", limits.stored_values)
+    order = feature_order(stored, table.columns, table.n_features)
+    with ArrayWriter(folder / "joined", "<f8") as writer:
+        writer.copy(stored.path("X"))
+        for block in blocks(folder / "X.npy"):
+            writer.write(block if order is None else block[:, order])
+        writer.finish(shape)
+    (folder / "joined").replace(folder / "X.npy")
+
+
+def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
+    first, second = np.load(stored.path("indptr")), np.load(folder / "indptr.npy")
+    n_stored = int(first[-1]) + int(second[-1])
+    if n_stored > min(limits.stored_values, np.iinfo(np.int32).max):
+        raise too_many("values", limits.stored_values)
+    for name, dtype in (("data", "<f8"), ("indices", "<i4")):
+        with ArrayWriter(folder / "joined", dtype) as writer:
+            writer.copy(stored.path(name))
+            writer.copy(folder / f"{name}.npy")
+            writer.finish((n_stored,))
+        (folder / "joined").replace(folder / f"{name}.npy")
+    with ArrayWriter(folder / "indptr.npy", "<i4") as writer:
+        writer.write(first)
+        writer.write(second[1:] + first[-1])
+        writer.finish((len(first) + len(second) - 1,))
+
+
+def _labels(stored: Stored, table: Table) -> Target | None:
+    target = table.target
+    if target is None and not stored.labelled:
+        return None
+    if target is None:
+        hint = "send each row with its label"
+        raise refuse("label-mismatch", "the dataset has labels, the rows have none", hint=hint)
+    if not stored.labelled:
+        hint = "leave them out, or say target=none"
+        raise refuse("label-mismatch", "the dataset has no labels, the rows have", hint=hint)
+    _check_kinds(stored, table, target)
+    before = stored.labels()
+    assert before is not None
+    return joined((stored.classes, before), (target.classes, target.array))
+
+
+def _check_kinds(stored: Stored, table: Table, target: Target) -> None:
+    expected, labels = _kind(stored.classes), target.classes or [0.0]
+    wrong = [code for code, label in enumerate(labels) if _kind([label]) != expected]
+    if not wrong:
+        return
+    # Of a file's texts rather the one that is no number: it made texts of the others.
+    code = min(wrong, key=lambda code: number_of(str(labels[code])) is not None)
+    row = 1 if target.classes is None else int(np.argmax(target.array == code)) + 1
+    raise refuse(
+        "label-mismatch",
+        f"row {row}: the label is a {_kind([labels[code]])}, the dataset's are {expected}s",
+        row=row,
+        column=table.target_name,
+        value=str(labels[code])[:64],
+        hint="labels of one dataset are of one kind",
+    )
+
+
+def _kind(classes: list[Label] | None) -> str:
+    label = classes[0] if classes else 0.0
+    return {str: "text", bool: "boolean"}.get(type(label), "number")

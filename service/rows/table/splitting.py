@@ -1,0 +1,113 @@
+"""A stored dataset in two parts, row by row as a training with `validation` would part it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import Fault, InvalidContent
+from service.rows.spec import Divided, Parsed, SplitSpec, Stored
+from service.rows.table.arrays import blocks, sparse_rows
+from service.rows.table.labels import Target, joined
+from service.rows.table.summary import finished
+from service.rows.table.writers import DenseWriter, SparseWriter, Table
+from svm.data.splitting import held_out_rows, split
+from svm.errors import InvalidData
+
+Mask = npt.NDArray[np.bool_]
+
+
+def divide(spec: SplitSpec) -> Divided:
+    """Write the arrays of both parts and describe them: each as if it had been uploaded by itself.
+
+    Raises InvalidContent `class-too-small`, and `target-missing` or `target-continuous` where rows
+    without classes shall be stratified.
+    """
+    stored = spec.stored
+    labels = stored.labels()
+    kept = np.zeros(stored.n_samples, dtype=bool)
+    kept[_kept_rows(spec, labels)] = True
+    return Divided(
+        _write_part(spec, labels, kept, Path(spec.train)),
+        _write_part(spec, labels, ~kept, Path(spec.test)),
+    )
+
+
+def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[np.int64]:
+    classes = spec.stored.classes
+    if spec.stratify and labels is None:
+        raise _refusal("target-missing", "/stratify", "there are no labels to stratify by")
+    if spec.stratify and classes is None:
+        message = "the labels are measurements, not classes to stratify by"
+        raise _refusal("target-continuous", "/stratify", message)
+    if spec.stored.n_samples < 2:
+        raise _refusal("class-too-small", "/fraction", "one row cannot be split")
+    if labels is None or classes is None:
+        codes = np.zeros(spec.stored.n_samples, dtype=np.int32)
+    else:
+        codes = labels
+        counts = np.bincount(codes).tolist() if spec.stratify else []
+        for label, count in zip(classes, counts, strict=False):
+            if held_out_rows(count, spec.fraction) in (0, count):
+                rows = f"class {label!r} has {count} rows"
+                message = f"{rows}: too few to hold back {spec.fraction:g} of them"
+                raise _refusal("class-too-small", "/fraction", message)
+    try:
+        return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]
+    except InvalidData as error:
+        raise _refusal(error.code, "/fraction", str(error)) from None
+
+
+def _write_part(
+    spec: SplitSpec, labels: npt.NDArray[Any] | None, rows: Mask, folder: Path
+) -> Parsed:
+    stored = spec.stored
+    folder.mkdir(exist_ok=True)
+    write = _write_sparse if stored.sparse else _write_dense
+    write(spec, rows, folder)
+    table = Table(
+        n_samples=int(np.count_nonzero(rows)),
+        n_features=stored.n_features,
+        sparse=stored.sparse,
+        columns=stored.columns,
+        target_name=stored.target,
+        target=None if labels is None else _target(stored, labels[rows]),
+    )
+    return finished(folder, table, spec.limits.columns)
+
+
+def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
+    if stored.classes is None:
+        return joined((None, labels))
+    present, codes = np.unique(labels, return_inverse=True)
+    return joined(([stored.classes[code] for code in present], codes))
+
+
+def _write_dense(spec: SplitSpec, rows: Mask, folder: Path) -> None:
+    with DenseWriter(folder, spec.stored.n_features, spec.limits) as writer:
+        start = 0
+        for block in blocks(spec.stored.path("X")):
+            writer.add(block[rows[start : start + len(block)]])
+            start += len(block)
+        writer.finish()
+
+
+def _write_sparse(spec: SplitSpec, rows: Mask, folder: Path) -> None:
+    paths = (spec.stored.path(name) for name in ("indptr", "indices", "data"))
+    with SparseWriter(folder, spec.limits) as writer:
+        start = 0
+        for lengths, indices, values in sparse_rows(*paths):
+            mask = rows[start : start + len(lengths)]
+            entries = np.repeat(mask, lengths)
+            writer.add(lengths[mask], indices[entries], values[entries])
+            start += len(lengths)
+        writer.finish()
+
+
+def _refusal(code: str, pointer: str, message: str) -> InvalidContent:
+    hint = "say stratify=false" if pointer == "/stratify" else "choose another fraction"
+    fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
+    return InvalidContent(code, f"{message}; {hint}", (fault,))

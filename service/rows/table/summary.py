@@ -1,0 +1,183 @@
+"""What can be said of a dataset from its arrays: digest, statistics, warnings.
+
+The arrays are read back in blocks, so all this depends on nothing but the values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.spec import Parsed
+from service.rows.table.arrays import blocks, write_array
+from service.rows.table.labels import Target
+from service.rows.table.moments import Moments, SparseMoments
+from service.rows.table.writers import Table
+
+Words = npt.NDArray[np.uint64]
+
+
+def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
+    """Write the labels beside X, and say all that is to be said.
+
+    Statistics per column are left out of sparse data with more than `max_columns` columns.
+    """
+    arrays = ["data", "indices", "indptr"] if table.sparse else ["X"]
+    target = table.target
+    if target is not None:
+        # Codes and values have names of their own: nobody takes one for the other.
+        arrays.append("y" if target.classes is not None else "values")
+        write_array(folder / f"{arrays[-1]}.npy", target.array)
+    digest, statistics, warnings = _digest_and_statistics(folder, table, max_columns)
+    return Parsed(
+        n_samples=table.n_samples,
+        n_features=table.n_features,
+        sparse=table.sparse,
+        columns=table.columns,
+        target=table.target_name,
+        classes=None if target is None else target.classes,
+        class_counts=None if target is None else target.counts,
+        statistics=statistics,
+        warnings=warnings,
+        matrix_digest=digest,
+        arrays=arrays,
+    )
+
+
+def _digest_and_statistics(
+    folder: Path, table: Table, max_columns: int
+) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """The matrix digest, the statistics, and the warnings.
+
+    The digest is a sha-256 over shape, values and labels: of a dense matrix the values as
+    little-endian float64 in C order, so that all formats give the same one; of a sparse matrix
+    its CSR arrays without zeros. Equal matrices, one dense and one sparse, differ in it.
+    """
+    shape = (table.n_samples, table.n_features)
+    digest = hashlib.sha256()
+    layout = "csr" if table.sparse else "dense"
+    digest.update(json.dumps({"format": 1, "layout": layout, "shape": shape}).encode())
+    row_hashes = np.empty(table.n_samples, dtype=np.uint64)
+    columns: dict[str, list[float | None]] | None = None
+    if table.sparse:
+        for name in ("indptr", "indices", "data"):
+            for block in blocks(folder / f"{name}.npy"):
+                digest.update(np.ascontiguousarray(block).data)
+        _hash_sparse_rows(folder, row_hashes)
+        if table.n_features <= max_columns:
+            columns = _sparse_statistics(folder, shape)
+    else:
+        moments = Moments(table.n_features)
+        multipliers = _mixed(np.arange(table.n_features, dtype=np.uint64)) | np.uint64(1)
+        done = 0
+        for block in blocks(folder / "X.npy"):
+            digest.update(np.ascontiguousarray(block).data)
+            moments.add(block)
+            hashes = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
+            row_hashes[done : done + len(block)] = hashes
+            done += len(block)
+        columns = moments.statistics()
+    _digest_labels(digest, table.target)
+    statistics: dict[str, Any] = {"columns": columns}
+    if table.target is not None:
+        target = table.target
+        statistics["target"] = {"distinct": target.n_distinct, "continuous": target.continuous}
+    row_hashes.sort()
+    n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
+    return digest.hexdigest(), statistics, list(_warnings(table, columns, n_duplicates))
+
+
+def _digest_labels(digest: Any, target: Target | None) -> None:
+    classes = None if target is None else target.classes
+    digest.update(json.dumps({"labels": target is not None, "classes": classes}).encode())
+    if target is not None:
+        digest.update(np.ascontiguousarray(target.array).data)
+
+
+def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
+    indptr = np.load(folder / "indptr.npy")
+    row_hashes[:] = 0
+    start = 0
+    entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
+    for indices, values in entries:
+        hashes = _mixed(values.view(np.uint64)) * (_mixed(indices.astype(np.uint64)) | np.uint64(1))
+        entries_here = np.arange(start, start + len(values), dtype=indptr.dtype)
+        rows = np.searchsorted(indptr, entries_here, side="right") - 1
+        np.add.at(row_hashes, rows, hashes)
+        start += len(values)
+
+
+def _sparse_statistics(folder: Path, shape: tuple[int, int]) -> dict[str, list[float | None]]:
+    moments = SparseMoments(*shape)
+    for finish in (moments.add, moments.add_deviations):
+        entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
+        for indices, values in entries:
+            finish(indices, values)
+    return moments.statistics()
+
+
+def _mixed(words: Words) -> Words:
+    """A bijection that spreads every bit (the finalizer of SplitMix64)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _warnings(
+    table: Table, columns: dict[str, list[float | None]] | None, n_duplicates: int
+) -> Iterator[dict[str, Any]]:
+    if columns is not None:
+        yield from _column_warnings(table, columns)
+    counts = None if table.target is None else table.target.counts
+    if counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
+        yield {
+            "code": "imbalanced",
+            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
+            f"the largest {max(counts):,}",
+        }
+    if table.target is not None and table.target.classes is None:
+        yield {
+            "code": "many-labels",
+            "message": f"the labels are {table.target.n_distinct:,} different numbers; "
+            "a classifier cannot be trained on them",
+        }
+    if n_duplicates:
+        yield {
+            "code": "duplicates",
+            "message": _counted(n_duplicates, "row has", "rows have")
+            + " the same features as another one",
+        }
+
+
+def _column_warnings(
+    table: Table, columns: dict[str, list[float | None]]
+) -> Iterator[dict[str, Any]]:
+    low = np.array(columns["min"], dtype=np.float64)
+    high = np.array(columns["max"], dtype=np.float64)
+    constant = np.flatnonzero(low == high)
+    if len(constant):
+        names = [int(i) if table.columns is None else table.columns[i] for i in constant[:20]]
+        yield {
+            "code": "constant-columns",
+            "message": _counted(len(constant), "column has", "columns have")
+            + " the same value in every row",
+            "columns": names,
+        }
+    with np.errstate(over="ignore"):
+        ranges = np.sort((high - low)[low != high])
+    # Against the lower quartile: a few columns that hardly ever change say nothing.
+    if len(ranges) and float(ranges[-1]) > 10 * float(ranges[(len(ranges) - 1) // 4]):
+        yield {
+            "code": "unscaled",
+            "message": "columns differ in scale; train with `scaling`",
+        }
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

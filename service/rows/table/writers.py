@@ -1,0 +1,120 @@
+"""Arrays written to disk while they are still being read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.faults import too_many
+from service.rows.spec import ReadLimits
+from service.rows.table.arrays import ArrayWriter
+from service.rows.table.labels import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What a format's reader has read; X is written."""
+
+    n_samples: int
+    n_features: int
+    sparse: bool
+    columns: list[str] | None = None
+    target_name: str | None = None
+    target: Target | None = None
+
+
+Block = npt.NDArray[np.float64]
+
+
+class _Writer:
+    def __init__(self, limits: ReadLimits, files: dict[str, ArrayWriter]) -> None:
+        self._limits = limits
+        self._files = files
+        self.n_samples = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+class DenseWriter(_Writer):
+    """`X.npy`, float64, C order. Raises TooLarge."""
+
+    def __init__(self, folder: Path, n_features: int, limits: ReadLimits) -> None:
+        if n_features > limits.columns:
+            raise too_many("columns", limits.columns)
+        self.n_features = n_features
+        self.folder = folder
+        super().__init__(limits, {"X": ArrayWriter(folder / "X.npy", "<f8")})
+
+    def check(self, n_samples: int) -> None:
+        """Whether so many rows may be stored."""
+        if n_samples > self._limits.rows:
+            raise too_many("rows", self._limits.rows)
+        if n_samples * self.n_features > self._limits.stored_values:
+            raise too_many("values", self._limits.stored_values)
+
+    def add(self, block: Block) -> None:
+        """(rows, n_features); finite, or the upload is refused in the end."""
+        self.n_samples += len(block)
+        self.check(self.n_samples)
+        with np.errstate(invalid="ignore"):  # what is not a number is refused in the end
+            self._files["X"].write(block + 0.0)  # -0.0 becomes 0.0
+
+    def finish(self) -> None:
+        self._files["X"].finish((self.n_samples, self.n_features))
+
+
+class SparseWriter(_Writer):
+    """`data.npy` (float64), `indices.npy` and `indptr.npy` (int32): CSR. Raises TooLarge."""
+
+    def __init__(self, folder: Path, limits: ReadLimits) -> None:
+        self.n_stored = 0
+        self._folder = folder
+        self._row_lengths: list[npt.NDArray[np.int32]] = []
+        super().__init__(
+            limits,
+            {
+                "data": ArrayWriter(folder / "data.npy", "<f8"),
+                "indices": ArrayWriter(folder / "indices.npy", "<i4"),
+                "indptr": ArrayWriter(folder / "indptr.npy", "<i4"),
+            },
+        )
+
+    def add(
+        self, row_lengths: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], values: Block
+    ) -> None:
+        """Rows with ascending `indices` from 0 each; zeros among `values` are not stored."""
+        self.n_samples += len(row_lengths)
+        if self.n_samples > self._limits.rows:
+            raise too_many("rows", self._limits.rows)
+        stored = values != 0
+        if not stored.all():
+            ends = np.concatenate(([0], np.cumsum(stored)))[np.cumsum(row_lengths)]
+            row_lengths = np.diff(ends, prepend=0)
+            indices, values = indices[stored], values[stored]
+        self.n_stored += len(values)
+        if self.n_stored > min(self._limits.stored_values, np.iinfo(np.int32).max):
+            raise too_many("values", self._limits.stored_values)
+        self._row_lengths.append(row_lengths.astype(np.int32))
+        self._files["indices"].write(indices)
+        self._files["data"].write(values)
+
+    def finish(self) -> None:
+        self._files["data"].finish((self.n_stored,))
+        self._files["indices"].finish((self.n_stored,))
+        ends = np.concatenate([np.zeros(1, dtype=np.int32), *self._row_lengths])
+        self._row_lengths.clear()  # of millions of rows it is much
+        np.cumsum(ends, out=ends)
+        self._files["indptr"].write(ends)
+        self._files["indptr"].finish((self.n_samples + 1,))

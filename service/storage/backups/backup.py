@@ -1,0 +1,213 @@
+"""Backups: rows and files of a service in one archive, taken while it runs, restored anywhere.
+
+A tar archive of `files/<key>`, `tables/<name>.jsonl` and, last, `manifest.json` with the sha-256 of
+each. Rows are written as the database tells them, so that SQLite may be restored into PostgreSQL,
+files of a directory into S3, and an old version into a newer one, whose migrations then follow.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from service import __version__
+from service.storage.backups.manifest import (
+    FORMAT,
+    MANIFEST,
+    BackupFailed,
+    FileEntry,
+    Manifest,
+    TableEntry,
+)
+from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs.base import digest_of
+from service.storage.blobs.local import sync_folder
+from service.storage.database import Database, present_revision
+from service.storage.private import private_file
+
+SNAPSHOTS = 20
+"""Files that a running service deletes while they are to be copied are gone from the next look at
+its rows, too: a look that finds all its files is soon there."""
+ROWS_AT_ONCE = 1000
+OWN_TABLES = ("alembic_version", "identity")
+"""Of the database itself: the restored one has its own."""
+
+Show = Callable[[int, int], None]
+"""Is told files and bytes done so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What is in a backup."""
+
+    rows: dict[str, int]
+    """By table."""
+    files: int
+    file_bytes: int
+    damaged: list[str]
+    """Files that rows name and that are lost or damaged in the service itself."""
+
+
+class FileRef(NamedTuple):
+    """A file that a row names."""
+
+    key: str
+    sha256: str
+
+
+def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
+    """Write all rows and files to `path`, which must not exist; whole, or not at all.
+
+    Raises BackupFailed, Unavailable, OSError.
+    """
+    if path.exists():
+        raise BackupFailed(f"{path} is there already")
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        private_file(partial)
+        with blobs.temporary_folder() as folder, partial.open("r+b") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                saved = _write(archive, database, blobs, folder, show or (lambda *_: None))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return saved
+
+
+def named_files(connection: sa.Connection) -> Iterator[FileRef]:
+    """Every file that rows name: `x_key` beside `x_sha256`, and the arrays of datasets."""
+    for table in tables_of(connection).sorted_tables:
+        for key in table.c:
+            digest = table.c.get(f"{key.name.removesuffix('_key')}_sha256")
+            if key.name.endswith("_key") and digest is not None:
+                for row in connection.execute(sa.select(key, digest).where(key.is_not(None))):
+                    yield FileRef(*row)
+        if table.name == "datasets":
+            for dataset_id, arrays in connection.execute(sa.select(table.c.id, table.c.arrays)):
+                for name, sha256 in arrays.items():
+                    yield FileRef(f"datasets/{dataset_id}/{name}", sha256)
+
+
+def _write(
+    archive: tarfile.TarFile, database: Database, blobs: Blobs, folder: Path, show: Show
+) -> Saved:
+    copied: dict[FileRef, int] = {}
+    lost: set[FileRef] = set()
+    for _ in range(SNAPSHOTS):
+        # Rows first, files second: all that a row names was written before the row.
+        tables, files, revision = _dump(database, folder)
+        lost_before, lost = lost, set()
+        for file in files:
+            if file not in copied and not _copy(archive, blobs, file, copied):
+                lost.add(file)
+            show(len(copied), sum(copied.values()))
+        if lost <= lost_before:  # none, or those that rows still name
+            break
+    for name in tables:
+        archive.add(folder / f"{name}.jsonl", f"tables/{name}.jsonl", filter=_anonymous)
+    manifest = Manifest(
+        format=FORMAT,
+        service_version=__version__,
+        revision=revision,
+        tables=tables,
+        files={
+            file.key: FileEntry(sha256=file.sha256, size_bytes=copied[file])
+            for file in files
+            if file in copied
+        },
+        damaged=sorted(file.key for file in lost),
+    )
+    _add(archive, MANIFEST, manifest.model_dump_json(indent=1).encode())
+    return summary_of(manifest)
+
+
+def _dump(database: Database, folder: Path) -> tuple[dict[str, TableEntry], list[FileRef], str]:
+    """Write one look at all rows to files of `folder`; tables, files named, revision."""
+    tables = {}
+    revision = present_revision(database)
+    if revision is None:
+        raise BackupFailed("the database is empty: there is nothing to back up")
+    with database.read() as connection:
+        for table in tables_of(connection).sorted_tables:
+            if table.name not in OWN_TABLES:
+                tables[table.name] = _dump_table(connection, table, folder)
+        return tables, list(named_files(connection)), revision
+
+
+def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> TableEntry:
+    # JSON as its text: no number is rounded, and null is told from nothing.
+    selected = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
+    path = folder / f"{table.name}.jsonl"
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(sa.select(*selected))
+        for row in rows:
+            file.write(json.dumps(list(row), default=_as_text) + "\n")
+            count += 1
+    with path.open("rb") as written:
+        columns = [column.name for column in table.c]
+        return TableEntry(columns=columns, rows=count, sha256=digest_of(written))
+
+
+def _copy(
+    archive: tarfile.TarFile, blobs: Blobs, file: FileRef, copied: dict[FileRef, int]
+) -> bool:
+    try:
+        source = blobs.open(*file)
+    except BlobDamaged:
+        return False
+    with source:
+        info = tarfile.TarInfo(f"files/{file.key}")
+        info.size = os.fstat(source.fileno()).st_size
+        archive.addfile(info, source)
+    copied[file] = info.size
+    return True
+
+
+def _as_text(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def tables_of(connection: sa.Connection) -> sa.MetaData:
+    """As they are in this database, of whatever version."""
+    metadata = sa.MetaData()
+    metadata.reflect(connection)
+    return metadata
+
+
+def is_json(column: sa.Column[Any]) -> bool:
+    return isinstance(column.type, sa.JSON)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    archive.addfile(info, io.BytesIO(content))
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+def summary_of(manifest: Manifest) -> Saved:
+    return Saved(
+        rows={name: entry.rows for name, entry in manifest.tables.items()},
+        files=len(manifest.files),
+        file_bytes=sum(entry.size_bytes for entry in manifest.files.values()),
+        damaged=manifest.damaged,
+    )

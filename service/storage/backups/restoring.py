@@ -1,0 +1,192 @@
+"""Backups put back: into any empty database and any empty store of files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import tarfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import sqlalchemy as sa
+
+from service.storage.backups.backup import (
+    OWN_TABLES,
+    ROWS_AT_ONCE,
+    FileRef,
+    Saved,
+    Show,
+    is_json,
+    named_files,
+    summary_of,
+    tables_of,
+)
+from service.storage.backups.manifest import (
+    MANIFEST,
+    BackupFailed,
+    Manifest,
+    TableEntry,
+    read_manifest,
+)
+from service.storage.blobs import Blobs
+from service.storage.database import Database, present_revision, revisions
+from service.storage.ownership import MARKS, claim
+
+UNREADABLE = (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError)
+"""What a damaged archive makes `tarfile` raise."""
+UNFIT = (
+    *(ValueError, TypeError, RecursionError, OverflowError),
+    *(sa.exc.IntegrityError, sa.exc.DataError),
+)
+"""What rows raise that are not those of the table."""
+
+
+def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
+    """Fill an empty database and an empty store of files with what was backed up to `path`.
+
+    Nothing else may use either meanwhile. What is wrong leaves no rows and no files behind. Raises
+    BackupFailed, Unavailable, OSError.
+    """
+    with _opened(path) as archive, ExitStack() as unless_done:
+        manifest = read_manifest(_content(archive, MANIFEST))
+        _check_revision(database, manifest)
+        _check_empty(database, blobs)
+        _restore_files(archive, manifest, blobs, show or (lambda *_: None), unless_done)
+        database.migrate(manifest.revision)
+        # Rows last, and all at once: a service never sees half of them.
+        with database.write() as connection:
+            _restore_tables(archive, manifest, connection)
+        unless_done.pop_all()
+        database.migrate()
+        claim(database, blobs)
+    return summary_of(manifest)
+
+
+def _restore_files(
+    archive: tarfile.TarFile, manifest: Manifest, blobs: Blobs, show: Show, unless_done: ExitStack
+) -> None:
+    done = 0
+    for number, (key, entry) in enumerate(manifest.files.items(), 1):
+        if key.startswith((f"{MARKS}/", f"{blobs.scratch.name}/")):
+            raise BackupFailed(f"the backup is damaged: {key} does not belong into one")
+        with blobs.temporary() as path:
+            with _member(archive, f"files/{key}") as source, path.open("wb") as target:
+                while chunk := _read(source, key, 1024 * 1024):
+                    target.write(chunk)
+            unless_done.callback(blobs.delete, key)
+            blob = blobs.adopt(key, path)
+        if (blob.sha256, blob.size_bytes) != (entry.sha256, entry.size_bytes):
+            raise BackupFailed(f"the backup is damaged: {key} is not what was saved")
+        done += blob.size_bytes
+        show(number, done)
+
+
+def _restore_tables(
+    archive: tarfile.TarFile, manifest: Manifest, connection: sa.Connection
+) -> None:
+    tables = [t for t in tables_of(connection).sorted_tables if t.name not in OWN_TABLES]
+    if other := {table.name for table in tables} ^ set(manifest.tables):
+        names = ", ".join(sorted(other))
+        raise BackupFailed(f"the backup is damaged: {MANIFEST} has other tables: {names}")
+    for table in tables:
+        content = _content(archive, f"tables/{table.name}.jsonl")
+        try:
+            _restore_rows(content, manifest.tables[table.name], table, connection)
+        except UNFIT as error:
+            reason = str(getattr(error, "orig", error)).partition("\n")[0]
+            detail = f"the backup is damaged: the rows of {table.name} cannot be stored: {reason}"
+            raise BackupFailed(detail) from None
+    saved = {FileRef(key, entry.sha256) for key, entry in manifest.files.items()}
+    for file in named_files(connection):
+        if file not in saved and file.key not in manifest.damaged:
+            raise BackupFailed(f"the backup is damaged: {file.key} is not what the rows name")
+
+
+def _restore_rows(
+    content: bytes, entry: TableEntry, table: sa.Table, connection: sa.Connection
+) -> None:
+    """Raises UNFIT."""
+    if hashlib.sha256(content).hexdigest() != entry.sha256:
+        raise ValueError("they are not what was saved")
+    if set(entry.columns) != set(table.c.keys()):
+        raise ValueError("they have other columns")
+    columns = [table.c[name] for name in entry.columns]
+    for column in filter(is_json, columns):
+        column.type = sa.JSON(none_as_null=True)
+    rows = [
+        {column.name: _value(column, value) for column, value in zip(columns, row, strict=True)}
+        for row in map(json.loads, content.splitlines())
+    ]
+    if len(rows) != entry.rows:
+        raise ValueError(f"there are {len(rows)} of {entry.rows}")
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        connection.execute(sa.insert(table), rows[start : start + ROWS_AT_ONCE])
+
+
+def _value(column: sa.Column[Any], said: Any) -> Any:
+    if said is None:
+        return None
+    kind = column.type.python_type
+    if is_json(column):
+        return sa.JSON.NULL if said == "null" else json.loads(said)
+    if kind is bytes:
+        return base64.b64decode(said, validate=True)
+    if type(said) is not kind and not (kind is float and type(said) is int):
+        raise TypeError(f"{column.name} is a {type(said).__name__}, not a {kind.__name__}")
+    return said
+
+
+def _check_empty(database: Database, blobs: Blobs) -> None:
+    with database.read() as connection:
+        tables = tables_of(connection).sorted_tables
+        for table in tables:
+            if table.name not in OWN_TABLES and connection.scalar(sa.select(sa.exists(table))):
+                raise BackupFailed(f"the database is not empty: it has {table.name}")
+    # A service that was started once has left its mark.
+    if any(not (tables and key.startswith(f"{MARKS}/")) for key in blobs.keys("")):
+        raise BackupFailed("the store of files is not empty")
+    if tables:
+        claim(database, blobs)
+
+
+def _check_revision(database: Database, manifest: Manifest) -> None:
+    present = present_revision(database)
+    if present not in (None, manifest.revision):
+        raise BackupFailed("the database has tables of another version: give one without tables")
+    if manifest.revision not in revisions():
+        version = manifest.service_version
+        raise BackupFailed(f"the backup is of version {version}, which is newer than this one")
+
+
+def _opened(path: Path) -> tarfile.TarFile:
+    if path.is_file():  # no FIFO, which would be waited for
+        try:
+            return tarfile.open(path, "r:")
+        except UNREADABLE:
+            pass
+    raise BackupFailed(f"{path} is not a backup, or an incomplete one")
+
+
+def _content(archive: tarfile.TarFile, name: str) -> bytes:
+    with _member(archive, name) as file:
+        return _read(file, name)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
+    try:
+        member = archive.getmember(name)
+        file = archive.extractfile(member) if member.isreg() else None
+    except (KeyError, *UNREADABLE):
+        file = None
+    if file is None:
+        raise BackupFailed(f"not a backup, or an incomplete one: {name} is missing")
+    return file  # type: ignore[return-value]  # IO[bytes] is one
+
+
+def _read(file: BinaryIO, name: str, size: int = -1) -> bytes:
+    try:
+        return file.read(size)
+    except UNREADABLE:
+        raise BackupFailed(f"not a backup, or an incomplete one: {name} is cut") from None

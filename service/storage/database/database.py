@@ -1,0 +1,222 @@
+"""The database, SQLite or PostgreSQL: short transactions, one SQLAlchemy Core code path."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+
+from service.storage.database.dialects import connect, failures_reported, wait_s
+from service.storage.database.model_changes import (
+    ModelChanges,
+    PostgresModelChanges,
+    SQLiteModelChanges,
+)
+from service.storage.database.write_queue import Turns
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+CLOSE_S = 3.0
+READERS, WRITERS = 8, 6
+"""Connections of one process. SQLite has one writer at a time: here they wait in order, which its
+file would not have them do."""
+WAITING = 16
+"""Threads that may wait to write while the database is blocked."""
+_CHANGED = "svm_changed_models"
+"""The execution option that collects the models which a transaction changes."""
+_NOTE_CHANGE = sa.text(
+    "INSERT INTO model_changes (model_name, number)"
+    " VALUES (:name, (SELECT coalesce(max(number), 0) + 1 FROM model_changes))"
+    " ON CONFLICT (model_name) DO UPDATE SET number = excluded.number"
+)
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads as SQL does)
+    """Seconds since 1970 by the database's own clock, so that leases need no clocks in step."""
+
+    type = sa.Float()
+    inherit_cache = True
+
+
+@compiles(now, "sqlite")
+def _now_sqlite(element: now, compiler: sa.sql.compiler.SQLCompiler, **_: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(now, "postgresql")
+def _now_postgresql(element: now, compiler: sa.sql.compiler.SQLCompiler, **_: Any) -> str:
+    return "extract(epoch from clock_timestamp())::double precision"
+
+
+def new_id(prefix: str) -> str:
+    """An identifier such as `job_019a3f…`: creation time in milliseconds, then 80 random bits."""
+    return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+class NewerTables(Exception):
+    """A newer version of the service has used the database."""
+
+    def __init__(self, revision: str) -> None:
+        super().__init__(
+            f"the database is of a newer version of svm-service (revision {revision}, this one "
+            f"knows {_newest_revision()}); install that version, or restore a backup of before"
+        )
+
+
+class Database:
+    """Hands out connections inside transactions. Safe to share between threads, not processes.
+
+    Everything raises StorageFull where the database has no room, and Unavailable where it does
+    not answer; a transaction that failed so may have been carried out all the same, if its commit
+    was on the way.
+    """
+
+    def __init__(self, url: str) -> None:
+        """`url` is `sqlite:///path` or `postgresql://…`; nothing is opened yet."""
+        self.url = url
+        # Those who read wait for nobody who writes, and the check of health for neither.
+        self._reading = connect(url, READERS)
+        self._is_sqlite = self._reading.dialect.name == "sqlite"
+        at_once = 1 if self._is_sqlite else WRITERS
+        self._writing = connect(url, at_once)
+        self._checking = connect(url, 1)
+        self._turns = Turns(at_once, WAITING, wait_s(url))
+        self._model_changes: ModelChanges | None = None
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A consistent view; writes nothing."""
+        with failures_reported(), self._reading.connect() as connection:
+            if not self._is_sqlite:
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that commits at the end of the block, and rolls back if it raises.
+
+        SQLite's are alone from their start. PostgreSQL's run beside each other, and each statement
+        sees what was committed before it (READ COMMITTED): what a transaction reads in order to
+        decide, it must lock, by `with_for_update` or `in_turn`.
+        """
+        changed: set[str] = set()
+        with self._turns.turn(), failures_reported(), self._writing.connect() as connection:
+            connection.execution_options(svm_writes=True, **{_CHANGED: changed})
+            with connection.begin():
+                yield connection
+        if changed and self._model_changes is not None:
+            self._model_changes.committed(changed)
+
+    def check(self) -> None:
+        """That the database answers. Raises Unavailable."""
+        # SQLite answers `SELECT 1` without a look at its file.
+        look = "SELECT count(*) FROM sqlite_master" if self._is_sqlite else "SELECT 1"
+        with failures_reported(), self._checking.connect() as connection:
+            connection.exec_driver_sql(look).scalar()
+
+    def changed_models(self) -> Collection[str] | None:
+        """Names of the models that any process has changed since the last answer; asking takes no
+        time. None while that is not known.
+
+        There is one reader of a database: what it knows of other models holds. PostgreSQL reports
+        the changes of other processes with a delay of at most `model_changes.STALE_S`.
+        """
+        if self._model_changes is None:
+            make = SQLiteModelChanges if self._is_sqlite else PostgresModelChanges
+            try:
+                self._model_changes = make(self._reading)
+            except (OSError, sqlite3.Error):
+                return None
+        return self._model_changes.take()
+
+    def migrate(self, revision: str = "head") -> None:
+        """Bring the schema to the newest revision; nothing happens where it is there already.
+
+        Raises NewerTables, and Unavailable.
+        """
+        present = present_revision(self)
+        if revision == "head" and present == _newest_revision():
+            return
+        if present is not None and present not in revisions():
+            raise NewerTables(present)
+        # Imported here: hardly any start has something to migrate, and no worker.
+        from alembic import command
+
+        config = _alembic()
+        with self.write() as connection:
+            in_turn(connection, "migrate")
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+
+    def close(self) -> None:
+        """Close all connections, those in use by other threads once they are done."""
+        if self._model_changes is not None:
+            self._model_changes.close()
+            self._model_changes = None
+        deadline = time.monotonic() + CLOSE_S
+        for engine in (self._writing, self._reading, self._checking):
+            pool = engine.pool
+            assert isinstance(pool, sa.QueuePool)
+            while pool.checkedout() and time.monotonic() < deadline:
+                time.sleep(0.01)  # a thread whose caller has left is still at it
+            engine.dispose()
+
+
+def revisions() -> list[str]:
+    """All that this version's migrations know, the newest first."""
+    from alembic.script import ScriptDirectory
+
+    return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
+
+
+def _newest_revision() -> str:
+    """The first of `revisions`, by the names of their files."""
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def present_revision(database: Database) -> str | None:
+    """Of the tables that are there; None where there are none. Raises Unavailable."""
+    with database.read() as connection:
+        if not sa.inspect(connection).has_table("alembic_version"):
+            return None
+        found: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return found
+
+
+def in_turn(connection: sa.Connection, name: str) -> None:
+    """Wait until no other transaction that asked for this turn is open.
+
+    For decisions on rows that are not there yet, or too many to lock. SQLite has one writing
+    transaction at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        turn = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
+        connection.execute(sa.select(turn))
+
+
+def note_change(connection: sa.Connection, model_name: str) -> None:
+    """What a reference to the model means may differ from the end of this transaction on."""
+    # One after the other, so that a higher number is never seen before a lower one.
+    in_turn(connection, "model changes")
+    connection.execute(_NOTE_CHANGE, {"name": model_name})
+    connection.get_execution_options()[_CHANGED].add(model_name)
+
+
+def _alembic() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config

@@ -1,0 +1,201 @@
+"""The service's side of child processes: started when needed, replaced when they die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+
+import anyio
+import structlog
+from anyio.to_thread import run_sync
+
+from service.errors import Unavailable
+from service.subprocesses.working import FAILED
+
+PROCESSES = 2
+IDLE_S = 60.0
+"""A process without work for so long ends."""
+END_S = 5.0
+"""How long a process without work may take to end before it is killed."""
+RETRY_S = 5.0
+"""When to try again after two processes died."""
+
+log = structlog.stdlib.get_logger("service.subprocesses")
+
+
+class TookTooLong(Exception):
+    """The process was killed at its time limit."""
+
+
+class ChildFailed(Exception):
+    """The process met an exception that it did not expect, and logged it."""
+
+
+class ChildPool:
+    """Processes `python -m <module>` that answer a line with a line, at most two at once; more
+    lines wait for their turn.
+
+    A line whose process dies is given to a second one, so the work must be repeatable. Data that
+    kill every process that reads them cost two processes, each within its own limits of memory
+    and time; all other lines get new processes.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        time_limit_s: float,
+        idle_s: float = IDLE_S,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment` is added to that of this process."""
+        self._module = module
+        self._time_limit_s = time_limit_s
+        self._idle_s = idle_s
+        self._environment = dict(environment or {})
+        self._turns = anyio.CapacityLimiter(PROCESSES)
+        self._lock = threading.Lock()
+        self._closed = 0
+        self._idle: dict[subprocess.Popen[str], threading.Timer] = {}
+        self._working: set[subprocess.Popen[str]] = set()
+
+    async def ask(self, line: str) -> str:
+        """The answer to a line.
+
+        Raises TookTooLong, ChildFailed, and Unavailable: `process-lost` after two processes died,
+        `shutting-down` if the pool is closed meanwhile.
+        """
+        return await run_sync(self._ask, line, self._closed, limiter=self._turns)
+
+    def close(self) -> None:
+        """End all processes, those at work too; lines that wait for an answer fail."""
+        with self._lock:
+            self._closed += 1
+            working = list(self._working)
+        for process in list(self._idle):
+            self._retire(process)
+        for process in working:
+            process.kill()
+            process.wait()
+
+    def _ask(self, line: str, closed: int) -> str:
+        for _ in range(2):
+            reply = self._ask_one(line, closed)
+            if reply is not None:
+                return reply
+        detail = "the process that does this was lost twice, for lack of memory or by a fault"
+        raise Unavailable("process-lost", detail, retry_after_s=RETRY_S)
+
+    def _ask_one(self, line: str, closed: int) -> str | None:
+        """The reply, None if the process died."""
+        process = self._take(closed)
+        late = threading.Event()
+        watchdog = threading.Timer(self._time_limit_s, _kill, (process, late))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            reply = _exchange(process, line)
+        finally:
+            watchdog.cancel()
+            with self._lock:
+                self._working.remove(process)
+        if reply is not None and reply != FAILED:
+            self._keep(process)
+            return reply
+        _end(process)
+        if reply == FAILED:
+            raise ChildFailed(self._module)
+        if self._closed != closed:
+            raise _closing()
+        log.warning(
+            "a child process died",
+            module=self._module,
+            status=process.returncode,
+            time_limit_s=self._time_limit_s if late.is_set() else None,
+        )
+        if late.is_set():
+            raise TookTooLong
+        return None
+
+    def _take(self, closed: int) -> subprocess.Popen[str]:
+        """A process that is alive, from now on at work. Raises Unavailable once closed."""
+        with self._lock:
+            if self._closed != closed:
+                raise _closing()
+            process = self._take_idle() or self._start()
+            self._working.add(process)
+            return process
+
+    def _take_idle(self) -> subprocess.Popen[str] | None:
+        while self._idle:
+            process, timer = self._idle.popitem()
+            timer.cancel()
+            if process.poll() is None:
+                return process
+            _end(process)
+        return None
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", self._module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **self._environment},
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the child
+        )
+
+    def _keep(self, process: subprocess.Popen[str]) -> None:
+        timer = threading.Timer(self._idle_s, self._retire, (process,))
+        timer.daemon = True
+        with self._lock:
+            self._idle[process] = timer
+        timer.start()
+
+    def _retire(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            timer = self._idle.pop(process, None)
+        if timer is not None:
+            timer.cancel()
+            _end(process)
+
+
+def _closing() -> Unavailable:
+    detail = "the service is shutting down; nothing was stored"
+    return Unavailable("shutting-down", detail, retry_after_s=RETRY_S)
+
+
+def _kill(process: subprocess.Popen[str], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _exchange(process: subprocess.Popen[str], line: str) -> str | None:
+    """The reply, None from a process that died."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    reply = process.stdout.readline()
+    return reply[:-1] if reply.endswith("\n") else None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let a process without work end, and collect it."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdout.close()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

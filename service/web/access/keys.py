@@ -1,0 +1,143 @@
+"""API keys: rows that tell who may do what. Of the keys themselves only hashes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import sqlalchemy as sa
+
+from service.errors import NotFound
+from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database.tables import api_keys
+
+Scope: TypeAlias = Literal["read", "predict", "train", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+FIRST = "first"
+"""Name of the key that a service makes for itself; also of the file that holds it."""
+FIRST_FILE = "first-key"
+_PREFIX = "svm_"
+
+
+class KeyExists(Exception):
+    """A caller of this name has a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is known of a key."""
+
+    id: str
+    name: str
+    """Of the caller, who may have several keys over time."""
+    scopes: frozenset[str]
+    sha256: str
+    """Of the whole key. It holds 256 random bits, so a slow hash would guard nothing more."""
+    requests_per_s: float | None
+    """None: what the settings say."""
+    created_at: float
+    revoked_at: float | None
+
+
+class Keys:
+    """The table of keys. Safe to share between threads and processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[Key]:
+        """Revoked ones too, oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.created_at))
+            return [_key(row) for row in rows]
+
+    def create(
+        self, name: str, scopes: Iterable[Scope], requests_per_s: float | None = None
+    ) -> tuple[Key, str]:
+        """A new key, and its text, which cannot be had again.
+
+        Raises KeyExists where a caller of this name has a key.
+        """
+        with self._database.write() as connection:
+            in_turn(connection, "api keys")
+            same = api_keys.c.name == name, api_keys.c.revoked_at.is_(None)
+            if connection.scalar(sa.select(api_keys.c.id).where(*same)) is not None:
+                raise KeyExists(
+                    f"there is a key named {name}; revoke it first, or choose another name"
+                )
+            return _create(connection, name, scopes, requests_per_s)
+
+    def revoke(self, id_or_name: str) -> Key:
+        """The key, revoked now or before. Raises NotFound."""
+        which = sa.or_(api_keys.c.id == id_or_name, api_keys.c.name == id_or_name)
+        revoked = (
+            sa.update(api_keys)
+            .where(which, api_keys.c.revoked_at.is_(None))
+            .values(revoked_at=now())
+        )
+        with self._database.write() as connection:
+            connection.execute(revoked)
+            newest = sa.select(api_keys).where(which).order_by(api_keys.c.revoked_at.desc())
+            row = connection.execute(newest).first()
+        if row is None:
+            raise NotFound("not-found", f"there is no key {id_or_name}")
+        return _key(row)
+
+    def ensure_first(self, data_dir: Path) -> Path | None:
+        """Where there was never a key, make one that may do everything, in a file that only its
+        owner reads; gives the file's path. Safe against other replicas that do the same."""
+        with self._database.write() as connection:
+            in_turn(connection, "api keys")
+            if connection.scalar(sa.select(api_keys.c.id).limit(1)) is not None:
+                return None
+            _, text = _create(connection, FIRST, SCOPES, None)
+            path = data_dir / FIRST_FILE
+            path.unlink(missing_ok=True)
+            # Written before the row is committed: a key whose text is lost would be of no use.
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w") as out:
+                out.write(text + "\n")
+                out.flush()
+                os.fsync(out.fileno())
+        return path
+
+
+def matching(keys: dict[str, Key], text: str) -> Key | None:
+    """The key with this text, compared in constant time; None for an unknown or revoked one."""
+    id, _, _ = text.removeprefix(_PREFIX).partition("_")
+    key = keys.get(f"key_{id}")
+    if key is None or key.revoked_at is not None:
+        return None
+    return key if hmac.compare_digest(_sha256(text), key.sha256) else None
+
+
+def _create(
+    connection: sa.Connection, name: str, scopes: Iterable[Scope], requests_per_s: float | None
+) -> tuple[Key, str]:
+    id = new_id("key")
+    text = f"{_PREFIX}{id.removeprefix('key_')}_{secrets.token_urlsafe(32)}"
+    values: dict[str, Any] = {
+        "id": id,
+        "name": name,
+        "scopes": [scope for scope in SCOPES if scope in set(scopes)],
+        "sha256": _sha256(text),
+        "requests_per_s": requests_per_s,
+        "created_at": now(),
+    }
+    row = connection.execute(sa.insert(api_keys).values(values).returning(*api_keys.c)).one()
+    return _key(row), text
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _key(row: sa.Row[Any]) -> Key:
+    values = dict(row._mapping)
+    return Key(**{**values, "scopes": frozenset(values["scopes"])})

@@ -1,0 +1,68 @@
+"""The page `/login`: a browser gets its key as a cookie that no script can read.
+
+`SameSite=Strict`, so that no page of another site makes the browser send it.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from service.web.access.authenticator import COOKIE, Gate
+from service.web.access.scopes import LoginNeeded, needs
+from service.web.bodies.control_bodies import read_limited
+from service.web.problems.plain_page import plain_page
+
+LIMIT_BYTES = 4096
+
+
+def mount(app: FastAPI, gate: Gate) -> None:
+    """Offer `/login` and `/logout`, and send browsers there that need a key."""
+
+    @app.exception_handler(LoginNeeded)
+    async def _login_needed(request: Request, _: LoginNeeded) -> Response:
+        return RedirectResponse("/login", 303)
+
+    @app.get("/login", include_in_schema=False)
+    @needs(None)
+    async def login() -> Response:
+        return HTMLResponse(_page(""))
+
+    @app.post("/login", include_in_schema=False)
+    @needs(None)
+    async def enter(request: Request) -> Response:
+        form = parse_qs((await read_limited(request, LIMIT_BYTES)).decode("utf-8", "replace"))
+        text = form.get("key", [""])[0].strip()
+        header = (b"authorization", f"Bearer {text}".encode())
+        if gate.find([header], "") is None:
+            return HTMLResponse(_page("This key is unknown or revoked."), 401)
+        response = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, text, httponly=True, samesite="strict", secure=secure)
+        return response
+
+    @app.post("/logout", include_in_schema=False)
+    @needs(None)
+    async def leave() -> Response:
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+
+def _page(problem: str) -> str:
+    return plain_page(
+        "svm-service: key",
+        f"""<h1>svm-service</h1>
+<p>This service asks for an API key. An operator makes one with
+<code>svm-service keys create NAME --scope read --scope train</code>; the first one stands in the
+file <code>first-key</code> of the data directory.</p>
+<form method="post" action="/login">
+<p><label>Key <input name="key" type="password" autocomplete="current-password" required
+autofocus></label> <button>Enter</button></p>
+</form>
+<p role="alert">{problem}</p>
+""",
+    )

@@ -1,0 +1,92 @@
+"""JSON bodies of control requests: read within a limit, checked strictly, shown in the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.bodies.idempotency import note
+from service.web.bodies.strict_json import BOM, parse_json
+from service.web.bodies.validation import body_error
+from service.web.http.digests import ContentDigest
+from service.web.http.encodings import inflate
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def read_limited(request: Request, limit_bytes: int) -> bytes:
+    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent, and
+    InvalidRequest where it is not what its Content-Digest says."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit_bytes:
+        raise _too_large(limit_bytes)
+    digest = ContentDigest(request)
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit_bytes:
+                raise _too_large(limit_bytes)
+    except ClientDisconnect:
+        raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+    digest.update(body)
+    digest.check()
+    return bytes(body)
+
+
+def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """A dependency that gives the body as `model`; the document shows it by `json_request`.
+
+    The limit is `app.state.limits.control_body_bytes`. An empty body counts as `{}`.
+    """
+
+    async def read(request: Request) -> Model:
+        limit_bytes = request.app.state.limits.control_body_bytes
+        media_type = request.headers.get("content-type", "application/json").partition(";")[0]
+        encoding = request.headers.get("content-encoding", "").strip().lower()
+        body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
+        note(request, body)
+        if body and media_type.strip().lower() != "application/json":
+            raise UnsupportedFormat("unsupported-format", "send the body as application/json")
+        return validated(model, body or b"{}")
+
+    return read
+
+
+def validated(model: type[Model], body: bytes) -> Model:
+    """JSON as `model`. Raises what `parse_json` does, and InvalidRequest or InvalidContent for the
+    places that are wrong."""
+    parsed = parse_json(body)
+    try:
+        return model.model_validate_json(body.removeprefix(BOM))
+    except ValidationError as error:
+        raise body_error(error.errors(include_url=False), parsed, _schema_of(model)) from None
+
+
+def json_request(
+    model: type[BaseModel], example: dict[str, Any], required: bool = True
+) -> dict[str, Any]:
+    """The `openapi_extra=` of a route whose body is `model`, with an example that runs as it is.
+
+    `web.docs` moves the schema's definitions to the document's components.
+    """
+    content = {"schema": _schema_of(model), "example": example}
+    return {"requestBody": {"required": required, "content": {"application/json": content}}}
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(
+        "body-too-large",
+        f"the body is larger than {limit_bytes} bytes",
+        extra={"limit_bytes": limit_bytes},
+    )

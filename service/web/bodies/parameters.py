@@ -1,0 +1,48 @@
+"""Query parameters that a route does not declare are errors, and so are those given twice, and
+slashes within names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fastapi.dependencies.models import Dependant
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from service.errors import Fault, InvalidRequest
+from service.web.bodies.validation import unknown_parameter
+from service.web.http.names import INVALID_NAME
+
+
+async def known_query_parameters(request: Request) -> None:
+    """A dependency of every route. Raises InvalidRequest `invalid-parameter` and `invalid-name`."""
+    check_path(request)
+    if not request.query_params:
+        return
+    known = _query_names(request.scope["route"].dependant)
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    for name, count in counts.items():
+        if name not in known:
+            raise unknown_parameter(name, known)
+        if count > 1:
+            raise InvalidRequest("invalid-parameter", f"query parameter '{name}' is given twice")
+
+
+def check_path(request: Request) -> None:
+    """Raises InvalidRequest `invalid-name` for a name that holds a slash: once decoded it is
+    another path, of which the caller has not thought."""
+    if b"%2f" in (request.scope.get("raw_path") or b"").lower():
+        message, hint = "a part of the path holds a slash", "names hold none"
+        fault = Fault(code=INVALID_NAME, message=message, value="%2f", hint=hint)
+        raise InvalidRequest(INVALID_NAME, f"{message}; {hint}", (fault,))
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    names: set[str] = set()
+    for parameter in dependant.query_params:
+        model = parameter.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):  # one model for all of them
+            names.update(field.alias or name for name, field in model.model_fields.items())
+        else:
+            names.add(parameter.alias)
+    return names.union(*(_query_names(below) for below in dependant.dependencies))

@@ -1,0 +1,240 @@
+"""Bodies too large for memory: streamed to files, whole or as the parts of a form."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from anyio.to_thread import run_sync
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.bodies.idempotency import note
+from service.web.http.digests import ContentDigest
+from service.web.http.encodings import Inflater
+
+BUFFER_BYTES = 1024 * 1024
+"""Written at once: a trip to another thread for each chunk from the network costs more."""
+FIELD_BYTES = 16 * 1024
+MAX_PARTS = 32
+
+
+def media_type(content_type: str) -> str:
+    """The type without parameters, in lower case. Raises UnsupportedFormat for foreign charsets."""
+    plain, _, _ = content_type.partition(";")
+    _, options = parse_options_header(content_type)
+    charset = options.get(b"charset", b"utf-8").decode("latin-1").lower()
+    if charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise UnsupportedFormat("unsupported-format", f"send text as UTF-8, not as {charset[:40]}")
+    return plain.strip().lower()
+
+
+def parameter(content_type: str, name: str) -> str | None:
+    """A parameter of a media type, such as `present` of `text/csv; header=present`."""
+    found = parse_options_header(content_type)[1].get(name.encode())
+    return None if found is None else found.decode("latin-1").lower()
+
+
+@dataclass(slots=True)
+class Part:
+    """One part of a form: a short field, or a file on disk."""
+
+    name: str = ""
+    filename: str = ""
+    content_type: str = ""
+    path: Path | None = None
+    size: int = 0
+    content: bytearray = field(default_factory=bytearray)
+    """Of a field."""
+
+    @property
+    def text(self) -> str:
+        """Of a field."""
+        return self.content.decode("utf-8", "replace")
+
+
+class IncomingBody:
+    """The body of a request, not yet read."""
+
+    def __init__(self, request: Request) -> None:
+        """Raises UnsupportedFormat for codings other than gzip, and text that is not UTF-8."""
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", "gzip", "x-gzip"):
+            message = f"Content-Encoding {encoding[:40]} is not read here; use gzip or none"
+            raise UnsupportedFormat("unsupported-format", message)
+        self._compressed = encoding != "identity"
+        self._request = request
+        self.content_type = request.headers.get("content-type", "")
+        self.media_type = media_type(self.content_type)
+
+    async def save(self, path: Path, limit_bytes: int, inflated_bytes: int) -> None:
+        """Write it to `path`, inflated.
+
+        Raises TooLarge for more than `limit_bytes` on the wire or `inflated_bytes` in the end, and
+        InvalidRequest where the client leaves.
+        """
+        with path.open("wb") as file:
+            async for piece in self._pieces(limit_bytes, inflated_bytes):
+                note(self._request, piece)
+                await run_sync(file.write, piece)
+
+    async def save_form(
+        self, folder: Path, file_names: tuple[str, ...], limit_bytes: int, inflated_bytes: int
+    ) -> dict[str, Part]:
+        """Its parts by name; those in `file_names` are written to files in `folder`.
+
+        Raises TooLarge as `save`, and InvalidRequest.
+        """
+        _, options = parse_options_header(self.content_type)
+        if not options.get(b"boundary"):
+            raise _malformed("a form needs the boundary of its parts in Content-Type")
+        form = _Form(folder, file_names, partial(note, self._request))
+        try:
+            parser = form.parser(options[b"boundary"])
+            async for piece in self._pieces(limit_bytes, inflated_bytes):
+                await run_sync(parser.write, piece)
+            parser.finalize()
+        except FormParserError:
+            raise _malformed("the parts of the form cannot be told apart") from None
+        finally:
+            form.close()
+        if not form.finished:
+            raise _malformed("the form ends too early")
+        return form.parts
+
+    async def _pieces(self, limit_bytes: int, inflated_bytes: int) -> AsyncIterator[bytes]:
+        buffers = _buffers(self._request, limit_bytes)
+        if not self._compressed:
+            async for buffer in buffers:
+                yield buffer
+            return
+        inflater = Inflater(inflated_bytes)
+        async for buffer in buffers:
+            pieces = inflater.feed(buffer)
+            while piece := await run_sync(next, pieces, b""):
+                yield piece
+        inflater.finish()
+
+
+class _Form:
+    """What the parser of a form reports, in the order of the bytes."""
+
+    def __init__(
+        self, folder: Path, file_names: tuple[str, ...], note: Callable[[bytes | memoryview], None]
+    ) -> None:
+        self.parts: dict[str, Part] = {}
+        self.finished = False
+        self._folder = folder
+        self._file_names = file_names
+        self._note = note
+        self._part = Part()
+        self._headers: dict[str, bytes] = {}
+        self._header = bytearray(), bytearray()
+        self._file: BinaryIO | None = None
+
+    def parser(self, boundary: bytes) -> MultipartParser:
+        """A parser that reports to this form."""
+        return MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self.begin,
+                "on_header_field": self.header_name,
+                "on_header_value": self.header_value,
+                "on_header_end": self.header_end,
+                "on_headers_finished": self.headers_end,
+                "on_part_data": self.data,
+                "on_part_end": self.close,
+                "on_end": self.finish,
+            },
+        )
+
+    def begin(self) -> None:
+        self._part, self._headers = Part(), {}
+
+    def header_name(self, data: bytes, start: int, end: int) -> None:
+        self._header[0].extend(data[start:end])
+
+    def header_value(self, data: bytes, start: int, end: int) -> None:
+        self._header[1].extend(data[start:end])
+
+    def header_end(self) -> None:
+        name, value = self._header
+        self._headers[name.decode("latin-1").lower()] = bytes(value)
+        self._header = bytearray(), bytearray()
+
+    def headers_end(self) -> None:
+        _, options = parse_options_header(self._headers.get("content-disposition", b""))
+        part = self._part
+        part.name = options.get(b"name", b"").decode("utf-8", "replace")
+        part.filename = options.get(b"filename", b"").decode("utf-8", "replace")
+        part.content_type = self._headers.get("content-type", b"").decode("latin-1")
+        if not part.name:
+            raise _malformed("a part of the form has no name")
+        if part.name in self.parts:
+            raise _malformed(f"the form has two parts {part.name[:64]!r}")
+        if len(self.parts) == MAX_PARTS:
+            raise _malformed(f"the form has more than {MAX_PARTS} parts")
+        self.parts[part.name] = part
+        self._note(repr((part.name, part.filename, part.content_type)).encode())
+        if part.name in self._file_names:
+            part.path = self._folder / f"part-{len(self.parts)}"
+            self._file = part.path.open("wb")
+
+    def data(self, data: bytes, start: int, end: int) -> None:
+        part = self._part
+        part.size += end - start
+        self._note(memoryview(data)[start:end])
+        if self._file is not None:
+            self._file.write(memoryview(data)[start:end])
+        elif part.size <= FIELD_BYTES:
+            part.content += data[start:end]
+        else:
+            raise _malformed(f"the field {part.name[:64]!r} has more than {FIELD_BYTES:,} bytes")
+
+    def finish(self) -> None:
+        self.finished = True
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit_bytes:
+        raise _too_large(limit_bytes)
+    digest = ContentDigest(request)
+    size = 0
+    buffer = bytearray()
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            digest.update(chunk)
+            if size > limit_bytes:
+                raise _too_large(limit_bytes)
+            buffer += chunk
+            if len(buffer) >= BUFFER_BYTES:
+                yield bytes(buffer)
+                buffer.clear()
+    except ClientDisconnect:
+        raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+    digest.check()
+    yield bytes(buffer)
+
+
+def _malformed(detail: str) -> InvalidRequest:
+    return InvalidRequest("malformed-request", detail)
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(
+        "body-too-large",
+        f"the body is larger than {limit_bytes} bytes",
+        extra={"limit_bytes": limit_bytes},
+    )

@@ -1,0 +1,145 @@
+"""Files as replies: whole or a range (RFC 9110, section 14), with their digest (RFC 9530)."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from service.errors import RangeNotSatisfiable
+from service.web.http.etags import etag, not_modified
+from service.web.http.head import is_head
+
+CHUNK_BYTES = 1024 * 1024
+
+_RANGE = re.compile(r"bytes=\s*(\d{0,18})-(\d{0,18})\s*", re.IGNORECASE)
+
+
+def download(
+    request: Request,
+    file: BinaryIO,
+    *,
+    size_bytes: int,
+    sha256: str,
+    media_type: str,
+    filename: str,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Response:
+    """The reply that Range, If-Range, If-Match and If-None-Match ask for; closes `file` at its end.
+
+    `file` is one of the file system, `sha256` that of its content (hex) and so the strongest tag
+    there is. A request for several ranges gets the whole. `headers` are added, and go before.
+    Raises PreconditionFailed and RangeNotSatisfiable.
+    """
+    tag = etag(sha256)
+    try:
+        if (unchanged := not_modified(request, tag)) is not None:
+            file.close()
+            return unchanged
+        part = _range(request, tag, size_bytes)
+    except Exception:
+        file.close()
+        raise
+    start, end = (0, size_bytes) if part is None else part
+    all_headers = {
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": f'attachment; filename="{filename}"',
+        "Content-Length": str(end - start),
+        "Content-Type": media_type,
+        "ETag": tag,
+        "Repr-Digest": f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode()}:",
+        **headers,
+    }
+    if part is not None:
+        all_headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
+    return _FileReply(
+        file, start, start if is_head(request) else end, 206 if part else 200, all_headers
+    )
+
+
+JSON = "application/json"
+
+
+def downloads(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses=` of a route that replies with `download`, besides its problems."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    whole = dict.fromkeys(media_types, binary)
+    if JSON in whole:
+        whole[JSON] = {"schema": {"type": "object"}}
+    part = whole | ({JSON: {}} if JSON in whole else {})  # which is no JSON by itself
+    return {
+        200: {"description": "The whole. `Repr-Digest` holds its sha-256.", "content": whole},
+        206: {"description": "The range that was asked for.", "content": part},
+        304: {"description": "It is what `If-None-Match` names."},
+    }
+
+
+RANGE_PARAMETERS: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "Range",
+            "in": "header",
+            "description": "One range of bytes, such as `bytes=1000-`; the reply is then 206.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "If-Range",
+            "in": "header",
+            "description": "An `ETag`: should it be another one now, the reply is the whole.",
+            "schema": {"type": "string"},
+        },
+    ]
+}
+"""The `openapi_extra=` of such a route."""
+
+
+class _FileReply(StreamingResponse):
+    def __init__(
+        self, file: BinaryIO, start: int, end: int, status: int, headers: dict[str, str]
+    ) -> None:
+        super().__init__(_chunks(file, start, end), status, headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:  # also where the client leaves
+            await super().__call__(scope, receive, send)
+
+
+def _chunks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    # Not by seeking: other replies may read from the same open file.
+    while start < end and (chunk := os.pread(file.fileno(), min(CHUNK_BYTES, end - start), start)):
+        yield chunk
+        start += len(chunk)
+
+
+def _range(request: Request, tag: str, size: int) -> tuple[int, int] | None:
+    """Where the range begins and ends (exclusive); None for the whole.
+
+    What is no single range of bytes is ignored, as RFC 9110 allows.
+    """
+    found = _RANGE.fullmatch(", ".join(request.headers.getlist("range")))
+    if found is None or is_head(request) or request.headers.get("if-range", tag) != tag:
+        return None
+    first, last = found.groups()
+    if first:
+        start, end = int(first), min(int(last or size), size - 1) + 1
+        if last and int(last) < start:
+            return None
+    elif last:
+        start, end = max(0, size - int(last)), size
+    else:
+        return None
+    if start >= size:
+        raise RangeNotSatisfiable(
+            "range-not-satisfiable",
+            f"there are {size} bytes, so the first is 0 and the last is {size - 1}",
+            extra={"size_bytes": size},
+        )
+    return start, end

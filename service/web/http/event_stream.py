@@ -1,0 +1,76 @@
+"""Server-sent events (WHATWG HTML, section 9.2): how they are written, and how many may listen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from service.errors import Unavailable
+from service.web.http.callers import is_still_known
+
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT = b": still here\n\n"
+"""A comment, so that proxies and clients see that the connection lives."""
+RECONNECT = b"retry: 1000\n\n"
+"""Callers come again a second after a connection was lost."""
+RETRY_AFTER_S = 5
+
+
+def message(id: int, event: str, data: dict[str, Any]) -> bytes:
+    """One event; JSON has no line breaks of its own, so `data` is one line."""
+    return f"id: {id}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+class EventStreams:
+    """The open streams of this process, at most `limit`. Belongs to one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open = 0
+
+    def reply(self, request: Request, messages: AsyncGenerator[bytes]) -> Response:
+        """A reply that lasts as long as `messages` do, the caller listens and its key is valid.
+
+        Raises Unavailable `too-many-streams`.
+        """
+        if self._open >= self._limit:
+            raise Unavailable(
+                "too-many-streams",
+                f"{self._limit} event streams are open; "
+                "ask for pages of application/json, or poll the job with wait_s",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self._open += 1
+        return _EventStream(_to_known(request, messages), self._closed)
+
+    def _closed(self) -> None:
+        self._open -= 1
+
+
+async def _to_known(request: Request, messages: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(messages):
+        async for content in messages:
+            if not is_still_known(request):
+                return
+            yield content
+
+
+class _EventStream(StreamingResponse):
+    media_type = MEDIA_TYPE
+
+    def __init__(self, messages: AsyncIterator[bytes], closed: Callable[[], None]) -> None:
+        # No proxy shall keep events to itself until it has many.
+        super().__init__(messages, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._closed()

@@ -1,0 +1,83 @@
+"""`page_size` and `page_token` (AIP-158), and the token of the next page.
+
+Tokens are sealed with a secret of the installation, for one list with its filters: whatever else
+is sent as a token is refused, and leads to no query that we did not mean.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+from starlette.requests import Request
+
+from service.errors import InvalidRequest
+from service.storage.database.pages import Cursor, Page, PageRequest
+
+MAX_PAGE_SIZE = 1000
+TAG_BYTES = 16
+_PAGING = ("page_size", "page_token")
+
+
+def _page_params(
+    request: Request,
+    page_size: Annotated[
+        int, Query(ge=1, le=MAX_PAGE_SIZE, description="Most items in one reply.")
+    ] = 50,
+    page_token: Annotated[
+        str | None,
+        Query(
+            description="`next_page_token` of the page before; leave it out for the first page.",
+            json_schema_extra={"pattern": "^[A-Za-z0-9_-]+$"},
+        ),
+    ] = None,
+) -> PageRequest:
+    seal = _seal(request)
+    return PageRequest(page_size, None if page_token is None else _decode(page_token, seal), seal)
+
+
+PageParams = Annotated[PageRequest, Depends(_page_params)]
+"""A route's parameter that gives the page asked for."""
+
+
+def next_page_token(asked: PageRequest, page: Page[Any]) -> str | None:
+    """Opaque to callers: where the page ended. None on the last page."""
+    if page.next is None:
+        return None
+    content = json.dumps(page.next).encode()
+    return base64.urlsafe_b64encode(_tag(asked.seal, content) + content).decode().rstrip("=")
+
+
+def _seal(request: Request) -> bytes:
+    """A key for the tokens of this list."""
+    filters = sorted(item for item in request.query_params.multi_items() if item[0] not in _PAGING)
+    which = json.dumps([request.url.path, filters])
+    return hmac.digest(request.app.state.secret, which.encode(), "sha256")
+
+
+def _tag(seal: bytes, content: bytes) -> bytes:
+    return hmac.digest(seal, content, "sha256")[:TAG_BYTES]
+
+
+def _decode(token: str, seal: bytes) -> Cursor:
+    try:
+        whole = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        raise _invalid_token() from None
+    tag, content = whole[:TAG_BYTES], whole[TAG_BYTES:]
+    if not hmac.compare_digest(tag, _tag(seal, content)):
+        raise _invalid_token()
+    created_at, id = json.loads(content)
+    return Cursor(created_at, id)
+
+
+def _invalid_token() -> InvalidRequest:
+    return InvalidRequest(
+        "invalid-parameter",
+        "page_token is not one that this service gave for this list and these filters; leave it "
+        "out to begin at the first page",
+    )

@@ -1,0 +1,23 @@
+from service.web.problems.replies import (
+    ANY_PROBLEM,
+    MEDIA_TYPE,
+    STATUS,
+    ProblemRead,
+    internal_error,
+    problem_bytes,
+    render,
+    responses,
+    status_of,
+)
+
+__all__ = [
+    "ANY_PROBLEM",
+    "MEDIA_TYPE",
+    "STATUS",
+    "ProblemRead",
+    "internal_error",
+    "problem_bytes",
+    "render",
+    "responses",
+    "status_of",
+]

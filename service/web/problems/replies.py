@@ -1,0 +1,304 @@
+"""Errors as problem replies (RFC 9457), and how routes document them."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from service import errors
+from service.errors import Fault, ServiceError
+from service.web.bodies.parameters import check_path
+from service.web.bodies.validation import parameter_error
+from service.web.http.content_negotiation import choose
+from service.web.problems import route_options
+from service.web.problems.codes import PROBLEMS
+from service.web.problems.plain_page import plain_page
+
+MEDIA_TYPE = "application/problem+json"
+MAX_VALUE_CHARACTERS = 64
+
+STATUS: dict[type[ServiceError], int] = {
+    errors.InvalidRequest: 400,
+    errors.InvalidContent: 422,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.PreconditionFailed: 412,
+    errors.PreconditionRequired: 428,
+    errors.TooLarge: 413,
+    errors.RangeNotSatisfiable: 416,
+    errors.UnsupportedFormat: 415,
+    errors.NotAcceptable: 406,
+    errors.Timeout: 408,
+    errors.RateExceeded: 429,
+    errors.Unavailable: 503,
+    errors.StorageFull: 507,
+    errors.Corrupt: 500,
+}
+
+
+EXAMPLES = "#/components/examples/"
+_SCHEMA = {"$ref": "#/components/schemas/ProblemRead"}  # `web.docs` adds it to the components
+
+ANY_PROBLEM: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "Any other problem; `/problems` lists them.",
+        "content": {MEDIA_TYPE: {"schema": _SCHEMA}},
+    }
+}
+"""The `responses=` of the whole application."""
+
+
+class ProblemError(BaseModel):
+    """One thing that was wrong, and where."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    code: str
+    message: str
+    pointer: str | None = None
+    """JSON pointer into the body."""
+    row: int | None = None
+    """Record number, the first one is 1; a header does not count."""
+    column: str | int | None = None
+    """Column name, or position from 0 where columns have no names."""
+    value: str | None = None
+    """The offending value, shortened."""
+    hint: str | None = None
+
+
+class ProblemRead(BaseModel):
+    """A problem (RFC 9457). Members may be added; `code` is stable."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    type: str
+    """`/problems/<code>`, a page about this kind of problem."""
+    title: str
+    status: int
+    detail: str
+    """What was wrong this time, and what to do."""
+    instance: str
+    """The path that was asked for."""
+    code: str
+    request_id: str | None = None
+    trace_id: str | None = None
+    """Of the request's `traceparent`, if it had one."""
+    errors: list[ProblemError]
+    """At most 100 of them."""
+    errors_total: int
+
+
+def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses=` of a route that can answer with these problems."""
+    by_status: dict[int, list[str]] = {}
+    for code in codes:
+        by_status.setdefault(PROBLEMS[code].status, []).append(code)
+    return {
+        status: {
+            "description": "; ".join(f"`{code}`: {PROBLEMS[code].title}" for code in some),
+            "content": {
+                MEDIA_TYPE: {
+                    "schema": _SCHEMA,
+                    "examples": {code: {"$ref": f"{EXAMPLES}{code}"} for code in some},
+                }
+            },
+        }
+        for status, some in sorted(by_status.items())
+    }
+
+
+def examples() -> dict[str, Any]:
+    """One of each problem, for the document's `components/examples`."""
+    return {
+        code: {
+            "summary": problem.title,
+            "value": _content(problem.status, code, problem.description, "/v1/datasets", "0647…"),
+        }
+        for code, problem in sorted(PROBLEMS.items())
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Let every error reply be a problem."""
+
+    @app.exception_handler(ServiceError)
+    async def _service_error(request: Request, error: ServiceError) -> Response:
+        return render(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _validation_error(request: Request, error: RequestValidationError) -> Response:
+        return render(request, parameter_error(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def _http_exception(request: Request, error: HTTPException) -> Response:
+        return _render_http_exception(app, request, error)
+
+
+def render(request: Request, error: ServiceError) -> Response:
+    """The reply for an error raised anywhere below."""
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="svm-service"'
+    if isinstance(error, errors.Forbidden) and "scope" in error.extra:
+        scope = error.extra["scope"]
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
+    if isinstance(error, errors.RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
+    if isinstance(error, errors.UnsupportedFormat):
+        headers |= route_options.headers_for(request.app, request.scope["path"])
+        del headers["Allow"]
+    return _reply(
+        request,
+        status_of(error),
+        error.code,
+        error.detail,
+        faults=error.faults,
+        faults_total=error.faults_total,
+        extra=error.extra,
+        headers=headers,
+    )
+
+
+def status_of(error: ServiceError) -> int:
+    """The HTTP status of an error's family."""
+    return next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
+
+
+def internal_error(request: Request) -> Response:
+    """The reply for an exception that nobody expected; it tells nothing of its cause."""
+    detail = "an unexpected error; it was logged under this request id"
+    return _reply(request, 500, "internal-error", detail)
+
+
+def _render_http_exception(app: FastAPI, request: Request, error: HTTPException) -> Response:
+    headers = dict(error.headers or {})
+    if error.status_code == 404:
+        try:
+            check_path(request)
+        except errors.InvalidRequest as slash:
+            return render(request, slash)
+        return _nothing_there(request)
+    if error.status_code == 405:
+        headers |= route_options.headers_for(app, request.scope["path"])
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
+        detail = f"{request.method} is not offered here; this path has {headers['Allow']}"
+        return _reply(request, 405, "method-not-allowed", detail, headers=headers)
+    if error.status_code == 413:
+        return _reply(request, 413, "body-too-large", error.detail, headers=headers)
+    if error.status_code >= 500:
+        return internal_error(request)
+    return _reply(request, 400, "malformed-request", error.detail, headers=headers)
+
+
+def _nothing_there(request: Request) -> Response:
+    """No path of ours: a problem, and for browsers a page, since somebody has mistyped it."""
+    path, headers = request.scope["path"], {"Vary": "Accept"}
+    with suppress(errors.NotAcceptable):
+        if choose(request, (MEDIA_TYPE, "text/html")) == "text/html":
+            title = "There is no such page"
+            main = f"""<h1>{title}</h1>
+<p>There is nothing at <code>{html.escape(path)}</code>.</p>
+<p><a href="/">Home</a> · <a href="/docs">Every call of the API</a></p>
+"""
+            return HTMLResponse(plain_page(f"{title} · svm-service", main), 404, headers)
+    return _reply(request, 404, "not-found", f"there is nothing at {path}", headers=headers)
+
+
+def _reply(
+    request: Request,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    faults: tuple[Fault, ...] = (),
+    faults_total: int = 0,
+    extra: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    content = _content(
+        status,
+        code,
+        detail,
+        # As it was sent: an instance is a reference, in which blanks and the like are escaped.
+        request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"],
+        getattr(request.state, "request_id", None),
+        faults,
+        faults_total,
+        extra or {},
+    )
+    trace_id = getattr(request.state, "trace_id", None)
+    if trace_id is not None:
+        content["trace_id"] = trace_id
+    content, media_type = _formed(content)
+    return JSONResponse(content, status, headers, media_type=media_type)
+
+
+def problem_bytes(
+    status: int, code: str, detail: str, path: str, request_id: str
+) -> tuple[bytes, str]:
+    """A problem's body and media type, for what never becomes a request of the application."""
+    content, media_type = _formed(_content(status, code, detail, path, request_id))
+    return json.dumps(content).encode(), media_type
+
+
+def _formed(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """As it is sent: the Open Inference Protocol has its own form of errors, to which members may
+    be added."""
+    if content["instance"].startswith("/v2"):
+        return {"error": content["detail"], **content}, "application/json"
+    return content, MEDIA_TYPE
+
+
+def _content(
+    status: int,
+    code: str,
+    detail: str,
+    path: str,
+    request_id: str | None,
+    faults: tuple[Fault, ...] = (),
+    faults_total: int = 0,
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    problem = PROBLEMS.get(code)
+    return {
+        "type": f"/problems/{code}",
+        "title": problem.title if problem else code,
+        "status": status,
+        "detail": detail,
+        "instance": path,
+        "code": code,
+        "request_id": request_id,
+        "errors": [_fault(fault) for fault in faults],
+        "errors_total": faults_total,
+        **extra,
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    members = {
+        "pointer": fault.pointer,
+        "row": fault.row,
+        "column": fault.column,
+        "value": None if fault.value is None else fault.value[:MAX_VALUE_CHARACTERS],
+        "code": fault.code,
+        "message": fault.message,
+        "hint": fault.hint,
+    }
+    return {name: member for name, member in members.items() if member is not None}

@@ -1,0 +1,202 @@
+"""Connections with limits: uvicorn waits forever for a header or a body that does not come.
+
+Here a header not complete after `header_s`, and a body of which hardly anything comes for
+`body_idle_s`, end with 408; a header beyond `HEADER_BYTES` with 431; connections beyond `most` hear
+503; a client that does not read what it asked for is left. What is no HTTP is told so as a problem,
+like everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from service.web.http.headers import add_headers
+from service.web.problems import problem_bytes
+from service.web.server.observability import Metrics, request_id_of
+
+HEADER_BYTES = 64 * 1024
+"""The parser holds a header until it is complete, and copies a long line again and again."""
+PROGRESS_BYTES = 4096
+"""A body that is not complete has stopped coming unless so much comes in the time it may idle: a
+client that sends a byte now and then would otherwise hold its connection for ever."""
+UNREAD_S = 60.0
+"""So long some 50 kB of a reply may wait for their reader."""
+RETRY_S = 5
+
+
+@dataclass
+class ConnectionLimits:
+    """Of all connections of one server."""
+
+    header_s: float
+    body_idle_s: float
+    most: int
+    """Open at once."""
+    metrics: Metrics
+    """Counts those that are refused."""
+    _watch: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at all connections now and then, as long as there are any: one timer for all."""
+        if self._watch is None:
+            pause = min(1.0, self.header_s / 4, self.body_idle_s / 4)
+            self._watch = loop.call_later(pause, self._look, state, loop)
+
+    def _look(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._watch = None
+        now = loop.time()
+        for connection in list(state.connections):
+            if isinstance(connection, LimitedProtocol):
+                connection.check_time(now)
+        if state.connections:
+            self.watch(state, loop)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self._in_header = True
+        self._in_message = False
+        self._header_bytes = 0
+        self._progress_at = 0.0
+        self._bytes = 0
+        self._unread_since: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._progress_at = self.loop.time()
+        self._limits.watch(self.server_state, self.loop)
+        if len(self.server_state.connections) > self._limits.most:
+            self._refuse(503, "too-many-connections", "too many connections; try again later")
+            transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_header and not self.transport.is_closing():
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES:
+                detail = f"the header has more than {HEADER_BYTES} bytes"
+                if not self._busy():
+                    self._refuse(431, "header-too-large", detail)
+                self.transport.close()
+
+    # What the parser reports
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_header = True
+        self._header_bytes = 0
+        self._in_message = True
+        self._progress_at = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        self._in_header = False
+        self._progress_at = self.loop.time()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._came(len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        super().on_message_complete()
+
+    def _came(self, n_bytes: int) -> None:
+        self._bytes += n_bytes
+        if self._bytes >= PROGRESS_BYTES:
+            self._bytes = 0
+            self._progress_at = self.loop.time()
+
+    # What may take too long
+
+    def check_time(self, now: float) -> None:
+        """End the connection where its client has stopped sending a request, or reading a reply."""
+        if self._unread_since is not None and now - self._unread_since > UNREAD_S:
+            self.transport.abort()
+        else:
+            self._check_sender(now - self._progress_at)
+
+    def _check_sender(self, silent_s: float) -> None:
+        if not self._in_message and not self._in_header and not self._busy():
+            # Between two requests. uvicorn's own timer runs only after those that it has parsed.
+            if self.timeout_keep_alive_task is None and silent_s > self.timeout_keep_alive:
+                self.transport.close()
+        elif self._in_header:
+            if silent_s > self._limits.header_s and not self._busy():
+                # Nothing sent at all is no request: there is nothing to answer.
+                self._end("the header did not come" if self.headers is not None else None)
+        elif (
+            self.cycle is not None
+            and self.cycle.more_body
+            and not self.flow.read_paused
+            and silent_s > self._limits.body_idle_s
+        ):
+            if not self.cycle.response_started:
+                self._end("the body stopped coming")
+            elif self.cycle.response_complete:
+                self.transport.close()  # it was answered without its body
+
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end(self, reason: str | None) -> None:
+        if reason is not None and not self.transport.is_closing():
+            self._refuse(408, "request-timeout", f"{reason}; send the whole request again")
+        self.transport.close()
+
+    # What becomes no request
+
+    def send_400_response(self, msg: str) -> None:
+        reason = str(sys.exception())
+        if "present with" in reason or "Duplicate" in reason:
+            detail = "give one Content-Length, or Transfer-Encoding, not both"
+            self._refuse(400, "ambiguous-length", detail)
+        else:
+            self._refuse(400, "malformed-request", "this is not an HTTP/1.1 request")
+        self.transport.close()
+
+    def _refuse(self, status: int, code: str, detail: str) -> None:
+        path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
+        request_id = request_id_of(self.headers or [])
+        body, media_type = problem_bytes(status, code, detail, path, request_id)
+        headers = MutableHeaders(
+            {
+                "content-type": media_type,
+                "content-length": str(len(body)),
+                "x-request-id": request_id,
+                "connection": "close",
+            }
+        )
+        if status == 503:
+            headers["retry-after"] = str(RETRY_S)
+        add_headers(headers)
+        lines = (b"%b: %b\r\n" % header for header in headers.raw)
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        self._limits.metrics.record("none", "none", status, 0.0)

@@ -1,0 +1,174 @@
+"""Kernels: inner products of rows in a feature space that is never built.
+
+Only positive semi-definite ones, for without that there is no dual bound and no certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.stored_rows import Rows, StoredRows
+from svm.errors import InvalidData
+from svm.hyperparameters import Checked, NonNegative, Positive
+
+MEDIAN_ROWS = 1000
+"""Rows that the median distance is taken from."""
+ROUNDING = 3e-14
+"""A squared distance that may be nothing but rounding, relative to ‖x‖²."""
+LARGEST_VALUE = 1e300
+"""Of a kernel: sums of larger ones leave float64."""
+UNDERFLOW = 1e-10
+"""A kernel value that adds nothing, relative to k(x, x)."""
+UNDERFLOW_ROWS = 200
+"""Rows between which kernel values are looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearKernel(Checked):
+    """⟨x, z⟩"""
+
+    name: Literal["linear"] = "linear"
+
+    def fitted(self, X: Rows) -> LinearKernel:
+        """This kernel: nothing to learn from the data."""
+        return self
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        return products
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) from ‖x‖², (n,)."""
+        return norms
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianKernel(Checked):
+    """exp(-γ ‖x - z‖²)"""
+
+    name: Literal["gaussian"] = "gaussian"
+    gamma: Positive | Literal["median"] = "median"
+    """γ; `median`: one over the median squared distance between rows, a sound first choice."""
+
+    def fitted(self, X: Rows) -> GaussianKernel:
+        """With γ as a number: from the distances between at most 1,000 rows, evenly spread."""
+        if self.gamma != "median":
+            return self
+        Z = _spread_rows(X, MEDIAN_ROWS)
+        norms = np.einsum("ij,ij->i", Z, Z)
+        distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
+        upper = distances[np.triu_indices(len(Z), 1)]
+        # Rounding leaves equal rows a distance like -1e-16; they say nothing about the scale. Nor
+        # do distances that are no longer normal numbers.
+        upper = upper[upper > max(1e-12 * norms.max(initial=0.0), np.finfo(np.float64).tiny)]
+        return replace(self, gamma=1.0 / float(np.median(upper)) if len(upper) else 1.0)
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        products *= -2.0
+        products += x_norms[:, None]
+        products += z_norms
+        # A row is at distance 0 from itself, however large γ makes what rounding leaves of that.
+        np.putmask(products, products <= ROUNDING * x_norms[:, None], 0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            products *= -float(self.gamma)
+            return np.exp(products, out=products)
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) = 1."""
+        return np.ones_like(norms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolynomialKernel(Checked):
+    """(γ ⟨x, z⟩ + coef0)^degree"""
+
+    name: Literal["polynomial"] = "polynomial"
+    degree: Annotated[int, Ge(1), Le(20)] = 3
+    """The exponent."""
+    gamma: Positive = 1.0
+    """Weight of the inner product."""
+    coef0: NonNegative = 1.0
+    """At least 0: below, the kernel is not positive semi-definite."""
+
+    def fitted(self, X: Rows) -> PolynomialKernel:
+        """This kernel: nothing to learn from the data."""
+        return self
+
+    def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
+        with np.errstate(over="ignore", under="ignore"):
+            products *= self.gamma
+            products += self.coef0
+            products **= self.degree
+        return products
+
+    def of_norms(self, norms: Vector) -> Vector:
+        """k(x, x) from ‖x‖², (n,)."""
+        with np.errstate(over="ignore", under="ignore"):
+            powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
+        return powers
+
+
+MEDIAN_GAUSSIAN = GaussianKernel()
+"""The kernel where none is named."""
+
+AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
+
+KERNELS: dict[str, type[Checked]] = {
+    kernel.__dataclass_fields__["name"].default: kernel for kernel in get_args(AnyKernel)
+}
+
+
+def require_moderate_values(kernel: AnyKernel, norms: Vector) -> None:
+    """Raises InvalidData (`non-finite-value`) where kernel values of rows with these ‖x‖² are too
+    large to be added up: none is larger than the largest k(x, x)."""
+    largest = float(kernel.of_norms(norms).max())
+    if not largest <= LARGEST_VALUE:
+        raise InvalidData(
+            "non-finite-value",
+            f"a kernel value of size {largest:g} is too large to train on: scale the features, or "
+            "give a kernel with smaller parameters",
+        )
+
+
+def dense_rows(X: Rows, rows: Any) -> Vector:
+    """Some rows as a float64 array, (len(rows), n_features)."""
+    chosen = X.read(rows) if isinstance(X, StoredRows) else X[rows]
+    dense = chosen.toarray() if is_sparse(chosen) else chosen
+    return np.ascontiguousarray(dense, dtype=np.float64)
+
+
+def inner_products(X: Matrix, Z: Matrix) -> Vector:
+    """⟨xᵢ, zⱼ⟩ of rows in one layout, (len(X), len(Z)), in float64."""
+    if is_sparse(X):
+        sparse: Any = X.astype(np.float64, copy=False) @ Z.T.astype(np.float64, copy=False)
+        products: Vector = sparse.toarray()
+        return products
+    left, right = (np.ascontiguousarray(rows, dtype=np.float64) for rows in (X, Z))
+    return left @ right.T
+
+
+def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
+    """Whether most values between different rows are as good as 0: a kernel far too narrow.
+
+    Such a model remembers its training rows and knows nothing else: half of the answers on new
+    rows are right. Raw 0 … 255 pixels under γ = 2 do that.
+    """
+    Z = _spread_rows(X, UNDERFLOW_ROWS)
+    norms = np.einsum("ij,ij->i", Z, Z)
+    values = kernel.of_products(Z @ Z.T, norms, norms)
+    off_diagonal = values[np.triu_indices(len(Z), 1)]
+    scale = float(np.median(kernel.of_norms(norms)))
+    return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale
+
+
+def _spread_rows(X: Rows, count: int) -> Vector:
+    """At most `count` rows of X, evenly spread, as `dense_rows`."""
+    n = X.shape[0]
+    return dense_rows(X, np.linspace(0, n - 1, min(n, count)).astype(np.int64))

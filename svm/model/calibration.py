@@ -1,0 +1,220 @@
+"""Probabilities from scores: learnt from scores of rows that were held back from the training.
+
+The label follows the score; a probability is a statement beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import Vector
+from svm.errors import InvalidData
+from svm.model.multiclass import MulticlassName, splits_of
+
+CalibrationName = Literal["sigmoid", "isotonic"]
+
+CLOSEST = 1e-7
+"""How near a probability of a pair may come to 0 or 1 before pairs are coupled, as in LIBSVM."""
+
+SYSTEM_VALUES = 1 << 16
+"""Of the systems of equations that are solved at a time, one for each row: 512 KiB, and as
+much again for what they are made of."""
+
+_STEPS = 100
+_SMALLEST_STEP = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A monotone map from score to probability for each binary problem.
+
+    sigmoid: 1/(1 + exp(a s + b)). isotonic: steps with straight lines between them.
+    """
+
+    name: CalibrationName
+    knots: Vector
+    """sigmoid: (n_problems, 2), a and b. isotonic: (n_knots,) scores, ascending in each problem."""
+    values: Vector | None = None
+    """isotonic: (n_knots,) probabilities."""
+    starts: npt.NDArray[np.int64] | None = None
+    """isotonic: (n_problems + 1,) where the knots of each problem begin, and the end."""
+
+    @property
+    def n_problems(self) -> int:
+        return len(self.knots) if self.starts is None else len(self.starts) - 1
+
+    def fits(self, n_problems: int) -> bool:
+        """Whether the parts belong together and to so many problems."""
+        if self.name == "sigmoid":
+            return self.values is None and self.knots.shape == (n_problems, 2)
+        values, starts = self.values, self.starts
+        return (
+            self.name == "isotonic"
+            and values is not None
+            and starts is not None
+            and self.knots.shape == values.shape == (starts[-1],)
+            and starts.shape == (n_problems + 1,)
+            and starts[0] == 0
+            and bool((np.diff(starts) > 0).all())
+        )
+
+    def of_problems(self, scores: Vector) -> Vector:
+        """Probability of the positive class in every binary problem, (n_samples, n_problems)."""
+        if self.values is None or self.starts is None:
+            return _logistic(-(scores * self.knots[:, 0] + self.knots[:, 1]))
+        found = np.empty_like(scores)
+        for k in range(self.n_problems):
+            part = slice(self.starts[k], self.starts[k + 1])
+            found[:, k] = np.interp(scores[:, k], self.knots[part], self.values[part])
+        return found
+
+    def probabilities(self, scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
+        """(n_samples, n_classes), each row summing to 1 and depending on that row alone."""
+        if n_classes == 2:
+            positive = self.of_problems(scores)
+            return np.stack([1.0 - positive[:, 0], positive[:, 0]], axis=1)
+        if scheme == "one-vs-rest":
+            return _normalized(self.of_problems(scores))
+        found = np.empty((len(scores), n_classes))
+        rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
+        for start in range(0, len(scores), rows):
+            some = scores[start : start + rows]
+            found[start : start + rows] = coupled(self.of_problems(some), n_classes)
+        return found
+
+
+def fit_calibration(
+    name: CalibrationName,
+    scores: Vector,
+    codes: npt.NDArray[Any],
+    scheme: MulticlassName,
+    n_classes: int,
+) -> Calibration:
+    """Learn from the scores (n_samples, n_problems) and classes (n_samples,) of held-out rows.
+
+    Raises InvalidData (`class-too-small`) where a binary problem has no row on one of its sides.
+    """
+    sides = []
+    for k, split in enumerate(splits_of(scheme, n_classes)):
+        positive = codes == split.positive
+        inside = positive | np.isin(codes, split.negative)
+        truth = positive[inside]
+        if truth.all() or not truth.any():
+            raise InvalidData(
+                "class-too-small",
+                "calibration needs held-out rows of every class; hold back more, or stratify",
+            )
+        sides.append((scores[inside, k], truth))
+    if name == "sigmoid":
+        return Calibration(name, np.array([_sigmoid(*side) for side in sides]))
+    learnt = [_isotonic(*side) for side in sides]
+    lengths = [len(knots) for knots, _ in learnt]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    knots = np.concatenate([knots for knots, _ in learnt])
+    return Calibration(name, knots, np.concatenate([values for _, values in learnt]), starts)
+
+
+def coupled(positive: Vector, n_classes: int) -> Vector:
+    """Class probabilities (n_samples, n_classes) from those of the pairs i < j, which say how
+    likely class j is if it is one of the two (Wu, Lin and Weng, 2004, second method).
+
+    They minimize Σ (r_ji p_i - r_ij p_j)² where r_ij = P(i | i or j), under Σ p = 1.
+    """
+    n = len(positive)
+    r = np.zeros((n, n_classes, n_classes))
+    lower, higher = np.triu_indices(n_classes, 1)
+    likely = np.clip(positive, CLOSEST, 1.0 - CLOSEST)
+    r[:, higher, lower], r[:, lower, higher] = likely, 1.0 - likely
+    system = np.zeros((n, n_classes + 1, n_classes + 1))
+    Q = system[:, :n_classes, :n_classes]
+    Q -= r * r.transpose(0, 2, 1)
+    every = np.arange(n_classes)
+    Q[:, every, every] = np.square(r).sum(axis=1)
+    system[:, :n_classes, n_classes] = system[:, n_classes, :n_classes] = 1.0
+    right = np.zeros((n, n_classes + 1, 1))
+    right[:, n_classes] = 1.0
+    solution = np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+    return _normalized(solution[:, :n_classes, 0])
+
+
+def _normalized(values: Vector) -> Vector:
+    """Rows that sum to 1; equal shares where nothing is likely."""
+    values = np.maximum(values, 0.0)
+    sums = values.sum(axis=1, keepdims=True)
+    shares: Vector = np.where(
+        sums > 0.0, values / np.where(sums > 0.0, sums, 1.0), 1.0 / values.shape[1]
+    )
+    return shares
+
+
+def _logistic(x: Vector) -> Vector:
+    with np.errstate(over="ignore", under="ignore"):
+        found: Vector = 1.0 / (1.0 + np.exp(-x))
+    return found
+
+
+def _sigmoid(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """(a, b) of the greatest likelihood, of smoothed targets (Platt, 1999), by Newton's method
+    with backtracking (Lin, Lin and Weng, 2007)."""
+    n_positive = int(truth.sum())
+    n_negative = len(truth) - n_positive
+    targets: Vector = np.where(
+        truth, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
+    )
+    # Scores of any size: the slope is looked for in units of the largest one.
+    scale = float(np.abs(scores).max()) or 1.0
+    s: Vector = scores / scale
+    a, b = 0.0, float(np.log((n_negative + 1.0) / (n_positive + 1.0)))
+    loss = _loss(a, b, s, targets)
+    for _ in range(_STEPS):
+        p = _logistic(-(a * s + b))
+        q = p * (1.0 - p)
+        slope = targets - p
+        gradient = np.array([s @ slope, slope.sum()])
+        if np.abs(gradient).max() < 1e-9 * len(s):
+            break
+        h11, h22, h12 = s * s @ q + 1e-12, q.sum() + 1e-12, s @ q
+        step = -np.linalg.solve(np.array([[h11, h12], [h12, h22]]), gradient)
+        size, descent = 1.0, float(gradient @ step)
+        while size > _SMALLEST_STEP:
+            trial = (a + size * float(step[0]), b + size * float(step[1]))
+            trial_loss = _loss(*trial, s, targets)
+            if trial_loss < loss + 1e-4 * size * descent:
+                (a, b), loss = trial, trial_loss
+                break
+            size /= 2.0
+        else:
+            break
+    return a / scale, b
+
+
+def _loss(a: float, b: float, s: Vector, targets: Vector) -> float:
+    """-Σ t log p + (1 - t) log(1 - p), p = 1/(1 + exp(a s + b)), without overflow."""
+    z: Vector = a * s + b
+    return float((targets * z + np.logaddexp(0.0, -z)).sum())
+
+
+def _isotonic(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """Knots and values of the best non-decreasing fit, by pooling adjacent violators."""
+    points, inverse = np.unique(scores, return_inverse=True)
+    weights = np.bincount(inverse).astype(np.float64)
+    means = np.bincount(inverse, truth) / weights
+    pools: list[tuple[float, float, int]] = []  # mean, weight, points
+    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
+        pool = (mean, weight, 1)
+        while pools and pools[-1][0] >= pool[0]:
+            before = pools.pop()
+            total = before[1] + pool[1]
+            pool = ((before[0] * before[1] + pool[0] * pool[1]) / total, total, before[2] + pool[2])
+        pools.append(pool)
+    ends = np.cumsum([count for _, _, count in pools])
+    starts = ends - np.array([count for _, _, count in pools])
+    # The two ends of each pool are knots; between pools the probability rises in a straight line.
+    edges = np.stack([starts, ends - 1], axis=1).ravel()
+    values = np.repeat([mean for mean, _, _ in pools], 2)
+    kept = np.concatenate([[True], np.diff(edges) > 0])
+    return points[edges][kept], values[kept]

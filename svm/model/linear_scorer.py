@@ -1,0 +1,45 @@
+"""Scores of dense rows by a linear model, which is prepared for it once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svm.data.matrices import Vector, read_only
+from svm.transforms.scaling import Scaling
+
+
+class LinearScores:
+    """X ↦ ⟨xᵢ - offset, weightsₖ⟩ + interceptsₖ, (n_samples, n_problems).
+
+    The bits of a row depend on that row alone. Scores may overflow, without a warning.
+    """
+
+    def __init__(self, offset: Vector, weights: Vector, intercepts: Vector) -> None:
+        from svm.loops.scores import linear_scores
+
+        self._compiled = linear_scores
+        self._offset, self._weights, self._intercepts = (
+            np.array(part, dtype=np.float64) for part in (offset, weights, intercepts)
+        )
+        self.nbytes = self._offset.nbytes + self._weights.nbytes + self._intercepts.nbytes
+        """Memory of what was prepared."""
+
+    def __call__(self, X: Vector) -> Vector:
+        """X, float64 in C order."""
+        scores = np.empty((len(X), len(self._intercepts)))
+        self._compiled(read_only(X), self._offset, self._weights, self._intercepts, scores)
+        return scores
+
+
+def of_unscaled(scaling: Scaling, coefficients: Vector, intercepts: Vector) -> LinearScores | None:
+    """The scores of rows that are not scaled: ⟨x - offset, coefficients / scale⟩.
+
+    None where weights at the ends of float64 would lose what scaled rows still hold.
+    """
+    with np.errstate(all="ignore"):
+        weights = coefficients / (1.0 if scaling.scale is None else scaling.scale)
+    sizes = np.abs(weights[coefficients != 0.0])
+    if not ((sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)).all():
+        return None
+    offset = np.zeros(coefficients.shape[1]) if scaling.offset is None else scaling.offset
+    return LinearScores(offset, weights, intercepts)

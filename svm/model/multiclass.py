@@ -1,0 +1,75 @@
+"""Several classes by binary problems: one for each pair of classes, or one for each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import Vector, read_only
+
+MulticlassName = Literal["one-vs-one", "one-vs-rest"]
+
+
+@dataclass(frozen=True, slots=True)
+class BinarySplit:
+    """The classes on the two sides of a binary problem, by number."""
+
+    negative: tuple[int, ...]
+    positive: int
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The pair (i, j) of two classes; (j,) where j stands against all others."""
+        return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
+
+
+def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:
+    """The binary problems: pairs i < j in lexicographic order, or one a class; of two classes one.
+
+    The positive class of a pair is j.
+    """
+    if scheme == "one-vs-one" or n_classes == 2:
+        return [BinarySplit((i,), j) for i, j in combinations(range(n_classes), 2)]
+    everything = range(n_classes)
+    return [BinarySplit(tuple(i for i in everything if i != j), j) for j in everything]
+
+
+def decision(scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
+    """Decision values from one score a binary problem, (n_samples, n_problems).
+
+    Two classes: (n_samples,). More: (n_samples, n_classes), the label's is the largest.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    return scores if scheme == "one-vs-rest" else one_vs_one_decision(scores, n_classes)
+
+
+def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
+    """Votes per class, (n_samples, n_classes), from one score a pair, (n_samples, n_pairs).
+
+    A score > 0 is a vote for j, else for i. The summed scores of each class, shrunk into
+    -1/3 … 1/3 by the row's largest, are added: they decide between equal votes and never beat one.
+    The label is the largest entry, the lower class number where even the sums are equal.
+    """
+    from svm.loops.votes import votes_and_sums
+
+    values = np.empty((len(scores), n_classes))
+    votes_and_sums(read_only(np.ascontiguousarray(scores)), values)
+    return values
+
+
+def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:
+    """Class numbers (n_samples,) from decision values, (n_samples,) or (n_samples, n_classes)."""
+    if decision.ndim == 1:
+        return (decision > 0).view(np.int8)
+    codes: npt.NDArray[Any] = np.argmax(decision, axis=1)
+    return codes
+
+
+def label_name(label: Any) -> str:
+    """A label as a key of a JSON object."""
+    return str(label).lower() if isinstance(label, bool) else str(label)

@@ -1,0 +1,107 @@
+"""Models from their plain form: what `FittedPipeline.to_arrays` gives, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from svm.errors import InvalidData, InvalidHyperparameter
+from svm.kernel import KERNELS
+from svm.model.calibration import Calibration
+from svm.model.multiclass import splits_of
+from svm.model.pipeline import FORMAT, FittedPipeline
+from svm.transforms.features import FEATURES, FeatureMap
+from svm.transforms.scaling import Scaling
+
+
+def from_arrays(content: Mapping[str, Any]) -> FittedPipeline:
+    """The model of `to_arrays`. Raises InvalidData (`model-unreadable`)."""
+    if content.get("format") != FORMAT:
+        raise InvalidData("model-unreadable", "the model has an unknown format")
+    try:
+        model = _read(content)
+        consistent = _consistent(model)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise InvalidData("model-unreadable", "the model lacks a part") from error
+    if not consistent:
+        raise InvalidData("model-unreadable", "the parts of the model do not fit together")
+    return model
+
+
+def _read(content: Mapping[str, Any]) -> FittedPipeline:
+    features = json.loads(content["features"])
+    if features["name"] == "nystroem":
+        features["kernel"] = _named(KERNELS, features["kernel"])
+    feature_map = FeatureMap(
+        _named(FEATURES, features),
+        int(content["n_features"]),
+        content.get("features_directions"),
+        content.get("features_weights"),
+    )
+    kernel, vectors = None, None
+    if "kernel" in content:
+        kernel = _named(KERNELS, json.loads(content["kernel"]))
+        vectors = content.get("vectors")
+        if vectors is None:
+            from scipy.sparse import csr_array
+
+            parts = (
+                content["vectors_data"],
+                content["vectors_indices"],
+                content["vectors_indptr"],
+            )
+            shape = (len(parts[2]) - 1, feature_map.n_outputs)
+            vectors = csr_array(parts, shape=shape)
+            vectors.check_format()
+    return FittedPipeline(
+        classes=content["classes"],
+        scaling=Scaling(
+            content["scaling"], content.get("scaling_offset"), content.get("scaling_scale")
+        ),
+        features=feature_map,
+        coefficients=content["coefficients"],
+        intercepts=content["intercepts"],
+        multiclass=content["multiclass"],
+        kernel=kernel,
+        support_vectors=vectors,
+        calibration=_read_calibration(content),
+    )
+
+
+def _read_calibration(content: Mapping[str, Any]) -> Calibration | None:
+    if "calibration" not in content:
+        return None
+    return Calibration(
+        content["calibration"],
+        content["calibration_knots"],
+        content.get("calibration_values"),
+        content.get("calibration_starts"),
+    )
+
+
+def _named(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
+    try:
+        return choices[spec["name"]](**spec)
+    except InvalidHyperparameter as error:
+        raise ValueError(str(error)) from error
+
+
+def _consistent(model: FittedPipeline) -> bool:
+    n_problems, d = len(splits_of(model.multiclass, len(model.classes))), model.n_features
+    scaling = [v for v in (model.scaling.offset, model.scaling.scale) if v is not None]
+    width = model.features.n_outputs
+    if model.kernel is not None:
+        assert model.support_vectors is not None
+        if model.support_vectors.shape[1] != width:
+            return False
+        width = model.support_vectors.shape[0]
+    directions, weights = model.features.directions, model.features.weights
+    calibration = model.calibration
+    return (calibration is None or calibration.fits(n_problems)) and (
+        model.coefficients.shape == (n_problems, width)
+        and model.intercepts.shape == (n_problems,)
+        and all(vector.shape == (d,) for vector in scaling)
+        and (directions is None or directions.shape == (model.features.n_outputs, d))
+        and (weights is None or len(weights) == model.features.n_outputs)
+    )

@@ -1,0 +1,3 @@
+from svm.problem.problem import Order, Problem, Sampling
+
+__all__ = ["Order", "Problem", "Sampling"]

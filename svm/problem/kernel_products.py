@@ -1,0 +1,48 @@
+"""Products with the kernel matrix of a problem, a block at a time: it is never held whole.
+
+Rows are numbered within the problem, 0 … n_samples - 1. Where the intercept is `augmented` the
+constant feature adds 1 to every kernel value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svm.data.matrices import Indices, Vector
+from svm.kernel.kernels import inner_products
+from svm.problem.problem import Problem
+
+BLOCK_VALUES = 1 << 22
+"""Kernel values of one block: 32 MiB."""
+
+
+def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
+    """k(x_left, x_right), (len(left), len(right))."""
+    assert problem.kernel is not None
+    X, norms = problem.matrix, problem.squared_norms
+    products = inner_products(X[problem.rows[left]], X[problem.rows[right]])
+    values = problem.kernel.of_products(products, norms[left], norms[right])
+    if problem.intercept == "augmented":
+        values += 1.0
+    return values
+
+
+def sums_over(problem: Problem, left: Indices, coefficients: Vector) -> Vector:
+    """Σⱼ coefficientsⱼ k(x_left, xⱼ), (len(left),); rows with coefficient 0 cost nothing."""
+    support = np.flatnonzero(coefficients)
+    out = np.zeros(len(left))
+    width = max(1, min(len(support), 2048))
+    height = max(1, BLOCK_VALUES // width)
+    for i in range(0, len(left), height):
+        rows = left[i : i + height]
+        for j in range(0, len(support), width):
+            problem.interrupted()
+            some = support[j : j + width]
+            out[i : i + height] += gram(problem, rows, some) @ coefficients[some]
+    return out
+
+
+def quadratic_form(problem: Problem, coefficients: Vector) -> float:
+    """Σ coefficientsᵢ coefficientsⱼ k(xᵢ, xⱼ): the squared norm of a combination of rows."""
+    support = np.flatnonzero(coefficients)
+    return float(coefficients[support] @ sums_over(problem, support, coefficients))

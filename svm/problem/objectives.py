@@ -1,0 +1,124 @@
+"""The objective and its conventions: here, and nowhere else.
+
+Labels are yᵢ ∈ {-1, +1}, weights sᵢ > 0 (default 1), and n counts the rows of the binary problem.
+
+    primal   P(w, b) = λ/2 ‖w‖² + (1/n) Σ sᵢ max(0, 1 - yᵢ (⟨w, xᵢ⟩ + b))
+    dual     D(α)    = (1/n) Σ αᵢ - λ/2 ‖w(α)‖²,   w(α) = 1/(λn) Σ αᵢ yᵢ xᵢ,   0 ≤ αᵢ ≤ sᵢ
+
+The intercept b is `free` (not penalized; then Σ αᵢ yᵢ = 0), `augmented` (the weight of a constant
+feature 1: ‖w‖² includes b²) or `none` (b = 0).
+
+Solvers state the same problem in other constants:
+
+    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, gradient descent)
+     ‖w‖² + C Σ sᵢ hinge   λ = 2/(nC), and this objective is 2P/λ   (sub-gradient coursework)
+
+For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds what is left to gain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
+from svm.data.matrices import Vector
+from svm.problem.kernel_products import quadratic_form, sums_over
+from svm.problem.problem import Problem
+
+
+def hinge_losses(y: Vector, scores: Vector) -> Vector:
+    """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
+    return np.maximum(0.0, 1.0 - y * scores)
+
+
+def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
+    """P where the scores fᵢ and the penalized ‖w‖² are known already."""
+    losses = problem.weights * hinge_losses(problem.y, scores)
+    return 0.5 * problem.regularization * penalized + float(losses.mean())
+
+
+def primal(problem: Problem, w: Vector, intercept: float) -> float:
+    """P(w, b) of a linear classifier."""
+    scores = problem.scores(w, intercept)
+    return primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
+
+
+def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
+    """‖w‖² as it is penalized: with b² where the intercept is `augmented`."""
+    norm = float(w @ w)
+    return norm + intercept * intercept if problem.intercept == "augmented" else norm
+
+
+def evaluate(
+    problem: Problem, classifier: Classifier, scores: Vector | None = None
+) -> tuple[float, Vector]:
+    """(P, scores of all rows) of what a solver learnt; `scores` where it knows them already."""
+    match classifier:
+        case LinearClassifier(coefficients=w, intercept=intercept):
+            if scores is None:
+                scores = problem.scores(w, intercept)
+            penalized = squared_norm(problem, w, intercept)
+        case KernelClassifier(support=support, coefficients=coefficients):
+            # An augmented intercept is part of the sums, and of the norm.
+            free = classifier.intercept if problem.intercept == "free" else 0.0
+            if scores is None:
+                everywhere = np.zeros(problem.n_samples)
+                everywhere[support] = coefficients
+                scores = sums_over(problem, np.arange(problem.n_samples), everywhere) + free
+            penalized = float(coefficients @ (scores[support] - free))
+    return primal_at_scores(problem, penalized, scores), scores
+
+
+def dual(problem: Problem, alpha: Vector) -> float:
+    """The largest D(c α) over feasible factors c, after α was made feasible; never below 0.
+
+    α (n_samples,) is clipped to its box. With a free intercept the class with the larger sum is
+    scaled down to Σ αᵢ yᵢ = 0. What comes back is a lower bound of min P for any input.
+    """
+    alpha = feasible(problem, alpha)
+    largest = float((alpha / problem.weights).max(initial=0.0))
+    if largest <= 0.0:
+        return 0.0
+    alpha /= largest  # the largest multiple in the box, so that factors are 0 … 1
+    with np.errstate(over="ignore"):
+        penalized = _penalized(problem, alpha)
+    return best_multiple(problem, float(alpha.sum()) / problem.n_samples, penalized)
+
+
+def best_multiple(problem: Problem, linear: float, penalized: float) -> float:
+    """The largest D(c α) over 0 ≤ c ≤ 1, from (1/n) Σ αᵢ and ‖w(α)‖² of a feasible α."""
+    quadratic = 0.5 * problem.regularization * penalized
+    if quadratic == np.inf:
+        return 0.0
+    factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0
+    return factor * linear - factor * factor * quadratic
+
+
+def _penalized(problem: Problem, alpha: Vector) -> float:
+    """‖w(α)‖², as it is penalized."""
+    if problem.kernel is None:
+        return squared_norm(problem, *primal_point(problem, alpha))
+    scale = 1.0 / (problem.regularization * problem.n_samples)
+    return quadratic_form(problem, scale * alpha * problem.y)
+
+
+def feasible(problem: Problem, alpha: Vector) -> Vector:
+    """α clipped to 0 … sᵢ and, with a free intercept, balanced to Σ αᵢ yᵢ = 0."""
+    alpha = np.clip(alpha, 0.0, problem.weights)
+    if problem.intercept == "free":
+        positive = problem.y > 0
+        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+        target = min(up, down)
+        if target <= 0.0:
+            return np.zeros_like(alpha)
+        alpha[positive] *= target / up
+        alpha[~positive] *= target / down
+    return alpha
+
+
+def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:
+    """Without a kernel: w(α), and b(α) = 1/(λn) Σ αᵢ yᵢ where it is `augmented` (else 0)."""
+    signed = alpha * problem.y
+    scale = 1.0 / (problem.regularization * problem.n_samples)
+    intercept = scale * float(signed.sum()) if problem.intercept == "augmented" else 0.0
+    return scale * problem.combination(signed), intercept

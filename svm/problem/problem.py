@@ -1,0 +1,293 @@
+"""One binary problem: the rows, their labels ±1, and λ. The unit that every solver works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from svm.data.matrices import Floats, Indices, Matrix, Vector, cuts, is_sparse
+from svm.data.randomness import generator
+from svm.data.stored_rows import (
+    PIECE_VALUES,
+    Reader,
+    Rows,
+    StoredRows,
+    is_csr,
+    row_sizes,
+    stored_values,
+)
+from svm.hyperparameters import Intercept
+from svm.kernel import AnyKernel
+from svm.kernel.kernel_rows import KernelRows
+from svm.stopping import CostChange
+
+BLOCK = 1 << 25
+"""Multiplications between two looks at `interrupted`: some 20 ms of work, or 0.1 s where rows lie
+far apart."""
+ROW_COST = 64
+"""What a row costs beside its own numbers, in multiplications: in random order it is fetched from
+memory."""
+
+Sampling = Literal["permuted", "uniform"]
+"""Every row once an epoch, in a new order; or independent draws."""
+Order = Literal["permuted", "uniform", "blocks", "given"]
+"""And every row once, some blocks of neighbors at a time; or as they are in the data."""
+
+BLOCK_VALUES = 1 << 16
+"""Values of a block of neighbors: 512 KiB, which a disk reads as fast as longer stretches."""
+BLOCKS_TOGETHER = 16
+"""Blocks whose rows are shuffled together: 8 MiB, which the processor's cache holds."""
+
+RUN = 256
+"""Neighbors that a sample takes together: rows in files are read in stretches."""
+
+GROUP = 4
+GROUPED_FROM = 4096
+
+
+def _never() -> None:
+    pass
+
+
+def _operand(X: Any) -> Any:
+    """An array, or (data, indices, indptr) with the indices unsigned.
+
+    Signed ones cost compiled code a test each, whether they count from the end, and half the speed.
+    """
+    if isinstance(X, np.ndarray):
+        return X
+    data, *indices = X
+    return data, *(some.view(f"u{some.itemsize}") for some in indices)
+
+
+def operand_of(X: Matrix) -> Any:
+    """X as the compiled loops take it: the array, or (data, indices, indptr)."""
+    return _operand((X.data, X.indices, X.indptr) if is_sparse(X) else X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Rows `rows` of X with labels ±1; objective and conventions stand in `svm.problem.objectives`.
+
+    A pair of a multiclass problem shares X with the others and holds only its row numbers, so
+    that K (K - 1) / 2 pairs side by side need no copy of the data.
+    """
+
+    X: Rows
+    """In memory, or in files: methods of this class read them, solvers need not know."""
+    rows: Indices
+    """(n_samples,) row numbers in X, ascending."""
+    y: Vector
+    """(n_samples,) labels, -1 or +1."""
+    weights: Vector
+    """(n_samples,) weight sᵢ > 0 of each hinge loss, 1 by default."""
+    regularization: float
+    """λ > 0."""
+    intercept: Intercept
+    seed: int = 0
+    pair: int = 0
+    """Number of the binary problem in its multiclass problem; part of the random stream."""
+    kernel: AnyKernel | None = None
+    """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
+    shared_kernel_rows: KernelRows | None = None
+    """Of all problems of a training."""
+    shared_norms: Vector | None = None
+    """‖x‖² of all rows of X, where they are known."""
+    threads: int = 1
+    """That may work on this problem at once; no bit depends on them."""
+    cost_change: CostChange | None = None
+    """For the solver that tests it after every update."""
+    interrupted: Callable[[], None] = _never
+    """Raises `Interrupted` when the work should stop; solvers call it between blocks."""
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of X."""
+        return self.X.dtype
+
+    @property
+    def sparse(self) -> bool:
+        return is_csr(self.X)
+
+    @property
+    def matrix(self) -> Matrix:
+        """X where it is in memory, as it is for every solver that does not stream."""
+        assert not isinstance(self.X, StoredRows)
+        return self.X
+
+    @cached_property
+    def kernel_rows(self) -> KernelRows:
+        """Rows of the kernel matrix."""
+        assert self.kernel is not None
+        if self.shared_kernel_rows is not None:
+            return self.shared_kernel_rows
+        others = np.ones(self.X.shape[0], dtype=np.int64)
+        others[self.rows] = 0
+        return KernelRows(self.matrix, self.kernel, others)
+
+    @cached_property
+    def kernel_groups(self) -> list[tuple[int, Indices]]:
+        """The groups of `kernel_rows` that this problem is made of, and its rows in each."""
+        return self.kernel_rows.groups_of(self.rows)
+
+    @cached_property
+    def operand(self) -> Any:
+        """X as the compiled loops take it."""
+        return operand_of(self.matrix)
+
+    @cached_property
+    def block_rows(self) -> int:
+        """Rows that make up one block of work."""
+        n: int = self.X.shape[0]
+        return max(1, BLOCK * n // max(1, stored_values(self.X) + ROW_COST * n))
+
+    def blocks(self, n: int) -> Iterator[slice]:
+        """0 … n in slices of `block_rows`, looking at `interrupted` before each."""
+        for start in range(0, n, self.block_rows):
+            self.interrupted()
+            yield slice(start, min(n, start + self.block_rows))
+
+    def parts(self, chosen: Indices | None = None) -> Iterator[tuple[slice, Any, Indices]]:
+        """The rows in order, or those `chosen` (ascending), a block of work at a time.
+
+        Gives (which of them, an operand of compiled loops, their row numbers in that).
+        """
+        rows = self.rows if chosen is None else self.rows[chosen]
+        if not isinstance(self.X, StoredRows):
+            for part in self.blocks(len(rows)):
+                yield part, self.operand, rows[part]
+            return
+        reader = Reader(self.X)
+        for start, stop in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
+            self.interrupted()
+            operand = _operand(reader.read(rows[start:stop]))
+            yield slice(start, stop), operand, np.arange(stop - start)
+
+    def sample(self, share: int) -> Problem:
+        """The problem, with the same λ, on every `share`-th run of `RUN` neighbors."""
+        kept = np.flatnonzero(np.arange(self.n_samples) // RUN % share == 0)
+        return replace(self, rows=self.rows[kept], y=self.y[kept], weights=self.weights[kept])
+
+    def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
+        """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""
+        from svm.loops.products import scores
+
+        out = np.empty(self.n_samples)
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        if len(w) != self.n_features:  # compiled code would read what lies behind
+            raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
+        for part, operand, rows in self.parts():
+            scores(operand, rows, w, float(intercept), out[part])
+        return out
+
+    def combination(self, coefficients: Vector) -> Vector:
+        """Σᵢ coefficientsᵢ xᵢ: (n_features,), in float64; rows with coefficient 0 cost nothing."""
+        from svm.loops.products import add_rows
+
+        out = np.zeros(self.n_features)
+        for part, operand, rows in self.parts():
+            add_rows(operand, rows, coefficients[part], out)
+        return out
+
+    @cached_property
+    def squared_norms(self) -> Vector:
+        """‖xᵢ‖² of every row: (n_samples,); without the constant feature."""
+        from svm.loops.products import squared_norms
+
+        if self.shared_norms is not None:
+            return self.shared_norms[self.rows]
+        out = np.empty(self.n_samples)
+        for part, operand, rows in self.parts():
+            squared_norms(operand, rows, out[part])
+        return out
+
+    def random(
+        self, epoch: int, purpose: Literal["order", "start"] = "order"
+    ) -> np.random.Generator:
+        """The generator of one epoch: a function of (seed, pair, epoch)."""
+        return generator(purpose, self.seed, self.pair, epoch)
+
+    def order(self, epoch: int, sampling: Sampling) -> Indices:
+        """The rows that one epoch of n_samples updates draws."""
+        if sampling == "permuted":
+            return self.permutation(epoch)
+        return self.random(epoch).integers(self.n_samples, size=self.n_samples)
+
+    def visits(
+        self, epoch: int, order: Order, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[Any, Indices, Indices]]:
+        """The rows that updates `first` … `last` - 1 of an epoch draw, a block of work at a time.
+
+        Gives (an operand of compiled loops, the row numbers in it, rows drawn): row i of the
+        problem, for every i drawn, is row `numbers[i]` of the operand.
+        """
+        last = self.n_samples if last is None else last
+        stored = isinstance(self.X, StoredRows)
+        if order != "blocks" and not (order == "given" and stored):
+            drawn = np.arange(self.n_samples) if order == "given" else self.order(epoch, order)
+            drawn = drawn[first:last]
+            for part in self.blocks(len(drawn)):
+                yield self.operand, self.rows, drawn[part]
+            return
+        stop = 0
+        reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
+        numbers = np.empty(self.n_samples if reader else 0, dtype=np.int64)
+        for runs, drawn in self._neighborhoods(epoch, order):
+            start, stop = stop, stop + len(drawn)
+            if stop <= first or start >= last:
+                continue
+            self.interrupted()
+            some = drawn[max(0, first - start) : last - start]
+            if reader is None:
+                yield self.operand, self.rows, some
+                continue
+            operand = _operand(reader.read(*(self.rows[run] for run in runs)))
+            numbers[np.concatenate(runs)] = np.arange(len(drawn))
+            yield operand, numbers, some
+
+    def _neighborhoods(
+        self, epoch: int, order: Literal["blocks", "given"]
+    ) -> Iterator[tuple[list[Indices], Indices]]:
+        """(rows to be read, each run ascending; the same rows in the order of their updates).
+
+        A function of the problem's rows and their sizes, wherever X is kept.
+        """
+        everything = np.arange(self.n_samples)
+        sizes = row_sizes(self.X, self.rows)
+        if order == "given":
+            for start, stop in pairwise(cuts(sizes, len(everything), PIECE_VALUES)):
+                yield [everything[start:stop]], everything[start:stop]
+            return
+        random = self.random(epoch)
+        edges = cuts(sizes, len(everything), BLOCK_VALUES)
+        blocks = random.permutation(len(edges) - 1)
+        for first in range(0, len(blocks), BLOCKS_TOGETHER):
+            together = blocks[first : first + BLOCKS_TOGETHER]
+            runs = [everything[edges[k] : edges[k + 1]] for k in together]
+            yield runs, random.permutation(np.concatenate(runs))
+
+    def permutation(self, epoch: int, n: int | None = None) -> Indices:
+        """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).
+
+        From `GROUPED_FROM` rows on it shuffles groups of neighbors (`docs/decisions`): single rows
+        in random order take memory two to three times as long.
+        """
+        n = self.n_samples if n is None else n
+        if n < GROUPED_FROM:
+            return self.random(epoch).permutation(n)
+        groups = self.random(epoch).permutation(-(-n // GROUP))
+        order: Indices = (groups[:, None] * GROUP + np.arange(GROUP)).ravel()
+        return order[order < n] if n % GROUP else order

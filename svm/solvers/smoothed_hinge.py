@@ -1,0 +1,226 @@
+"""The hinge loss, smoothed: its gradient, its Hessian, and its minimum along a line.
+
+    ℓ_μ(m) = 0  (m ≥ 1),   (1 - m)²/(2μ)  (1 - μ < m < 1),   1 - m - μ/2  (m ≤ 1 - μ)
+
+The objective is λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ_μ(yᵢ f(xᵢ)). Points and steps are (w, b), one after the
+other: (n_features + 1,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from svm.data.matrices import Indices, Vector
+from svm.errors import Diverged
+from svm.problem import Problem
+from svm.problem.objectives import hinge_losses
+
+DENSE_HESSIAN = 2000
+"""Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
+GATHER_ROWS = 2048
+"""Rows copied at a time to build the Hessian."""
+JITTER = 1e-14
+"""Added to the Hessian's diagonal of ones: rounding can push the smallest eigenvalues of a long,
+flat Hessian below zero."""
+ROUGH_JITTER = 1e-7
+"""The same in single precision."""
+MOST_JITTER = 1e-6
+"""What rounding never needs, even where it needs more than `JITTER`."""
+MAX_CONJUGATE_GRADIENTS = 250
+"""Most products with the Hessian in one step."""
+
+Solve: TypeAlias = Callable[[Vector], Vector]
+
+
+def pulls(problem: Problem, scores: Vector, mu: float) -> Vector:
+    """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): how hard each row pulls."""
+    return np.minimum(hinge_losses(problem.y, scores) / mu, 1.0)
+
+
+def penalty(problem: Problem) -> Vector:
+    """λ for every coordinate of (w, b); 0 for b unless it is augmented."""
+    every = np.full(problem.n_features + 1, float(problem.regularization))
+    if problem.intercept != "augmented":
+        every[-1] = 0.0
+    return every
+
+
+def gradient(problem: Problem, point: Vector, pull: Vector) -> Vector:
+    """Gradient of the smoothed objective in (w, b); 0 for b where there is none."""
+    signed = pull * problem.weights * problem.y / problem.n_samples
+    slope = penalty(problem) * point
+    slope[:-1] -= problem.combination(signed)
+    if problem.intercept != "none":
+        slope[-1] -= signed.sum()
+    return slope
+
+
+def builds_hessian(problem: Problem) -> bool:
+    """Whether a step builds the Hessian; else it takes products with it."""
+    return not problem.sparse and problem.n_features <= DENSE_HESSIAN
+
+
+def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bool) -> Solve:
+    """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
+    `active` are those near the margin.
+
+    `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
+    makes it indefinite.
+    """
+    curvature = problem.weights[active] / (mu * problem.n_samples)
+    ridge = penalty(problem)
+    if problem.intercept == "none":
+        ridge[-1] = 1.0  # keeps b at 0
+    elif problem.intercept == "free":
+        # No row near the margin, no curvature in b: as much as one row would give.
+        ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
+    if not builds_hessian(problem):
+        return _conjugate_gradients(problem, active, curvature, ridge)
+    return _cholesky(problem, active, curvature, ridge, rough=rough)
+
+
+def _cholesky(
+    problem: Problem,
+    active: Indices,
+    curvature: Vector,
+    ridge: Vector,
+    *,
+    rough: bool,
+    jitter: float = JITTER,
+) -> Solve:
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    hessian = _hessian(problem, active, curvature, np.float32 if rough else np.float64)
+    diagonal = np.einsum("ii->i", hessian)
+    diagonal += ridge
+    # With a diagonal of ones, features of very different sizes do no harm.
+    scale = 1.0 / np.sqrt(diagonal)
+    hessian *= scale
+    hessian *= scale[:, None]
+    diagonal += ROUGH_JITTER if rough else jitter
+    try:
+        factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError as error:
+        if jitter > MOST_JITTER:
+            raise Diverged(
+                "a Newton step left floating-point numbers", "scale the features"
+            ) from error
+        # The factorization has written over what is summed anew.
+        more = jitter if rough else 100.0 * jitter
+        return _cholesky(problem, active, curvature, ridge, rough=False, jitter=more)
+
+    def solve(right: Vector) -> Vector:
+        result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
+        return result
+
+    return solve
+
+
+def _hessian(
+    problem: Problem, active: Indices, curvature: Vector, precision: type[np.float32 | np.float64]
+) -> Vector:
+    """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature: the lower
+    triangle of (n_features + 1, n_features + 1)."""
+    from scipy.linalg.blas import dsyrk, ssyrk
+
+    from svm.loops.newton import scaled_rows
+
+    d = problem.n_features
+    syrk = ssyrk if precision is np.float32 else dsyrk
+    hessian = np.zeros((d + 1, d + 1), order="F")
+    # Curvatures of mean 1, so that single precision holds them.
+    unit = float(curvature.mean()) if len(curvature) else 1.0
+    root = np.sqrt(curvature / unit).astype(precision)
+    buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
+    for start in range(0, len(active), GATHER_ROWS):
+        some, factors = active[start : start + GATHER_ROWS], root[start : start + GATHER_ROWS]
+        block = buffer[: len(some)]
+        for part, operand, rows in problem.parts(some):
+            scaled_rows(operand, rows, factors[part], block[part, :d])
+        block[:, d] = factors if problem.intercept != "none" else 0.0
+        hessian += syrk(1.0, block.T, lower=1)
+    hessian *= unit
+    return hessian
+
+
+def _conjugate_gradients(
+    problem: Problem, active: Indices, curvature: Vector, ridge: Vector
+) -> Solve:
+    from svm.loops.newton import curvature_product
+    from svm.loops.products import weighted_squares
+
+    diagonal = ridge.copy()
+    for part, operand, rows in problem.parts(active):
+        weighted_squares(operand, rows, curvature[part], diagonal[:-1])
+    if problem.intercept != "none":
+        diagonal[-1] += curvature.sum()
+
+    def product(v: Vector) -> Vector:
+        out = np.zeros(problem.n_features)
+        total = 0.0
+        b = float(v[-1]) if problem.intercept != "none" else 0.0
+        for part, operand, rows in problem.parts(active):
+            total = curvature_product(operand, rows, curvature[part], v[:-1], b, out, total)
+        result: Vector = ridge * v
+        result[:-1] += out
+        result[-1] += total if problem.intercept != "none" else 0.0
+        return result
+
+    def solve(right: Vector) -> Vector:
+        x = np.zeros_like(right)
+        residual = right.copy()
+        z = residual / diagonal
+        direction, rho = z.copy(), float(residual @ z)
+        target = 1e-4 * rho  # in the norm of the preconditioner: a hundredth of the residual
+        for _ in range(MAX_CONJUGATE_GRADIENTS):
+            if rho <= target or rho == 0.0:
+                break
+            image = product(direction)
+            steepness = float(direction @ image)
+            if steepness <= 0.0:  # too flat for float64
+                break
+            length = rho / steepness
+            x += length * direction
+            residual -= length * image
+            z = residual / diagonal
+            rho, before = float(residual @ z), rho
+            direction = z + (rho / before) * direction
+        return x
+
+    return solve
+
+
+def line_search(
+    problem: Problem, point: Vector, step: Vector, scores: Vector, changes: Vector, mu: float
+) -> float:
+    """The t ≥ 0 that minimizes the smoothed objective at point + t step, exactly.
+
+    Its derivative in t is increasing and piecewise linear: Newton's method on it, kept inside a
+    bracket, ends after a few of the pieces.
+    """
+    from svm.loops.newton import slope_and_curvature
+
+    ridge = penalty(problem)
+    linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
+    margins, margin_changes = problem.y * scores, problem.y * changes
+    low, high, t = 0.0, np.inf, 1.0
+    for _ in range(50):
+        slope, curvature = slope_and_curvature(margins, margin_changes, problem.weights, mu, t)
+        slope = slope / problem.n_samples + linear + t * quadratic
+        curvature = curvature / problem.n_samples + quadratic
+        if slope < 0:
+            low = t
+        else:
+            high = t
+        following = t - slope / curvature if curvature > 0 else np.inf
+        if high == np.inf:  # an almost flat piece would throw t far beyond its end
+            following = min(following, 4.0 * t)
+        if not low < following < high:
+            following = 2.0 * t if high == np.inf else 0.5 * (low + high)
+        if abs(following - t) <= 1e-10 * t:
+            break
+        t = following
+    return t

@@ -1,0 +1,3 @@
+from svm.training.training import Training
+
+__all__ = ["Training"]

@@ -1,0 +1,106 @@
+"""The binary problems of a training: whose rows, which labels, what weights and λ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from svm.data.matrices import Indices, Vector
+from svm.errors import InvalidData
+from svm.model.multiclass import BinarySplit, label_name
+from svm.model.pipeline import Pipeline
+from svm.problem import Problem
+from svm.training.preparation import Codes, Prepared, as_prepared
+
+
+def problems(
+    prepared: Prepared,
+    pipeline: Pipeline,
+    seed: int,
+    interrupted: Callable[[], None],
+    threads: int = 1,
+) -> list[Problem]:
+    """One problem a split, in order; they share X, and rows of the kernel matrix.
+
+    A single problem has all `threads` for itself; several are trained in one each.
+    """
+    own = threads if len(prepared.splits) == 1 else 1
+    return [
+        replace(_problem(prepared, pipeline, split, k, seed, interrupted), threads=own)
+        for k, split in enumerate(prepared.splits)
+    ]
+
+
+def held_out(
+    prepared: Prepared,
+    pipeline: Pipeline,
+    X: Any,
+    labels: Any,
+    like: list[Problem],
+    interrupted: Callable[[], None] = lambda: None,
+) -> list[Problem]:
+    """Validation rows as the problems that they belong to. Raises InvalidData."""
+    X = as_prepared(prepared, pipeline, X, interrupted)
+    if np.shape(labels) != (X.shape[0],):
+        raise InvalidData(
+            "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
+        )
+    classes = prepared.classes
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    codes[classes[codes] != labels] = -1  # of no class that is trained: of no problem
+    watched = []
+    for split, problem in zip(prepared.splits, like, strict=True):
+        rows, y = _sides(split, codes)
+        weights = np.ones(len(rows))
+        watched.append(replace(problem, X=X, rows=rows, y=y, weights=weights, shared_norms=None))
+    return watched
+
+
+def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:
+    rows = np.flatnonzero(np.isin(codes, (*split.negative, split.positive)))
+    return rows, np.where(codes[rows] == split.positive, 1.0, -1.0)
+
+
+def _problem(
+    prepared: Prepared,
+    pipeline: Pipeline,
+    split: BinarySplit,
+    number: int,
+    seed: int,
+    interrupted: Callable[[], None],
+) -> Problem:
+    rows, y = _sides(split, prepared.codes)
+    return Problem(
+        X=prepared.X,
+        rows=rows,
+        y=y,
+        weights=_weights(pipeline, prepared, rows, y),
+        regularization=pipeline.solver.regularization(len(rows)),
+        intercept=pipeline.solver.intercept,
+        kernel=prepared.kernel,
+        shared_kernel_rows=prepared.kernel_rows,
+        shared_norms=prepared.norms,
+        seed=seed,
+        pair=number,
+        cost_change=pipeline.stopping.cost_change,
+        interrupted=interrupted,
+    )
+
+
+def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
+    """sᵢ: 1, or by class."""
+    match pipeline.class_weight:
+        case None:
+            return np.ones(len(rows))
+        case "balanced":  # both sides of every problem weigh the same
+            positive = float((y > 0).mean())
+            return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
+        case by_label:
+            names = [label_name(label) for label in prepared.classes.tolist()]
+            if unknown := sorted(by_label.keys() - set(names)):
+                raise InvalidData("unknown-class", f"class_weight names no class: {unknown[0]!r}")
+            weights = np.array([float(by_label.get(name, 1.0)) for name in names])
+            return weights[prepared.codes[rows]]

@@ -1,0 +1,240 @@
+"""One binary training as a pure step: solver, evaluation, certifier, stopping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import Diverged
+from svm.problem import Problem
+from svm.problem.certificate import relative_gap
+from svm.problem.objectives import evaluate
+from svm.solvers.newton import Newton
+from svm.solvers.protocol import Certifier, Inheritance, KnowsScores, Solver
+from svm.solvers.smo import SMO
+from svm.stopping import Stopping, StopReason, smoothed_change
+
+CERTIFIED_GAP = 5e-4
+"""A gap that needs no better bound."""
+ROUGH_BOUND = 0.01
+"""The bound is brought at least this close to the optimum, however bad the model is."""
+CERTIFIER_STEPS = 200
+"""Most that the certifier makes for one pair."""
+CERTIFIER_STEPS_AT_ONCE = 8
+"""Most of them in one step of the training, so that it can be written down between them."""
+
+SMALLEST_GROWTH = 1.03
+"""Of the count of updates between two evaluations, where the end seems near."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairProgress:
+    """Where one binary training is; with the solver's and the certifier's states a checkpoint."""
+
+    advances: int = 0
+    next_evaluation: int = 1
+    """Count of updates at the next one: 0 while a warm start is judged as it is."""
+    evaluated_at: int = 0
+    """Count of advances at the latest evaluation."""
+    evaluated_updates: int = 0
+    """Count of updates at the latest evaluation."""
+    primal: float = math.inf
+    """At the latest evaluation."""
+    train_error: float = 1.0
+    """Share of training rows on the wrong side, at the latest evaluation."""
+    dual: float = 0.0
+    """The best lower bound so far: it belongs to the problem, whatever found it."""
+    certifier_steps: int = 0
+    """Advances that the certifier has made."""
+    cost: float = math.inf
+    """Primal at the last epoch, for the cost-change rule."""
+    change: float = 0.0
+    stop_reason: StopReason | Literal[""] = ""
+    finished: bool = False
+    """The solver has stopped, and the certifier has had its say."""
+
+    @property
+    def relative_gap(self) -> float:
+        if math.isinf(self.primal):
+            return 1.0
+        return relative_gap(self.primal, self.dual)
+
+
+@dataclass(frozen=True)
+class BinaryTraining:
+    """Everything about one pair at one moment. `step` gives the next moment, and changes nothing.
+
+    The certifier is Newton's method on the same problem, with a kernel SMO. It starts only when the
+    solver's own dual point leaves a gap, and goes on as long as its bound is what keeps the gap
+    open.
+    """
+
+    solver: Solver
+    problem: Problem
+    stopping: Stopping
+    state: Any
+    certifier: Any
+    """The state of `certifier_of(problem)`."""
+    progress: PairProgress = PairProgress()
+    inside: npt.NDArray[np.bool_] | None = None
+    """(n_samples,) rows on or inside the margin, at the latest evaluation; no checkpoint has it."""
+
+    @classmethod
+    def begin(
+        cls,
+        solver: Solver,
+        problem: Problem,
+        stopping: Stopping,
+        inherited: Inheritance | None = None,
+    ) -> BinaryTraining:
+        state, certifier = solver.start(problem, inherited), certifier_of(problem)
+        if inherited is None:
+            return cls(solver, problem, stopping, state, certifier.start(problem))
+        start = certifier.start(problem, None if solver.certifies else inherited)
+        _, bound = certifier.enclosure(problem, start)
+        progress = PairProgress(next_evaluation=0, dual=bound)
+        return cls(solver, problem, stopping, state, start, progress)
+
+    def step(self, out_of_time: bool) -> BinaryTraining:
+        """One advance of the solver; after it has stopped, some steps of the certifier."""
+        # A model that leaves float64 is told as a divergence; a bound that does is none.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.progress.stop_reason:
+                return self._certified(out_of_time)
+            if self.progress.next_evaluation == 0:
+                return self._judged(out_of_time)
+            return self._advanced(out_of_time)
+
+    def _advanced(self, out_of_time: bool) -> BinaryTraining:
+        state = self.solver.advance(self.problem, self.state)
+        self._require_finite(state)
+        now = replace(self.progress, advances=self.progress.advances + 1)
+        limit = self.stopping.max_epochs
+        at_limit = limit is not None and state.epoch >= limit
+        each_epoch = self._tests_each_epoch
+        due = state.updates >= now.next_evaluation
+        training = replace(self, state=state, progress=now)
+        if not (due or each_epoch or at_limit or state.stopped or out_of_time):
+            return training
+        return training._evaluated(at_limit, out_of_time)
+
+    def stopped(self, reason: StopReason) -> BinaryTraining:
+        """The same training, ended here; evaluated, not certified any further."""
+        training = self._evaluated(False, True)
+        now = replace(training.progress, stop_reason=reason, finished=True)
+        return replace(training, progress=now)
+
+    def _judged(self, out_of_time: bool) -> BinaryTraining:
+        """A warm start, evaluated before anything of it is changed.
+
+        The bound comes first: until it is good, nobody knows whether the model is.
+        """
+        training = self._evaluated(False, out_of_time)
+        if training.progress.stop_reason or training.certifier is self.certifier:
+            return training
+        return replace(training, progress=replace(training.progress, next_evaluation=0))
+
+    def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
+        now, stopping = self.progress, self.stopping
+        classifier = self.solver.classifier(self.problem, self.state)
+        with np.errstate(over="ignore"):  # told as a divergence
+            known = None
+            if isinstance(self.solver, KnowsScores):
+                known = self.solver.scores(self.problem, self.state)
+            value, scores = evaluate(self.problem, classifier, known)
+        if not math.isfinite(value):
+            raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
+        bound = max(now.dual, self.solver.bound(self.problem, self.state))
+        before, now = (
+            now,
+            replace(
+                now,
+                evaluated_at=now.advances,
+                evaluated_updates=self.state.updates,
+                primal=value,
+                train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
+                dual=bound,
+            ),
+        )
+        inside = self.problem.y * scores <= 1.0
+        training = replace(self, progress=now, inside=inside)
+        target = stopping.duality_gap
+        if not self.solver.certifies and not out_of_time:
+            training = training._tightened(CERTIFIED_GAP if target is None else target)
+            now = training.progress
+        now = replace(now, next_evaluation=self._next_evaluation(before, now))
+        reason: StopReason | Literal[""] = ""
+        rule = stopping.cost_change
+        if rule is not None and self._tests_each_epoch:
+            if not math.isinf(now.cost):
+                change = smoothed_change(now.cost, value, now.change, rule.smoothing or 0.0)
+                now = replace(now, change=change)
+                reason = "converged" if change < rule.epsilon else ""
+            now = replace(now, cost=value)
+        if target is not None and now.relative_gap <= target:
+            reason = "gap-reached"
+        elif self.state.stopped:
+            reason = "converged"
+        elif not reason and at_limit:
+            reason = "max-epochs"
+        elif not reason and out_of_time:
+            reason = "time-budget"
+        # The gap that was asked for needs no better bound; the certifier cannot better itself.
+        finished = reason == "gap-reached" or (bool(reason) and isinstance(self.solver, Newton))
+        return replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+
+    def _next_evaluation(self, before: PairProgress, now: PairProgress) -> int:
+        """The count of updates at which to evaluate again.
+
+        It has grown by the solver's factor then, or less where the gap, if it goes on falling as it
+        did since the evaluation `before`, is what was asked for sooner.
+        """
+        updates, target = now.evaluated_updates, self.stopping.duality_gap
+        due = updates * self.solver.evaluation_growth
+        if target is not None and 0.0 < target < now.relative_gap < before.relative_gap:
+            fallen = math.log(before.relative_gap / now.relative_gap)
+            left = math.log(now.relative_gap / target) / fallen
+            foreseen = updates + left * (updates - before.evaluated_updates)
+            due = min(due, max(foreseen, updates * SMALLEST_GROWTH))
+        return max(updates + 1, math.ceil(due))
+
+    @property
+    def _tests_each_epoch(self) -> bool:
+        return self.stopping.cost_change is not None and not self.solver.tests_every_update
+
+    def _certified(self, out_of_time: bool) -> BinaryTraining:
+        """Some steps towards the final certificate; `finished` once it is good enough."""
+        training = self if out_of_time else self._tightened(CERTIFIED_GAP)
+        done = training.certifier is self.certifier
+        return replace(training, progress=replace(training.progress, finished=done))
+
+    def _tightened(self, target: float) -> BinaryTraining:
+        """Some steps of the certifier, while its bound is what keeps the gap open."""
+        certifier, state, now = certifier_of(self.problem), self.certifier, self.progress
+        for _ in range(CERTIFIER_STEPS_AT_ONCE):
+            primal, bound = certifier.enclosure(self.problem, state)
+            now = replace(now, dual=max(now.dual, bound))
+            gap, own_gap = now.primal - now.dual, primal - now.dual
+            good = own_gap <= ROUGH_BOUND * primal and (
+                own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * primal
+            )
+            exhausted = now.certifier_steps >= CERTIFIER_STEPS or state.stopped
+            if gap <= target * now.primal or good or exhausted:
+                break
+            state = certifier.advance(self.problem, state)
+            now = replace(now, certifier_steps=now.certifier_steps + 1)
+        return replace(self, certifier=state, progress=now)
+
+    def _require_finite(self, state: Any) -> None:
+        classifier = self.solver.classifier(self.problem, state)
+        if not (np.isfinite(classifier.intercept) and np.isfinite(classifier.coefficients).all()):
+            raise Diverged("a weight is no longer a finite number", self.solver.suggestion)
+
+
+def certifier_of(problem: Problem) -> Certifier:
+    """The solver that approaches the optimum of any problem of this kind."""
+    return Newton() if problem.kernel is None else SMO()

@@ -1,0 +1,99 @@
+"""How much memory a training takes at its peak, estimated before there is any data.
+
+The terms follow the code that allocates: `svm.training.preparation`, `svm.problem.problem`,
+`svm.solvers.newton` (which certifies the other solvers' models). Measured peaks stand in
+`docs/decisions/0017`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svm.data.stored_rows import PIECE_VALUES
+from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
+from svm.model.multiclass import splits_of
+from svm.model.pipeline import Pipeline
+from svm.solvers.smo import WORKING_SET
+from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
+from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
+
+FLOAT = 8
+INDEX = 4
+ROW_VALUES = 10
+"""Numbers kept or passed through for each row: classes, norms, scores, losses, a dual point, …"""
+SPARSE_ROW_VALUES = 4
+"""Where the certifier works by Hessian products: the scores and curvatures that it keeps."""
+PROBLEM_ROW_VALUES = 5
+"""And for each row of each binary problem: its number, label, weight, order and state."""
+KEPT_VECTORS = 5
+"""As long as a mapped row, of each problem: the states of solver and certifier, the model."""
+PASSING_VECTORS = 12
+"""And of each problem that is being trained."""
+THREADS = 4
+"""Binary problems that may be trained at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSize:
+    """Of the rows that a training begins with."""
+
+    n_samples: int
+    n_features: int
+    stored_values: int
+    """Numbers stored: n_samples · n_features where dense, non-zeros where sparse."""
+    sparse: bool
+    n_classes: int
+    label_bytes: int = FLOAT
+    """Of one label."""
+
+
+def rows_bytes(size: DataSize) -> int:
+    """X itself, in float64."""
+    each = FLOAT + INDEX if size.sparse else FLOAT
+    return each * size.stored_values + (INDEX * size.n_samples if size.sparse else 0)
+
+
+def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
+    """Beyond X itself, at most; of whatever stays in files only pieces are in memory."""
+    n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)
+    still_sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
+    problems = splits_of(pipeline.multiclass, size.n_classes)
+    # One-vs-one: every row is in as many problems as there are other classes.
+    shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
+    threads = min(len(problems), THREADS)
+    per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
+    total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
+    total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
+    if getattr(pipeline.solver, "kernel", None) is not None:
+        # X in the form that kernel values come from; rows of the kernel matrix that are kept, and
+        # those at work.
+        K = size.n_classes
+        total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
+        total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
+        total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
+    elif not still_sparse and width <= DENSE_HESSIAN:
+        total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
+    if in_files:
+        longest = max(width, size.n_features)
+        piece = min(PIECE_VALUES + longest, max(size.stored_values, n * longest))
+        return total + (4 + 2 * threads) * (FLOAT + INDEX if size.sparse else FLOAT) * piece
+    return total + _copies(pipeline, size, width)
+
+
+def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
+    """What scaling, features and precision make of X, one after the other."""
+    copy = rows_bytes(size)
+    total = copy if pipeline.scaling != "none" else 0
+    match pipeline.features:
+        case Identity():
+            made = copy
+        case Square():
+            made = copy
+            total += copy
+        case Polynomial() | Interactions() | Nystroem():
+            made = FLOAT * size.n_samples * width
+            total += 2 * made
+        case _:
+            made = FLOAT * size.n_samples * width
+            total += made
+    return total + (made // 2 if pipeline.solver.dtype == "float32" else 0)

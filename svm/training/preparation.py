@@ -1,0 +1,226 @@
+"""From rows and labels to what solvers see: what is learnt before the first step of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import (
+    LARGEST,
+    Matrix,
+    Vector,
+    as_matrix,
+    in_layout,
+    require_finite,
+    require_moderate,
+)
+from svm.data.stored_rows import Rows, StoredRows, pieces
+from svm.errors import InvalidData
+from svm.kernel import AnyKernel
+from svm.kernel.kernel_rows import KernelRows
+from svm.kernel.kernels import mostly_underflows, require_moderate_values
+from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
+from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.problem.problem import operand_of
+from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
+from svm.transforms.features import FeatureMap, Identity, fit_features
+from svm.transforms.scaling import Scaling, fit_scaling
+
+Codes = npt.NDArray[np.intp]
+Way: TypeAlias = tuple[Any, ...]
+"""All of a pipeline that decides what solvers see of given rows."""
+
+NARROW_KERNEL = (
+    "most kernel values between different rows are as good as 0: the model will remember its "
+    "training rows and know nothing of others; scale the features, or give a smaller gamma"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The data as the solvers see it, and what was learnt on the way there.
+
+    Trainings with one `way` on the same rows can share it. What they then have in common saves work
+    and changes no bit.
+    """
+
+    way: Way
+
+    classes: npt.NDArray[Any]
+    """(n_classes,) sorted labels."""
+    codes: Codes
+    """(n_samples,) class numbers."""
+    scaling: Scaling
+    features: FeatureMap
+    X: Rows
+    """(n_samples, n_outputs) after scaling and feature map."""
+    norms: Vector | None
+    """(n_samples,) ‖x‖² of its rows; None where they stay in files."""
+    kernel: AnyKernel | None
+    kernel_rows: KernelRows | None
+    """Of all problems, and of all trainings that share this."""
+    multiclass: MulticlassName
+    splits: list[BinarySplit]
+    warnings: tuple[str, ...]
+
+
+def way_of(pipeline: Pipeline) -> Way:
+    """Equal for pipelines whose trainings on the same rows can share what was prepared."""
+    kernel = getattr(pipeline.solver, "kernel", None)
+    precision = _input_dtype(pipeline), pipeline.solver.dtype
+    return pipeline.scaling, pipeline.features, pipeline.multiclass, kernel, *precision
+
+
+def prepare(
+    pipeline: Pipeline,
+    X: Any,
+    labels: Any,
+    seed: int,
+    warm_start: WarmStart | None = None,
+    interrupted: Callable[[], None] = lambda: None,
+) -> Prepared:
+    """Learn scaling, features and kernel from the training rows, or take those of a warm start.
+
+    X is a matrix, or StoredRows for a solver that streams. Raises InvalidData and Interrupted.
+    """
+    labels = np.asarray(labels)
+    if not isinstance(X, StoredRows):
+        X = (in_layout if _is_plain(pipeline) else as_matrix)(X, _input_dtype(pipeline))
+    elif not pipeline.solver.streams:
+        raise InvalidData(
+            "plan-too-large", "this solver needs all rows in memory: use one that streams"
+        )
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InvalidData("empty-data", "there is nothing to train on")
+    if labels.shape != (X.shape[0],):
+        raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
+    classes = _classes(labels)
+    codes = np.searchsorted(classes, labels)  # sorting with the inverse takes ten times as long
+    if len(classes) < 2:
+        raise InvalidData("single-class", "only one class: all rows have the same label")
+    earlier: FittedPipeline | None = None
+    if warm_start is not None:
+        check_warm_start(pipeline, warm_start.pipeline)
+        check_same_data(warm_start, classes, *X.shape)
+        earlier = warm_start.fitted
+    scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
+    if isinstance(X, StoredRows) or not _is_plain(pipeline):
+        X = _scaled(X, scaling, pipeline, interrupted)
+    features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
+    X = _mapped(X, features, pipeline, interrupted)
+    norms = None if isinstance(X, StoredRows) else _norms(X)
+    kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
+    kernel_rows = None
+    warnings: tuple[str, ...] = ()
+    if kernel is not None:
+        assert not isinstance(X, StoredRows)
+        kernel = earlier.kernel if earlier else kernel.fitted(X)
+        assert kernel is not None
+        assert norms is not None
+        require_moderate_values(kernel, norms)
+        pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
+        kernel_rows = KernelRows(X, kernel, codes if pairs else None)
+        warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
+    return Prepared(
+        way=way_of(pipeline),
+        classes=classes,
+        codes=codes,
+        scaling=scaling,
+        features=features,
+        X=X,
+        norms=norms,
+        kernel=kernel,
+        kernel_rows=kernel_rows,
+        multiclass=pipeline.multiclass,
+        splits=splits_of(pipeline.multiclass, len(classes)),
+        warnings=warnings,
+    )
+
+
+def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The different labels, sorted. Raises InvalidData (`bad-labels`)."""
+    try:
+        classes = np.unique(labels)
+    except TypeError as error:
+        raise InvalidData("bad-labels", "labels must be of one kind that can be sorted") from error
+    if classes.dtype.kind == "f" and np.isnan(classes).any():
+        raise InvalidData("bad-labels", "a label is NaN: leave out the rows that have none")
+    return classes
+
+
+def as_prepared(
+    prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
+) -> Rows:
+    """Other rows as solvers see those that were prepared. Raises InvalidData."""
+    if not isinstance(X, StoredRows):
+        X = as_matrix(X, _input_dtype(pipeline))
+    n_features = prepared.features.n_inputs
+    if X.shape[1] != n_features:
+        raise InvalidData(
+            "feature-mismatch",
+            f"expected validation rows with {n_features} features, got {X.shape[1]}",
+        )
+    X = _scaled(X, prepared.scaling, pipeline, interrupted)
+    return _mapped(X, prepared.features, pipeline, interrupted)
+
+
+def _input_dtype(pipeline: Pipeline) -> str:
+    """float64 for all that comes before the solver: rounding to float32 before a large mean is
+    taken off would leave noise."""
+    return pipeline.solver.dtype if _is_plain(pipeline) else "float64"
+
+
+def _is_plain(pipeline: Pipeline) -> bool:
+    """Whether solvers see the rows as they are."""
+    return pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
+
+
+def _norms(X: Matrix) -> Vector:
+    """‖x‖² of every row. One pass finds whatever is not finite or too large, too."""
+    from svm.loops.products import squared_norms
+
+    norms = np.empty(X.shape[0])
+    squared_norms(operand_of(X), np.arange(len(norms)), norms)
+    if not norms.max() <= LARGEST**2:
+        require_finite(X)
+        require_moderate(X)
+    return norms
+
+
+def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable[[], None]) -> Rows:
+    def scale(X: Matrix) -> Matrix:
+        interrupted()
+        X = scaling.transform(X)
+        require_moderate(X)
+        return X
+
+    if not isinstance(X, StoredRows):
+        return scale(X)
+    dtype = _input_dtype(pipeline)
+    if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
+        return X.rewritten(lambda piece: scale(as_matrix(piece, dtype)))
+    for piece in pieces(X):
+        scale(as_matrix(piece, dtype))
+    return X
+
+
+def _mapped(
+    X: Rows, features: FeatureMap, pipeline: Pipeline, interrupted: Callable[[], None]
+) -> Rows:
+    def transform(X: Matrix) -> Matrix:
+        interrupted()
+        with np.errstate(over="ignore", invalid="ignore"):  # found by as_matrix
+            X = features.transform(X)
+        X = as_matrix(X, pipeline.solver.dtype)
+        require_moderate(X)
+        return X
+
+    if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
+        return X
+    if not isinstance(X, StoredRows):
+        return transform(X)
+    return X.rewritten(transform, features.n_outputs)

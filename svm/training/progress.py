@@ -1,0 +1,127 @@
+"""What a training says of itself while it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from svm.stopping import Stopping
+from svm.training.binary_training import BinaryTraining
+
+SLICE_S = 0.02
+"""Least work of a pair between two looks at the others, unless it is evaluated before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One point of the cost-against-time curve of a pair."""
+
+    pair: int
+    epoch: int
+    updates: int
+    primal: float
+    dual: float
+    gap: float
+    train_error: float
+    """Share of the pair's training rows on the wrong side."""
+    validation_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the training has reached: one for every evaluation of a pair, and between evaluations
+    one every `SLICE_S` seconds."""
+
+    pair: int
+    epoch: int
+    """Epochs of that pair."""
+    updates: int
+    """Parameter updates of all pairs."""
+    fraction: float
+    """Estimated share of the whole training that is done, 0 … 1."""
+    primal: float | None
+    """Primal, dual and relative gap of the pair with the largest gap, once all are known."""
+    dual: float | None
+    relative_gap: float | None
+    evaluation: Evaluation | None
+    """Where this epoch was evaluated."""
+
+
+class Standing:
+    """What a report needs of all pairs, one number each: reports stay cheap for many pairs."""
+
+    def __init__(
+        self, pairs: Sequence[BinaryTraining], stopping: Stopping, elapsed_s: float
+    ) -> None:
+        self._stopping = stopping
+        self._updates = np.zeros(len(pairs), dtype=np.int64)
+        self._costs = np.zeros((len(pairs), 2))
+        self._gaps = np.zeros(len(pairs))
+        self._fractions = np.zeros(len(pairs))
+        for k, pair in enumerate(pairs):
+            self.take(k, pair, elapsed_s)
+
+    @property
+    def mean_costs(self) -> tuple[float, float] | None:
+        """(primal, dual) of all pairs together; None before the first evaluation of each."""
+        primal, dual = self._costs.mean(axis=0).tolist()
+        return None if math.isinf(primal) else (primal, dual)
+
+    def take(self, k: int, pair: BinaryTraining, elapsed_s: float) -> None:
+        """Pair k is there now, so many seconds after the start of the training."""
+        now = pair.progress
+        self._updates[k] = pair.state.updates
+        self._costs[k] = now.primal, now.dual
+        self._gaps[k] = math.inf if math.isinf(now.primal) else now.relative_gap
+        # The gap is not monotone, what was said of the work done should be.
+        self._fractions[k] = max(self._fractions[k], self._fraction(pair, elapsed_s))
+
+    def report(
+        self, k: int, pairs: Sequence[BinaryTraining], evaluation: Evaluation | None
+    ) -> Progress:
+        """After an advance of pair k."""
+        widest = int(self._gaps.argmax())
+        worst, known = pairs[widest].progress, bool(np.isfinite(self._gaps[widest]))
+        return Progress(
+            pair=k,
+            epoch=pairs[k].state.epoch,
+            updates=int(self._updates.sum()),
+            fraction=float(self._fractions.mean()),
+            primal=worst.primal if known else None,
+            dual=worst.dual if known else None,
+            relative_gap=worst.relative_gap if known else None,
+            evaluation=evaluation,
+        )
+
+    def _fraction(self, pair: BinaryTraining, elapsed_s: float) -> float:
+        now, stopping = pair.progress, self._stopping
+        if now.finished:
+            return 1.0
+        if now.stop_reason:
+            return 0.99
+        shares = [0.0]
+        if stopping.max_epochs is not None:
+            shares.append(pair.state.epoch / stopping.max_epochs)
+        if stopping.time_budget_s is not None:
+            shares.append(elapsed_s / stopping.time_budget_s)
+        if stopping.duality_gap is not None and 0 < now.relative_gap < 1:
+            shares.append(math.log(now.relative_gap) / math.log(min(0.5, stopping.duality_gap)))
+        return min(0.99, max(shares))
+
+
+def evaluation_of(k: int, pair: BinaryTraining, validation_error: float | None) -> Evaluation:
+    """What the latest evaluation of pair k found."""
+    now = pair.progress
+    return Evaluation(
+        pair=k,
+        epoch=pair.state.epoch,
+        updates=pair.state.updates,
+        primal=now.primal,
+        dual=now.dual,
+        gap=now.primal - now.dual,
+        train_error=now.train_error,
+        validation_error=validation_error,
+    )

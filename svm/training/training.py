@@ -1,0 +1,285 @@
+"""Training as an iteration that can be watched, stopped, written down and taken up again.
+
+    training = Training(Pipeline(solver=Newton(C=1.0)), X, labels, seed=0)
+    for progress in training:
+        print(progress.epoch, progress.relative_gap)
+    model = training.result().fitted
+
+How the work is sliced, interrupted, resumed, or spread over threads changes no bit of the result,
+nor does the number of processors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.checkpoints import Arrays, flatten, platform, restore
+from svm.data.stored_rows import StoredRows
+from svm.errors import CheckpointMismatch, InvalidHyperparameter
+from svm.model.pipeline import Pipeline
+from svm.problem import Problem
+from svm.solvers import AnySolver, Auto
+from svm.solvers.protocol import WorksOnRows
+from svm.training.assembly import scores_elsewhere
+from svm.training.binary_problems import held_out, problems
+from svm.training.binary_training import BinaryTraining
+from svm.training.blas import one_blas_thread
+from svm.training.fingerprint import fingerprint
+from svm.training.interruption import Interruption
+from svm.training.preparation import Prepared, prepare, way_of
+from svm.training.progress import SLICE_S, Progress, Standing, evaluation_of
+from svm.training.results import TrainingResult, result_of
+from svm.training.round_robin import Turns
+from svm.training.warm_start import WarmStart, check_warm_start
+
+
+class Training:
+    """All pairs of one multiclass training, side by side.
+
+    `pipeline` is the one given, with the solver that was taken in place of `auto`.
+    """
+
+    @one_blas_thread
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        X: Any,
+        labels: Any,
+        *,
+        seed: int,
+        validation: tuple[Any, Any] | None = None,
+        warm_start: WarmStart | None = None,
+        checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
+        prepared: Prepared | None = None,
+        interrupted: Callable[[], None] | None = None,
+        threads: int = 1,
+        digest: str | None = None,
+    ) -> None:
+        """Prepare the data; no training yet.
+
+        X is (n_samples, n_features), dense or sparse, or `StoredRows` where the solver streams: the
+        bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
+        further (X, labels), only watched. With `warm_start` it begins where another training ended
+        (see `svm.training.warm_start`). With `checkpoint` it is the training that this was taken
+        from, at that point; the other arguments are to be the same. With `prepared` of another
+        training on the same rows, X and labels are not looked at again. `seed` is 0 … 2⁶³ - 1.
+        `interrupted` is called about every 0.05 s of work, from any thread, and stops the iteration
+        by raising `Interrupted` (with `StoredRows` this preparation too). `threads` is how many
+        pairs run at once, or how many compute the kernel rows of a single one. `digest` stands for
+        X and labels in checkpoints, equal for equal ones; without it, the first checkpoint reads
+        all of them to make one.
+
+        Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch where data,
+        hyperparameters or seed are others than those of the checkpoint; other libraries or another
+        type of processor only give a warning, for bits may differ then.
+        """
+        if not 0 <= seed < 2**63:
+            raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
+        self.seed = seed
+        self.threads = threads
+        self._digest = digest
+        self._elapsed_before = 0.0
+        self._started: float | None = None
+        self._interruption = Interruption(interrupted)
+        self._stopping = pipeline.stopping.resolved()
+        if warm_start is not None and not isinstance(pipeline.solver, WorksOnRows):
+            warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
+        self._warm_start = warm_start
+        # In memory the preparation is short; from files it reads them three times.
+        poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
+        if prepared is None:
+            prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
+        elif prepared.way != way_of(pipeline):
+            raise ValueError("what was prepared is for pipelines with another way to the solver")
+        elif warm_start is not None:
+            check_warm_start(pipeline, warm_start.pipeline)
+        self.prepared = prepared
+        self.warnings = list(self.prepared.warnings)
+        binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
+        solver, reasons = _solver_for(pipeline, binary, warm=warm_start is not None)
+        self.pipeline = replace(pipeline, solver=solver)
+        self.warnings.extend(reasons)
+        self._pairs = [
+            BinaryTraining.begin(
+                solver,
+                problem,
+                self._stopping,
+                None if warm_start is None else warm_start.of_problem(k, problem),
+            )
+            for k, problem in enumerate(binary)
+        ]
+        self._validation: list[Problem] | None = None
+        if validation is not None:
+            self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
+        if checkpoint is not None:
+            self._take_up(checkpoint)
+        self._standing = Standing(self._pairs, self._stopping, self.elapsed_s)
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """(n_classes,) sorted labels."""
+        return self.prepared.classes
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The binary problems, in the order of `prepared.splits`."""
+        return [pair.problem for pair in self._pairs]
+
+    @property
+    def mean_costs(self) -> tuple[float, float] | None:
+        """(primal, dual) of all pairs together, each at its latest evaluation; None before the
+        first ones. Of one objective, so trainings of the same problems can be compared by it."""
+        return self._standing.mean_costs
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds spent in training, all attempts together."""
+        running = 0.0 if self._started is None else time.monotonic() - self._started
+        return self._elapsed_before + running
+
+    def __iter__(self) -> Iterator[Progress]:
+        """Train to the end; see `Progress` for when an item comes.
+
+        Raises Interrupted and Diverged. Leaving the loop early keeps what was reached: `checkpoint`
+        and `result` speak of that moment, and a new iteration goes on from there.
+        """
+        self._started = time.monotonic()
+        try:
+            with one_blas_thread:
+                turns = Turns(k for k, pair in enumerate(self._pairs) if not pair.progress.finished)
+                if self.threads == 1 or len(turns) <= 1:
+                    yield from self._in_turn(turns)
+                else:
+                    yield from self._in_threads(turns)
+        finally:
+            self._elapsed_before, self._started = self.elapsed_s, None
+
+    def checkpoint(self) -> Arrays:
+        """Everything needed to go on, as plain arrays; an unfinished epoch is left out.
+
+        May be called between two items of the iteration: pairs in other threads go on meanwhile.
+        """
+        arrays: Arrays = {
+            "fingerprint": np.asarray(self._fingerprint),
+            "platform": np.asarray(platform()),
+            "elapsed_s": np.asarray(self.elapsed_s),
+        }
+        for k, pair in enumerate(list(self._pairs)):
+            arrays |= flatten(pair.state, f"{k}.state.")
+            arrays |= flatten(pair.certifier, f"{k}.certifier.")
+            arrays |= flatten(pair.progress, f"{k}.progress.")
+        return arrays
+
+    @one_blas_thread
+    def result(self) -> TrainingResult:
+        """The model so far; pairs that have not finished count as canceled."""
+        with self._interruption.suspended():
+            pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
+            return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
+
+    def _take_up(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+        if str(checkpoint.get("fingerprint")) != self._fingerprint:
+            raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
+        if "elapsed_s" not in checkpoint:
+            raise CheckpointMismatch("the checkpoint has no fitting elapsed_s")
+        if str(checkpoint.get("platform")) != platform():
+            self.warnings.append(
+                "resumed on another type of processor or with other library versions: "
+                "the model may differ in its last bits from an undisturbed training"
+            )
+        self._elapsed_before = float(checkpoint["elapsed_s"])
+        self._pairs = [
+            replace(
+                pair,
+                state=restore(pair.state, checkpoint, f"{k}.state."),
+                certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
+                progress=restore(pair.progress, checkpoint, f"{k}.progress."),
+            )
+            for k, pair in enumerate(self._pairs)
+        ]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Of everything the states depend on: settings, seed, data, labels."""
+        timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
+        pipeline = replace(self.pipeline, stopping=timeless)
+        return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
+
+    def _out_of_time(self) -> bool:
+        budget = self._stopping.time_budget_s
+        return budget is not None and self.elapsed_s > budget
+
+    def _slice(self, k: int) -> float:
+        """Advance pair k: to its next evaluation, or for SLICE_S where epochs are short. Gives the
+        seconds that it took."""
+        start = time.monotonic()
+        while True:
+            self._interruption()
+            pair = self._pairs[k].step(self._out_of_time())
+            self._pairs[k] = pair
+            evaluated = pair.progress.evaluated_at == pair.progress.advances
+            now = time.monotonic()
+            if evaluated or pair.progress.finished or now > start + SLICE_S:
+                return now - start
+
+    def _in_turn(self, turns: Turns) -> Iterator[Progress]:
+        while turns:
+            k = turns.next()
+            seconds = self._slice(k)
+            if not self._pairs[k].progress.finished:
+                turns.go_on(k, seconds)
+            yield self._report(k)
+
+    def _in_threads(self, turns: Turns) -> Iterator[Progress]:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
+            running: dict[Future[float], int] = {}
+            done: list[Future[float]] = []
+            try:
+                while turns or running:
+                    while turns and len(running) < self.threads:
+                        k = turns.next()
+                        running[pool.submit(self._slice, k)] = k
+                    done = list(wait(running, return_when=FIRST_COMPLETED).done)
+                    while done:
+                        k, seconds = running.pop(done[-1]), done.pop().result()
+                        if not self._pairs[k].progress.finished:
+                            turns.go_on(k, seconds)
+                        yield self._report(k)
+            finally:
+                # An exception knows this frame: if the frame knew its future, they were a circle.
+                running.clear()
+                done.clear()
+
+    def _report(self, k: int) -> Progress:
+        pair = self._pairs[k]
+        self._standing.take(k, pair, self.elapsed_s)
+        evaluation = None
+        if pair.progress.evaluated_at == pair.progress.advances:
+            evaluation = evaluation_of(k, pair, self._validation_error(k))
+        return self._standing.report(k, self._pairs, evaluation)
+
+    def _validation_error(self, k: int) -> float | None:
+        if self._validation is None or self._validation[k].n_samples == 0:
+            return None
+        pair, watched = self._pairs[k], self._validation[k]
+        classifier = pair.solver.classifier(pair.problem, pair.state)
+        scores = scores_elsewhere(pair.problem, classifier, watched)
+        return float(((scores > 0) != (watched.y > 0)).mean())
+
+
+def _solver_for(
+    pipeline: Pipeline, binary: list[Problem], *, warm: bool
+) -> tuple[AnySolver, tuple[str, ...]]:
+    """The solver of all binary problems, and where the largest one decided about it, why."""
+    if not isinstance(pipeline.solver, Auto):
+        return pipeline.solver, ()
+    solver, why = pipeline.solver.chosen(max(binary, key=lambda p: p.n_samples), warm=warm)
+    return solver, (why,)

@@ -1,0 +1,138 @@
+"""A finished training as a later one, on more or other rows, begins from it.
+
+    later = Training(pipeline, X, labels, seed=0, warm_start=earlier.result().warm_start)
+
+The later one keeps scaling, feature map and kernel of the earlier one, so that the weights mean
+the same. It is evaluated before its first update: where the model is good enough, it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import Indices, Vector
+from svm.errors import InvalidData
+from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.problem import Problem
+from svm.solvers import SubGradient
+from svm.solvers.protocol import Inheritance
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """A model, and what its training knows beside it."""
+
+    pipeline: Pipeline
+    fitted: FittedPipeline
+    steps: Indices
+    """(n_problems,) t of every binary training."""
+    regularization: Vector
+    """(n_problems,) λ of every binary training."""
+    rows: Indices
+    """Rows with a dual coefficient, problem after problem, ascending in each. A training that
+    starts here takes row i of its X for row i of the earlier one's."""
+    dual_coefficients: Vector
+    """(len(rows),) αᵢ/(λn) > 0; empty unless the solver works on them."""
+    ends: Indices
+    """(n_problems,) where the part of each problem ends in `rows`."""
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What is not in the model or its settings, as plain arrays."""
+        return {
+            "steps": self.steps,
+            "regularization": self.regularization,
+            "rows": self.rows,
+            "dual_coefficients": self.dual_coefficients,
+            "ends": self.ends,
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, pipeline: Pipeline, fitted: FittedPipeline, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> WarmStart:
+        """The inverse of `to_arrays`. Raises KeyError."""
+        names = ("steps", "regularization", "rows", "dual_coefficients", "ends")
+        return cls(pipeline=pipeline, fitted=fitted, **{name: arrays[name] for name in names})
+
+    def with_rows(self, numbers: Indices) -> WarmStart:
+        """The same with `numbers[i]` in place of row i; rows that become -1 are left out."""
+        renumbered = numbers[self.rows]
+        kept = renumbered >= 0
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return replace(
+            self,
+            rows=renumbered[kept],
+            dual_coefficients=self.dual_coefficients[kept],
+            ends=before[self.ends],
+        )
+
+    def of_problem(self, k: int, problem: Problem) -> Inheritance:
+        """What binary problem k takes over."""
+        part = slice(self.ends[k - 1] if k > 0 else 0, self.ends[k])
+        everywhere = np.zeros(problem.X.shape[0])
+        rows = self.rows[part]
+        everywhere[rows] = self.dual_coefficients[part]
+        linear = self.fitted.kernel is None
+        return Inheritance(
+            w=self.fitted.coefficients[k] if linear else np.empty(0),
+            intercept=float(self.fitted.intercepts[k]),
+            step=int(self.steps[k]),
+            regularization=float(self.regularization[k]),
+            dual_coefficients=everywhere[problem.rows],
+        )
+
+
+def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
+    """Raises InvalidData (`warm-start-unsupported`) with the first difference that matters.
+
+    λ or C, class weights, precision, intercept and stopping may differ.
+    """
+    solver, other = pipeline.solver, earlier.solver
+    if other.name not in solver.starts_from:
+        raise _unsupported(
+            f"{solver.name} goes on from models of {', '.join(solver.starts_from)}; this one was "
+            f"trained by {other.name}"
+        )
+    if isinstance(solver, SubGradient) and solver.step == "restarted":
+        raise _unsupported("step: a pass that begins anew forgets all before it; use continued")
+    wanted, present = _fixed(pipeline), _fixed(earlier)
+    for name in wanted | present:
+        if wanted.get(name) != present.get(name):
+            raise _unsupported(
+                f"{name}: the model has {present.get(name)}, the training {wanted.get(name)}"
+            )
+
+
+def check_same_data(
+    warm_start: WarmStart, classes: npt.NDArray[Any], n_samples: int, n_features: int
+) -> None:
+    """Raises InvalidData (`warm-start-unsupported`) where classes, features or rows differ."""
+    fitted = warm_start.fitted
+    if fitted.classes.tolist() != classes.tolist():
+        raise _unsupported(
+            f"classes: the model has {fitted.classes.tolist()}, the data {classes.tolist()}"
+        )
+    if fitted.n_features != n_features:
+        raise _unsupported(f"features: the model has {fitted.n_features}, the data {n_features}")
+    if warm_start.rows.max(initial=-1) >= n_samples:
+        raise _unsupported("rows: the data have fewer than the model was trained on")
+
+
+def _fixed(pipeline: Pipeline) -> dict[str, Any]:
+    """The settings that a warm start must share with the model."""
+    kernel = getattr(pipeline.solver, "kernel", None)
+    return {
+        **({} if kernel is None else {f"kernel.{k}": v for k, v in asdict(kernel).items()}),
+        "scaling": pipeline.scaling,
+        **{f"features.{k}": v for k, v in asdict(pipeline.features).items()},
+        "multiclass": pipeline.multiclass,
+    }
+
+
+def _unsupported(message: str) -> InvalidData:
+    return InvalidData("warm-start-unsupported", message)

@@ -1,0 +1,229 @@
+"""Feature maps: what a linear solver sees instead of the scaled features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias, get_args
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from svm.data.matrices import Floats, Matrix, Vector, is_sparse
+from svm.data.randomness import generator
+from svm.data.stored_rows import Rows, is_csr
+from svm.errors import InvalidData
+from svm.hyperparameters import Checked, Positive, PositiveInt
+from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
+from svm.kernel.kernels import dense_rows, require_moderate_values
+from svm.kernel.row_products import kernel_values, row_products
+
+MAX_OUTPUTS = 20_000
+"""Most features that a map may make."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Checked):
+    """The features as they are."""
+
+    name: Literal["identity"] = "identity"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square(Checked):
+    """x ↦ x², entry by entry: enough for classes inside and outside of an ellipse."""
+
+    name: Literal["square"] = "square"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polynomial(Checked):
+    """All products of at most `degree` features, without the constant."""
+
+    name: Literal["polynomial"] = "polynomial"
+    degree: Annotated[int, Ge(2), Le(5)] = 2
+    """Most factors of a product."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interactions(Checked):
+    """The features and all products of two different ones."""
+
+    name: Literal["interactions"] = "interactions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFourier(Checked):
+    """√(2/D) cos(Wx + b): inner products approach the Gaussian kernel (Rahimi and Recht, 2007)."""
+
+    name: Literal["random-fourier"] = "random-fourier"
+    n_components: PositiveInt = 1000
+    """D, the number of features made."""
+    gamma: Positive | Literal["median"] = "median"
+    """γ of exp(-γ ‖x - z‖²)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nystroem(Checked):
+    """The kernel's feature space, spanned by some of the rows (Williams and Seeger, 2001)."""
+
+    name: Literal["nystroem"] = "nystroem"
+    n_components: PositiveInt = 500
+    """Rows drawn to span it; at most the number of training rows."""
+    kernel: AnyKernel = MEDIAN_GAUSSIAN
+    """Inner products in the space to span."""
+
+
+AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomFourier | Nystroem
+
+FEATURES: dict[str, type[Checked]] = {
+    map_.__dataclass_fields__["name"].default: map_ for map_ in get_args(AnyFeatures)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """A fitted map. Every row's result depends on that row alone, to the bit."""
+
+    spec: AnyFeatures
+    n_inputs: int
+    directions: Vector | None = None
+    """Random Fourier: W (n_components, n_inputs). Nyström: the rows drawn, likewise."""
+    weights: Vector | None = None
+    """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features made."""
+        if self.directions is not None:
+            return len(self.directions)
+        return n_outputs(self.spec, self.n_inputs)
+
+    def output_names(self, names: Sequence[str]) -> list[str] | None:
+        """What the features made are called, given the names of the features: products as `a*b`.
+
+        None where they have no such names: random Fourier features, likenesses to rows.
+        """
+        match self.spec:
+            case Identity():
+                return list(names)
+            case Square():
+                return [f"{name}*{name}" for name in names]
+            case Polynomial(degree=degree):
+                return _product_names(names, degree, 0)
+            case Interactions():
+                return _product_names(names, 2, 1)
+        return None
+
+    def transform(self, X: Matrix) -> Matrix:
+        """The features made from the rows of X, in the precision of X."""
+        match self.spec:
+            case Identity():
+                return X
+            case Square():
+                return X.power(2) if is_sparse(X) else X * X
+            case Polynomial(degree=degree):
+                return _products(X, degree, 0)
+            case Interactions():
+                return _products(X, 2, 1)
+            case RandomFourier():
+                assert self.directions is not None
+                assert self.weights is not None
+                angles = row_products(X, self.directions)
+                angles += self.weights
+                np.cos(angles, out=angles)
+                angles *= math.sqrt(2.0 / len(self.weights))
+                return angles.astype(X.dtype, copy=False)
+            case Nystroem(kernel=kernel):
+                assert self.directions is not None
+                assert self.weights is not None
+                values = kernel_values(kernel, X, self.directions)
+                return row_products(values, self.weights).astype(X.dtype, copy=False)
+
+
+def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
+    """Raises InvalidData (`plan-too-large`, `features-unsupported`) for data it cannot map."""
+    if isinstance(spec, Identity | Square):
+        return
+    if sparse and isinstance(spec, Polynomial | Interactions):
+        raise InvalidData(
+            "features-unsupported",
+            f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
+            "nystroem",
+        )
+    count = n_outputs(spec, n_features)
+    if count > MAX_OUTPUTS:
+        raise InvalidData(
+            "plan-too-large",
+            f"the feature map would make {count} features, at most {MAX_OUTPUTS} are allowed; "
+            "use random-fourier or nystroem, or a lower degree",
+        )
+
+
+def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
+    """Learn what the map needs from the scaled training rows.
+
+    Raises InvalidData: `plan-too-large` where more than 20,000 features would be made,
+    `features-unsupported` for products of sparse features.
+    """
+    n, d = X.shape
+    check_features(spec, d, is_csr(X))
+    random = generator("features", seed)
+    match spec:
+        case RandomFourier():
+            gamma = GaussianKernel(gamma=spec.gamma).fitted(X).gamma
+            scale = math.sqrt(2.0 * float(gamma))
+            directions = scale * random.normal(size=(spec.n_components, d))
+            phases = random.uniform(0.0, 2.0 * math.pi, size=spec.n_components)
+            return FeatureMap(spec, d, directions, phases)
+        case Nystroem():
+            kernel = spec.kernel.fitted(X)
+            count = min(spec.n_components, n)
+            rows = np.sort(random.permutation(n)[:count])
+            landmarks = dense_rows(X, rows)
+            norms = np.einsum("ij,ij->i", landmarks, landmarks)
+            require_moderate_values(kernel, norms)
+            K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
+            values, vectors = np.linalg.eigh(K)
+            # Directions of no extent: their inverse root is noise.
+            roots = np.where(values > 1e-10 * values[-1], np.abs(values), np.inf) ** -0.5
+            fixed = Nystroem(n_components=spec.n_components, kernel=kernel)
+            return FeatureMap(
+                fixed, d, landmarks, np.ascontiguousarray((vectors * roots) @ vectors.T)
+            )
+    return FeatureMap(spec, d)
+
+
+def n_outputs(spec: AnyFeatures, d: int) -> int:
+    """Number of features that are made of d."""
+    match spec:
+        case Polynomial(degree=degree):
+            return math.comb(d + degree, degree) - 1
+        case Interactions():
+            return d + d * (d - 1) // 2
+        case RandomFourier(n_components=count) | Nystroem(n_components=count):
+            return count
+        case _:
+            return d
+
+
+def _products(X: Matrix, degree: int, step: int) -> Floats:
+    """All products of up to `degree` columns; of different ones if `step` is 1."""
+    assert not is_sparse(X)  # see `check_features`
+    columns: list[Floats] = [X[:, j] for j in range(X.shape[1])]
+    last: list[tuple[int, Floats]] = list(enumerate(columns))
+    for _ in range(degree - 1):
+        last = [(j, product * X[:, j]) for i, product in last for j in range(i + step, X.shape[1])]
+        columns += [product for _, product in last]
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def _product_names(names: Sequence[str], degree: int, step: int) -> list[str]:
+    """In the order of `_products`."""
+    found = list(names)
+    last = list(enumerate(names))
+    for _ in range(degree - 1):
+        last = [(j, f"{name}*{names[j]}") for i, name in last for j in range(i + step, len(names))]
+        found += [name for _, name in last]
+    return found

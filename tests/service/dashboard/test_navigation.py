@@ -1,0 +1,362 @@
+"""Whole ways through the dashboard, without a script: every form posts, every page redirects."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.jobs.engine.worker_process import Worker
+from service.settings import Settings
+from tests.service.dashboard.browser import Browser
+from tests.service.jobs.data import csv_of
+
+pytestmark = pytest.mark.one_application
+
+QUICK: dict[str, Any] = {"stopping.max_epochs": "5"}
+
+
+def _upload(browser: Browser, text: str | bytes, name: str = "clouds.csv", **fields: Any) -> None:
+    browser.go("/")
+    browser.send("/datasets", files={"file": (name, text, "text/csv")}, **fields)
+
+
+def _trained(browser: Browser, worker: Worker, **changes: Any) -> str:
+    """Train on the dataset uploaded last; the job's id."""
+    browser.go("/train")
+    browser.send("/train", **changes)
+    assert browser.page.status == 200, browser.page.text
+    job_id = browser.page.path.rpartition("/")[2]
+    assert worker.take_next_job()
+    return job_id
+
+
+def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None:
+    """From a file to a prediction: what is on each page leads to the next."""
+    _upload(browser, csv_of(n_samples=80, n_classes=3), name="My Clouds.csv")
+    assert re.fullmatch(r"/datasets/ds_[0-9a-f]{32}", browser.page.path)
+    assert "80" in browser.page.text
+    assert "3 classes" in browser.page.text
+    assert "<h1>My Clouds.csv</h1>" in browser.page.html
+    browser.follow("Train on it")
+    assert browser.page.form("/train").fields["validation"] == ["held-back"]
+    assert browser.page.form("/train").fields["model_name"] == ["my-clouds"]
+    browser.send("/train", model_name="clouds")
+    assert re.fullmatch(r"/jobs/job_[0-9a-f]{32}", browser.page.path)
+    assert "queued" in browser.page.text
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "succeeded" in browser.page.text
+    assert re.search(r"Within [0-9.]+ % of the best possible", browser.page.text)
+    browser.follow("See the model")
+    assert browser.page.path == "/models/clouds/versions/1"
+    browser.send("/models/clouds/versions/1/predict", x0="2", x1="2", x2="2")
+    assert browser.page.status == 200
+    assert "c2" in browser.page.html.split('id="prediction"')[1].split("</p>")[0]
+
+
+@pytest.mark.parametrize("name", ["iris", "moons", "circle"])
+def test_samples_are_loaded_by_one_click(browser: Browser, name: str) -> None:
+    """Each gives a dataset of its name, with all its columns drawn."""
+    browser.send(f"/samples/{name}")
+    assert browser.page.path.startswith("/datasets/ds_")
+    assert f"<h1>{name}</h1>" in browser.page.html
+    assert browser.page.html.count('class="histogram"') == (4 if name == "iris" else 2)
+
+
+def test_labels_come_in_a_file_of_their_own(browser: Browser) -> None:
+    """Beside the rows; how LIBSVM is to be read stands beside them."""
+    files = {"file": ("rows.txt", b"1,2\n3,4\n", "text/plain"), "labels": ("y.txt", b"a\nb\n")}
+    browser.go("/")
+    browser.send("/datasets", files=files, header="absent")
+    assert browser.page.path.startswith("/datasets/ds_"), browser.page.text
+    assert "2 classes" in browser.page.text
+    rows = {"file": ("few.libsvm", b"1 0:1\n-1 2:1\n"), "labels": ("", b"")}
+    browser.go("/")
+    browser.send("/datasets", files=rows, n_features="5", index_base="0")
+    assert "5 sparse" in browser.page.text
+
+
+def test_rejected_rows_are_shown_where_they_are(browser: Browser) -> None:
+    """Row, column, value and what helps stand in a table; nothing is kept."""
+    _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n")
+    assert browser.page.status == 422
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html)
+    assert cells[:3] == ["2", "b", '<code class="bad">&lt;b&gt;oops&lt;/b&gt;</code>']
+    assert cells[5:7] == ["3", "a"]
+    browser.go("/datasets")
+    assert "There is none yet" in browser.page.text
+
+
+def test_refused_training_shows_why_at_the_field(browser: Browser) -> None:
+    """What was filled in is still there, and what is wrong stands beside its input."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    changes: dict[str, Any] = {
+        "solver": "pegasos",
+        "solver:pegasos.lambda": "minus one",
+        "model_name": "Bad Name",
+    }
+    browser.send("/train", **changes)
+    assert browser.page.status == 400
+    browser.send("/train", **{**changes, "model_name": "good"})
+    assert browser.page.status == 422
+    form = browser.page.form("/train")
+    assert form.fields["solver"] == ["pegasos"]
+    assert form.fields["solver:pegasos.lambda"] == ["minus one"]
+    assert 'id="solver:pegasos.lambda-fault"' in browser.page.html
+    assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there, too
+
+
+def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -> None:
+    """As the API does, on the page of the model."""
+    browser.send("/samples/iris")
+    _trained(browser, worker)
+    browser.go("/models/iris")
+    browser.send("/models/iris/versions/1/predict", x2="wide")
+    assert browser.page.status == 422
+    assert "petal_length" in browser.page.html.split('id="prediction"')[1]
+    assert browser.page.form("/models/iris/versions/1/predict").fields["x2"] == ["wide"]
+
+
+def test_linear_model_shows_weights_and_explains(browser: Browser, worker: Worker) -> None:
+    """A weight for each feature, and what each adds to a score."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    assert "Weights" in browser.page.text
+    browser.send("/models/iris/versions/1/predict")
+    assert browser.page.html.count('class="terms"') == 3
+
+
+def test_card_and_exports_are_at_hand(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """The card is read as sentences; a file for other programs is one click away."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    assert {"ONNX", "NPZ"} <= browser.page.links.keys()
+    assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
+    browser.follow("Card")
+    assert "A linear classifier that tells 3 classes" in browser.page.text
+    card = client.get("/v1/models/iris/versions/1/card").json()
+    assert all(sentence in html.unescape(browser.page.html) for sentence in card["limits"])
+    browser.follow("iris, version 1")
+    assert browser.page.path == "/models/iris/versions/1"
+
+
+def test_wide_model_takes_lines(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """With many features rows are pasted; each is answered."""
+    _upload(browser, csv_of(n_features=30))
+    _trained(browser, worker, model_name="wide", solver="newton")
+    browser.go("/models/wide")
+    row = browser.page.form("/models/wide/versions/1/predict").fields["rows"][0].strip()
+    assert len(row.split(",")) == 30
+    browser.send("/models/wide/versions/1/predict", rows=f"{row}\n{row}\n")
+    assert browser.page.html.count('class="answer"') == 2
+
+
+def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) -> None:
+    """They sum to one hundred percent."""
+    _upload(browser, csv_of(n_samples=200))
+    _trained(browser, worker, model_name="sure", calibration="sigmoid", solver="newton")
+    browser.go("/models/sure")
+    browser.send("/models/sure/versions/1/predict")
+    shares = [
+        float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
+    ]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_aliases_are_moved_and_removed(
+    browser: Browser, worker: Worker, client: TestClient
+) -> None:
+    """By the same registry as the API's."""
+    browser.send("/samples/moons")
+    for _ in range(2):
+        _trained(browser, worker, **QUICK)
+    browser.go("/models/moons/versions/1")
+    browser.send("/models/moons/aliases", alias="stable")
+    assert client.get("/v1/models/moons/aliases/stable").json()["version"] == 1
+    browser.go("/models/moons/versions/2")
+    browser.send("/models/moons/aliases", alias="stable")
+    assert client.get("/v1/models/moons/aliases/stable").json()["version"] == 2
+    browser.send("/models/moons/aliases/stable/remove")
+    assert client.get("/v1/models/moons/aliases/stable").status_code == 404
+    for wrong in ("latest", "No Name"):
+        browser.go("/models/moons/versions/2")
+        browser.send("/models/moons/aliases", alias=wrong)
+        assert browser.page.status == 400
+
+
+def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient) -> None:
+    """Each button is there when it can be pressed."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train")
+    path = browser.page.path
+    actions = [form.action for form in browser.page.forms]
+    assert actions == [f"{path}/pause", f"{path}/cancel"]
+    browser.send(f"{path}/pause")
+    assert client.get(f"/v1{path}").json()["state"] == "paused"
+    browser.send(f"{path}/resume")
+    assert client.get(f"/v1{path}").json()["state"] == "queued"
+    browser.send(f"{path}/cancel")
+    assert "canceled" in browser.page.text
+    assert [form.action for form in browser.page.forms] == [f"{path}/delete"]
+    browser.send(f"{path}/delete")
+    assert browser.page.path == "/jobs"
+    assert browser.go(path).status == 404
+
+
+def test_training_like_another_begins_with_its_settings(browser: Browser, worker: Worker) -> None:
+    """From a job and from a version: all but the seed."""
+    browser.send("/samples/circle")
+    changes: dict[str, Any] = {
+        "solver": "pegasos",
+        "solver:pegasos.lambda": "0.02",
+        "features": "square",
+    }
+    job_id = _trained(browser, worker, **changes, **QUICK)
+    for page in (f"/jobs/{job_id}", "/models/circle"):
+        browser.go(page)
+        browser.follow("Train again, changed")
+        fields = browser.page.form("/train").fields
+        assert fields["solver"] == ["pegasos"]
+        assert fields["solver:pegasos.lambda"] == ["0.02"]
+        assert fields["features"] == ["square"]
+        assert fields["stopping.max_epochs"] == ["5"]
+        assert fields["seed"] == [""]
+
+
+def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
+    """Costs above one bound, side by side; what makes them incomparable is said."""
+    browser.send("/samples/moons")
+    chosen = [_trained(browser, worker, solver="newton", seed="1")]
+    chosen += [
+        _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
+    ]
+    browser.go("/compare")
+    browser.send("/compare", job=chosen[:2])
+    assert "do not minimize" not in browser.page.text
+    data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
+    assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
+    assert all(excess >= 0 for job in data for excess in job["excess"])
+    assert min(data[0]["excess"]) < 0.01
+    browser.go("/compare")
+    browser.send("/compare", job=chosen)
+    assert "These jobs differ in kernel" in browser.page.text
+
+
+def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
+    """Other jobs are not offered, and asking for one is refused on a page that says why."""
+    browser.send("/samples/iris")
+    trained = _trained(browser, worker, solver="newton")
+    browser.go("/models/iris")
+    browser.send("/models/iris/versions/1/evaluate")
+    other = browser.page.path.rpartition("/")[2]
+    browser.go("/compare")
+    assert browser.page.form("/compare").choices["job"] == {trained}
+    page = browser.go(f"/compare?jobs={trained},{other}")
+    assert page.status == 400
+    assert f"{other} is no training" in page.text
+
+
+def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """What the page gives for curl calls this very model; the journeys run it, and Python."""
+    browser.send("/samples/iris")
+    _trained(browser, worker, **QUICK)
+    browser.go("/models/iris")
+    curl = html.unescape(browser.page.html.split('id="curl"><code>')[1].split("</code>")[0])
+    url = re.search(r"curl (\S+)", curl)
+    body = re.search(r"-d '(.*)'", curl, re.S)
+    assert url is not None
+    assert body is not None
+    reply = client.post(url[1].removeprefix(str(client.base_url)), json=json.loads(body[1]))
+    assert reply.status_code == 200, reply.text
+    assert len(reply.json()["label"]) == 1
+
+
+def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
+    """Every place in the navigation says what to do first."""
+    for name in ("Data", "Train", "Jobs", "Models", "Compare"):
+        browser.go("/")
+        browser.follow(name)
+        assert browser.page.status == 200
+        assert "There is no" in browser.page.text or "There is none" in browser.page.text
+
+
+def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
+    """Held against labelled data by a job whose page shows what came out; plots are embedded."""
+    browser.send("/samples/iris")
+    iris = browser.page.path.rpartition("/")[2]
+    _trained(browser, worker, solver="newton")
+    _upload(browser, csv_of(n_features=4))  # of other classes
+    page = browser.go("/models/iris/versions/1")
+    evaluate = "/models/iris/versions/1/evaluate"
+    assert page.form(evaluate).choices["dataset_id"] == {iris}
+    browser.send(evaluate)
+    assert "Evaluation of iris" in browser.page.text
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "Area under ROC" in browser.page.text
+    assert browser.page.html.count("<polyline") == 3
+    browser.go(page.path)
+    browser.follow("See the plots")
+    plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
+    assert len(re.findall(plot, browser.page.html)) == 4
+    assert "Probabilities against how often they are right: " in browser.page.text
+
+
+def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> None:
+    """Every solver with every C on the same rows, ranked; curves for those with one objective."""
+    browser.send("/samples/moons")
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton", "subgradient"], C="0.1, 1", model_name="best")
+    assert browser.page.status == 200, browser.page.text
+    assert browser.page.html.count("waiting") == 4
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert browser.page.html.count("finished</td>") == 4
+    parts = re.findall(r'id="objective-[0-9]+">(.*?)</script>', browser.page.html, re.S)
+    curves = [json.loads(part) for part in parts]
+    assert all(len(entry["time"]) == len(entry["cost"]) for part in curves for entry in part)
+    browser.follow("See the model")
+    assert browser.page.path == "/models/best/versions/1"
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton"], C="one")
+    assert browser.page.status == 422
+
+
+def test_service_with_keys_asks_browsers_for_one(tmp_path: Path) -> None:
+    """Whoever has none is led to the login; with one the pages are there. It can be forgotten."""
+    settings = Settings(data_dir=tmp_path / "var", workers=0, auth="on")
+    with TestClient(create_app(settings)) as client:
+        reply = client.get("/jobs", follow_redirects=False)
+        assert (reply.status_code, reply.headers["location"]) == (303, "/login")
+        key = (settings.data_dir / "first-key").read_text().strip()
+        assert client.post("/login", data={"key": key}).url.path == "/"
+        browser = Browser(client)
+        browser.send("/samples/moons")
+        assert browser.page.status == 200
+        browser.send("/logout")
+        assert browser.go("/jobs").path == "/login"
+
+
+def test_cost_is_told_before_the_start(browser: Browser, client: TestClient) -> None:
+    """How much memory and how many problems; nothing is queued, and what is filled in stays."""
+    browser.send("/samples/iris")
+    browser.go("/train")
+    form = browser.page.form("/train")
+    form.action = "/train/check"
+    browser.send("/train/check", model_name="dear")
+    assert re.search(
+        r"150 rows with 4 features, 3 binary problems.* at most [0-9]+ MB", browser.page.text
+    )
+    assert browser.page.form("/train").fields["model_name"] == ["dear"]
+    assert client.get("/v1/jobs").json()["jobs"] == []

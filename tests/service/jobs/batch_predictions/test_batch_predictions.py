@@ -1,0 +1,223 @@
+"""Batch predictions, carried out by a worker in this process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.core import scoring
+from service.jobs.engine.worker_process import Worker
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
+from tests.service.jobs.stopping import StopAfter
+
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
+OUTPUTS = ["label", "decision", "probability"]
+
+
+@pytest.fixture
+def worker(client: TestClient, settings: Settings) -> Worker:
+    return Worker(settings, threading.Event())
+
+
+def trained(client: TestClient, worker: Worker, n_classes: int = 2) -> str:
+    """A calibrated model `clouds`; the id of the dataset that it was trained on."""
+    dataset_id = upload(client, csv_of(90, n_classes))
+    spec = job_body(dataset_id, calibration="sigmoid", validation={"fraction": 0.4})
+    job_id = client.post("/v1/jobs", json=spec).json()["id"]
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    return dataset_id
+
+
+def ask(client: TestClient, **fields: Any) -> Any:
+    body = {"dataset_id": "latest", "model": "clouds", **fields}
+    return client.post("/v1/batch-predictions", json=body)
+
+
+def predicted(client: TestClient, worker: Worker, **fields: Any) -> bytes:
+    """The results of a batch prediction."""
+    reply = ask(client, **fields)
+    assert reply.status_code == 202, reply.text
+    assert reply.headers["Location"] == f"/v1/batch-predictions/{reply.json()['id']}"
+    job = carry_out(client, worker, reply.json()["id"])
+    assert job["state"] == "succeeded", job["error"]
+    read = client.get(reply.headers["Location"]).json()
+    assert (read["state"], read["fraction"]) == ("succeeded", 1.0)
+    results = client.get(read["results"]["url"])
+    assert results.status_code == 200
+    assert results.headers["Content-Type"].partition(";")[0] == read["results"]["media_type"]
+    assert len(results.content) == read["results"]["size_bytes"]
+    return results.content
+
+
+def online(client: TestClient, text: str) -> dict[str, Any]:
+    """What `predict` says of the same rows."""
+    rows = [list(map(float, line.split(",")[:3])) for line in text.splitlines()[1:]]
+    asked = {"instances": rows, "outputs": OUTPUTS}
+    found: dict[str, Any] = client.post("/v1/models/clouds/predict", json=asked).json()
+    return found
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_results_are_those_of_predict(
+    client: TestClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, n_classes: int
+) -> None:
+    """In every format, in input order, to the bit; of unlabelled rows, columns in any order."""
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
+    trained(client, worker, n_classes)
+    text = csv_of(40, n_classes, seed=5)
+    expected = online(client, text)
+    rows = [line.split(",") for line in text.splitlines()]
+    turned = "".join(",".join([row[2], row[0], row[1]]) + "\n" for row in rows)
+    upload(client, turned, target="none")
+    wide = [f"{name}:{label}" for name in OUTPUTS[1:] for label in expected["classes"]]
+    names = ["label", "decision", *wide[n_classes:]] if n_classes == 2 else ["label", *wide]
+    values = np.column_stack([expected["decision"], expected["probability"]])
+
+    head, *records = csv.reader(io.StringIO(predicted(client, worker, outputs=OUTPUTS).decode()))
+    assert head == names
+    assert [record[0] for record in records] == expected["label"]
+    assert (
+        np.array([list(map(float, record[1:])) for record in records]).tolist() == values.tolist()
+    )
+
+    lines = predicted(client, worker, outputs=OUTPUTS, format="ndjson").splitlines()
+    for name in OUTPUTS:
+        assert [json.loads(line)[name] for line in lines] == expected[name]
+
+    for name in OUTPUTS:
+        content = predicted(client, worker, outputs=[name], format="npy")
+        assert np.load(io.BytesIO(content)).tolist() == expected[name]
+
+
+def test_parquet(client: TestClient, worker: Worker, tmp_path: Any) -> None:
+    """Read back by another library, the values and their order are the same."""
+    trained(client, worker)
+    expected = online(client, csv_of(90))
+    path = tmp_path / "x.parquet"
+    path.write_bytes(predicted(client, worker, outputs=["label", "decision"], format="parquet"))
+    with duckdb.connect(":memory:") as connection:
+        table = connection.execute("SELECT * FROM read_parquet(?)", [str(path)]).fetchnumpy()
+    assert list(table["label"]) == expected["label"]
+    assert table["decision"].tolist() == expected["decision"]
+
+
+def test_results_in_ranges(client: TestClient, worker: Worker) -> None:
+    """A download that broke off goes on where it was; its digest is known."""
+    trained(client, worker)
+    whole = predicted(client, worker)
+    url = client.get("/v1/jobs", params={"page_size": 1}).json()["jobs"][0]["id"]
+    path = f"/v1/batch-predictions/{url}/results"
+    part = client.get(path, headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, whole[10:20])
+    assert client.get(path).headers["Repr-Digest"].startswith("sha-256=")
+
+
+def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_file(
+    client: TestClient, worker: Worker, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row is predicted twice, none is left out."""
+    trained(client, worker)
+    whole = predicted(client, worker, outputs=OUTPUTS)
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 2)
+    job_id = ask(client, outputs=OUTPUTS).json()["id"]
+    Worker(settings, StopAfter(20)).take_next_job()
+    waiting = client.get(f"/v1/batch-predictions/{job_id}").json()
+    assert waiting["state"] == "queued"
+    assert 0 < waiting["fraction"] < 1
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    read = client.get(f"/v1/batch-predictions/{job_id}").json()
+    assert read["attempt"] == 2
+    assert client.get(read["results"]["url"]).content == whole
+
+
+def test_deleted_job_takes_its_results_along(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """The file goes with the row; a sweep would find it else."""
+    trained(client, worker)
+    predicted(client, worker)
+    assert len(files(settings, "predictions")) == 1
+    job_id = client.get("/v1/jobs", params={"page_size": 1}).json()["jobs"][0]["id"]
+    assert client.delete(f"/v1/batch-predictions/{job_id}").status_code == 204
+    assert files(settings, "predictions") == []
+    assert client.get(f"/v1/batch-predictions/{job_id}").status_code == 404
+
+
+def test_damaged_results_are_told(client: TestClient, worker: Worker, settings: Settings) -> None:
+    """Nobody gets other bytes than those that were written."""
+    trained(client, worker)
+    predicted(client, worker)
+    (key,) = files(settings, "predictions")
+    open_blobs(settings).write(key, b"x")
+    job_id = client.get("/v1/jobs", params={"page_size": 1}).json()["jobs"][0]["id"]
+    reply = client.get(f"/v1/batch-predictions/{job_id}/results")
+    assert (reply.status_code, reply.json()["code"]) == (500, "results-corrupt")
+
+
+def test_canceled_batch_has_no_results(client: TestClient, worker: Worker) -> None:
+    """409 where they would be; so before the job has run."""
+    trained(client, worker)
+    job_id = ask(client).json()["id"]
+    path = f"/v1/batch-predictions/{job_id}"
+    assert client.get(f"{path}/results").status_code == 409
+    assert client.post(f"/v1/jobs/{job_id}/cancel", json={}).status_code in (200, 202)
+    assert client.get(path).json()["state"] == "canceled"
+    assert client.get(f"{path}/results").json()["code"] == "invalid-state"
+
+
+def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker) -> None:
+    """At once: unknown models, other features, outputs that the model or the format lacks."""
+    dataset_id = trained(client, worker)
+    upload(client, csv_of(20, n_features=4))
+    for fields, status, code in (
+        ({}, 422, "feature-mismatch"),
+        ({"model": "none"}, 404, "not-found"),
+        ({"model": "clouds/7"}, 404, "not-found"),
+        ({"model": "Clouds"}, 422, "invalid-field"),
+        ({"dataset_id": "ds_" + "0" * 32}, 404, "not-found"),
+        ({"outputs": []}, 422, "invalid-field"),
+        ({"outputs": ["explanation"]}, 422, "invalid-field"),
+        ({"dataset_id": dataset_id, "outputs": OUTPUTS, "format": "npy"}, 422, "invalid-field"),
+    ):
+        reply = ask(client, **fields)
+        assert (reply.status_code, reply.json()["code"]) == (status, code), (fields, reply.text)
+    job_id = create(client, dataset_id)
+    assert client.get(f"/v1/batch-predictions/{job_id}").status_code == 404
+    assert client.get("/v1/batch-predictions").json()["batch_predictions"] == []
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    reply = ask(client, dataset_id=dataset_id, outputs=["probability"])
+    assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
+
+
+def test_imported_models_give_the_probabilities_that_they_have(
+    client: TestClient, worker: Worker
+) -> None:
+    """What a model can tell is told by the model, not by a request that was never made here."""
+    dataset_id = trained(client, worker)
+    text = client.get("/v1/models/clouds/versions/1/export", params={"format": "json"}).content
+    imported = client.post(
+        "/v1/models/back/versions", content=text, headers={"Content-Type": "application/json"}
+    ).json()
+    assert imported["calibration"] == "sigmoid"
+    first, second = (
+        predicted(client, worker, model=model, dataset_id=dataset_id, outputs=OUTPUTS)
+        for model in ("clouds", "back")
+    )
+    assert first == second
+    outputs = client.get("/v2/models/back").json()["outputs"]
+    assert [output["name"] for output in outputs] == OUTPUTS
+    asked = {"dataset_id": dataset_id, "model": "back"}
+    job = carry_out(client, worker, client.post("/v1/evaluations", json=asked).json()["id"])
+    evaluation = client.get(f"/v1/evaluations/{job['id']}").json()
+    assert evaluation["metrics"]["calibration"]["log_loss"] > 0

@@ -1,0 +1,210 @@
+"""The engine and its worker processes: real ones, killed at bad moments."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.jobs.core.lifecycle import MAX_FRUITLESS_ATTEMPTS
+from service.jobs.engine.child import Child
+from service.settings import MIB, Limits, Settings
+from service.storage.database import Database
+from service.storage.database.tables import jobs
+from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.processes import (
+    ENDLESS,
+    SLOW,
+    has_checkpoint,
+    processes,
+    progress_beyond,
+    until,
+    worker_pid,
+)
+
+ENGINE = "service.jobs.engine.engine_process"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return settings_in(tmp_path_factory.mktemp("engine"))
+
+
+def settings_in(folder: Path, **others: Any) -> Settings:
+    given = {"workers": 1, "lease_s": 2.5, "checkpoint_s": 0.1} | others
+    return Settings(data_dir=folder / "var", **given)
+
+
+@contextmanager
+def api(settings: Settings) -> Iterator[TestClient]:
+    """The API without workers of its own, on the engine's data."""
+    with TestClient(create_app(settings.model_copy(update={"workers": 0}))) as client:
+        upload(client, csv_of(4000, n_features=20))
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(settings: Settings) -> Iterator[TestClient]:
+    with api(settings) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def engines(client: TestClient, settings: Settings) -> Iterator[list[Child]]:
+    """Of all tests, beside the API; the last one runs."""
+    engines = [Child(ENGINE, settings)]
+    engines[0].start()
+    yield engines
+    for engine in engines:
+        engine.stop()
+
+
+@pytest.fixture
+def engine(engines: list[Child]) -> Child:
+    return engines[-1]
+
+
+def test_job_survives_its_killed_worker_with_the_same_model(
+    client: TestClient, settings: Settings, engine: Child
+) -> None:
+    """SIGKILL in mid-training: resumed from the checkpoint, equal to the bit."""
+    disturbed = create(client, **SLOW)
+    until(progress_beyond(client, disturbed, 100))
+    until(lambda: has_checkpoint(settings))
+    before = read(client, disturbed)["elapsed_s"]
+    psutil.Process(worker_pid(settings, disturbed)).kill()
+    undisturbed = create(client, **SLOW)
+    job, other = (read(client, job_id, wait_s=60) for job_id in (disturbed, undisturbed))
+    assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
+    assert (other["state"], other["attempt"]) == ("succeeded", 1)
+    first, second = (
+        client.get(f"/v1/models/clouds/versions/{each['model']['version']}").json()["digest"]
+        for each in (job, other)
+    )
+    assert first == second
+    rows = client.get(f"/v1/jobs/{disturbed}/trace").json()["rows"]
+    assert rows[0][2] < before, "the first epochs were trained again"
+
+
+def test_running_job_is_canceled_within_a_second_or_so(client: TestClient, engine: Child) -> None:
+    """The worker hears of it by its heartbeat, and is free for the next job."""
+    job_id = create(client, **ENDLESS)
+    until(progress_beyond(client, job_id, 10))
+    started = time.monotonic()
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    assert read(client, job_id, wait_s=30)["state"] == "canceled"
+    assert time.monotonic() - started < 5  # less than 1 where nothing else runs
+    assert read(client, create(client), wait_s=30)["state"] == "succeeded"
+
+
+def test_stopped_engine_saves_its_job_and_leaves_no_process(
+    client: TestClient, settings: Settings, engines: list[Child], engine: Child
+) -> None:
+    """The job waits with a checkpoint; the next engine goes on from there."""
+    job_id = create(client, **ENDLESS)
+    until(progress_beyond(client, job_id, 10))
+    assert engine.pid is not None
+    running = processes(engine.pid)
+    engine.stop()
+    assert psutil.wait_procs(running, timeout=20)[1] == []
+    job = read(client, job_id)
+    assert (job["state"], job["attempt"]) == ("queued", 1)
+    assert has_checkpoint(settings)
+    reached = job["progress"]["epoch"]
+    engines.append(Child(ENGINE, settings))
+    engines[-1].start()
+    until(progress_beyond(client, job_id, reached))
+    assert read(client, job_id)["attempt"] == 2
+    client.post(f"/v1/jobs/{job_id}/cancel")
+
+
+def test_killed_engine_process_is_started_again(
+    client: TestClient, settings: Settings, engine: Child
+) -> None:
+    """Its workers die with it, and the job goes on in new ones."""
+    job_id = create(client, **ENDLESS)
+    until(progress_beyond(client, job_id, 10))
+    until(lambda: has_checkpoint(settings))
+    assert engine.pid is not None
+    first = engine.pid
+    running = processes(first)
+    psutil.Process(first).kill()
+    assert psutil.wait_procs(running, timeout=20)[1] == []
+    until(lambda: engine.pid not in (None, first))
+    until(lambda: read(client, job_id)["attempt"] == 2)
+    until(progress_beyond(client, job_id, 10))
+    client.post(f"/v1/jobs/{job_id}/cancel")
+
+
+def test_job_that_takes_too_much_memory_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nanny ends the worker; the last time that is forgiven it ends the job, with what was
+    seen. (Its plan fits. What breaks it is memory that something else takes in the worker's
+    process.)"""
+    (tmp_path / "sitecustomize.py").write_text(f"kept = b'x' * {120 * MIB}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    limits = Limits(worker_memory_bytes=400 * MIB)
+    settings = settings_in(tmp_path, limits=limits, lease_s=1.0)
+    features = {"name": "random-fourier", "n_components": 3000, "gamma": 0.1}
+    small = Child(ENGINE, settings)
+    with api(settings) as client:
+        job_id = create(client, features=features, solver={"name": "newton", "C": 1.0})
+        database = Database(settings.database_url)
+        with database.write() as connection:  # as if it had lost workers before
+            connection.execute(jobs.update().values(fruitless_attempts=MAX_FRUITLESS_ATTEMPTS - 1))
+        database.close()
+        small.start()
+        until(lambda: read(client, job_id)["state"] not in ("queued", "running"))
+        small.stop()
+        job = read(client, job_id)
+    assert (job["state"], job["error"]["code"]) == ("failed", "worker-lost")
+    used = re.search(r"ran out of memory: .* used (.*) of 0.39 GiB", job["error"]["detail"])
+    assert used is not None, job["error"]["detail"]
+    assert float(used[1]) >= 0.3  # the last look, up to a heartbeat before the nanny's
+
+
+PARENT = """
+import sys, time
+from service.jobs.engine.child import Child
+from service.settings import Settings
+engine = Child("service.jobs.engine.engine_process", Settings.model_validate_json(sys.argv[1]))
+engine.start()
+while engine.pid is None:
+    time.sleep(0.01)
+print(engine.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
+)
+def test_no_process_outlives_a_killed_service(tmp_path: Path, how: signal.Signals) -> None:
+    """However the API process dies: the engine sees its pipe close, and ends with its workers."""
+    settings = settings_in(tmp_path, workers=2)
+    settings.data_dir.mkdir(parents=True)
+    database = Database(settings.database_url)
+    database.migrate()
+    database.close()
+    arguments = [sys.executable, "-c", PARENT, settings.model_dump_json()]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        engine_pid = int(parent.stdout.readline())
+        # The engine, multiprocessing's tracker and two workers.
+        until(lambda: len(processes(engine_pid)) >= 4)
+        running = processes(engine_pid)
+        parent.send_signal(how)
+    assert psutil.wait_procs(running, timeout=20)[1] == []

@@ -1,0 +1,200 @@
+"""Evaluations, carried out by a worker in this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics as peer
+from starlette.testclient import TestClient
+
+from service.jobs.core import scoring
+from service.jobs.engine.worker_process import Worker
+from service.settings import Limits, Settings
+from service.storage.blobs import open_blobs
+from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
+from tests.service.jobs.stopping import StopAfter
+
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
+
+@pytest.fixture
+def worker(client: TestClient, settings: Settings) -> Worker:
+    return Worker(settings, threading.Event())
+
+
+def train(client: TestClient, worker: Worker, n_classes: int = 2, **fields: Any) -> str:
+    """A model `clouds`; the id of the dataset that it was trained on."""
+    dataset_id = upload(client, csv_of(90, n_classes))
+    job_id = client.post("/v1/jobs", json=job_body(dataset_id, **fields)).json()["id"]
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    return dataset_id
+
+
+def ask(client: TestClient, **fields: Any) -> Any:
+    body = {"dataset_id": "latest", "model": "clouds", **fields}
+    return client.post("/v1/evaluations", json=body)
+
+
+def evaluated(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
+    """A finished evaluation."""
+    reply = ask(client, **fields)
+    assert reply.status_code == 202, reply.text
+    assert reply.json()["metrics"] is None
+    job = carry_out(client, worker, reply.json()["id"])
+    assert job["state"] == "succeeded", job["error"]
+    read: dict[str, Any] = client.get(reply.headers["Location"]).json()
+    return read
+
+
+def online(client: TestClient, text: str, *outputs: str) -> dict[str, Any]:
+    rows = [list(map(float, line.split(",")[:3])) for line in text.splitlines()[1:]]
+    asked = {"instances": rows, "outputs": outputs}
+    found: dict[str, Any] = client.post("/v1/models/clouds/predict", json=asked).json()
+    return found
+
+
+def true_labels(text: str) -> list[str]:
+    return [line.rpartition(",")[2] for line in text.splitlines()[1:]]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_metrics_are_those_of_the_peer(
+    client: TestClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, n_classes: int
+) -> None:
+    """Of the predictions that callers get online, on rows that the model has not seen."""
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
+    train(client, worker, n_classes, calibration="sigmoid", validation={"fraction": 0.4})
+    text = csv_of(70, n_classes, seed=5)
+    upload(client, text)
+    found = evaluated(client, worker)
+    assert (found["fraction"], found["model"]) == (1.0, {"name": "clouds", "version": 1})
+    metrics, true = found["metrics"], true_labels(text)
+    said = online(client, text, "label", "decision", "probability")
+    assert metrics["classes"] == said["classes"]
+    assert metrics["confusion_matrix"] == peer.confusion_matrix(true, said["label"]).tolist()
+    assert metrics["accuracy"] == pytest.approx(peer.accuracy_score(true, said["label"]))
+    f1 = peer.f1_score(true, said["label"], average=None)
+    assert [each["f1"] for each in metrics["per_class"]] == pytest.approx(f1.tolist())
+    decision, p = np.array(said["decision"]), np.array(said["probability"])
+    columns = decision[:, None] if n_classes == 2 else decision
+    classes = said["classes"][-columns.shape[1] :]
+    areas = [
+        peer.roc_auc_score([label == name for label in true], column)
+        for name, column in zip(classes, columns.T, strict=True)
+    ]
+    assert [each["label"] for each in metrics["roc"]] == classes
+    assert [each["auc"] for each in metrics["roc"]] == pytest.approx(areas)
+    assert metrics["roc_auc"] == found["roc_auc"] == pytest.approx(np.mean(areas))
+    assert metrics["calibration"]["log_loss"] == pytest.approx(peer.log_loss(true, p))
+    assert np.sum(metrics["margins"]["counts"]) == 70
+    listed = client.get("/v1/evaluations", params={"model_name": "clouds"}).json()["evaluations"]
+    assert [each["accuracy"] for each in listed] == [metrics["accuracy"]]
+
+
+def test_uncalibrated_model_has_no_probabilities(client: TestClient, worker: Worker) -> None:
+    """And a dataset that lacks a class is measured by the others."""
+    train(client, worker, 3)
+    text = csv_of(60, 2, seed=3)
+    upload(client, text)
+    metrics = evaluated(client, worker, model="clouds/1")["metrics"]
+    assert metrics["calibration"] is None
+    assert metrics["classes"] == ["c0", "c1", "c2"]
+    assert [each["support"] for each in metrics["per_class"]] == [30, 30, 0]
+    assert [each["label"] for each in metrics["roc"]] == ["c0", "c1"]
+    upload(client, "".join(text.splitlines(keepends=True)[:2]))
+    metrics = evaluated(client, worker)["metrics"]
+    assert (metrics["n_samples"], metrics["roc_auc"], metrics["roc"]) == (1, None, [])
+
+
+def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_metrics(
+    client: TestClient, worker: Worker, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was scored is kept; nothing is counted twice."""
+    train(client, worker)
+    whole = evaluated(client, worker)["metrics"]
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 2)
+    job_id = ask(client).json()["id"]
+    Worker(settings, StopAfter(20)).take_next_job()
+    waiting = client.get(f"/v1/evaluations/{job_id}").json()
+    assert waiting["state"] == "queued"
+    assert 0 < waiting["fraction"] < 1
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"] == whole
+
+
+def test_a_model_that_is_needed_stays(client: TestClient, worker: Worker) -> None:
+    """Until the evaluation has ended; with it go its results."""
+    train(client, worker)
+    job_id = ask(client).json()["id"]
+    for path in ("/v1/models/clouds/versions/1", "/v1/models/clouds"):
+        reply = client.delete(path)
+        assert (reply.status_code, reply.json()["code"]) == (409, "resource-in-use")
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    assert client.delete("/v1/models/clouds").status_code == 204
+    assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"]["n_samples"] == 90
+    assert client.delete(f"/v1/evaluations/{job_id}").status_code == 204
+    assert client.get(f"/v1/evaluations/{job_id}").status_code == 404
+
+
+def test_results_are_checked(client: TestClient, worker: Worker, settings: Settings) -> None:
+    """Damaged ones are told; unchanged ones are not sent again."""
+    train(client, worker)
+    path = f"/v1/evaluations/{evaluated(client, worker)['id']}"
+    tag = client.get(path).headers["ETag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    (key,) = files(settings, "evaluations")
+    open_blobs(settings).write(key, b"{}")
+    reply = client.get(path)
+    assert (reply.status_code, reply.json()["code"]) == (500, "results-corrupt")
+
+
+def test_what_cannot_be_evaluated_is_refused(client: TestClient, worker: Worker) -> None:
+    """At once: no labels, labels unknown to the model or of another type, other features."""
+    train(client, worker)
+    two, three = csv_of(20), csv_of(21, 3)
+    numbers = two.replace("c0", "0").replace("c1", "1")
+    continuous = "x0,x1,x2,y\n" + "".join(f"1,2,3,{k / 7}\n" for k in range(1200))
+    for text, query, code in (
+        ("x0,x1,x2\n1,2,3\n", {"target": "none"}, "target-missing"),
+        (three, {}, "unknown-class"),
+        (numbers, {}, "unknown-class"),
+        (continuous, {}, "target-continuous"),
+        (csv_of(20, n_features=4), {}, "feature-mismatch"),
+    ):
+        upload(client, text, **query)
+        reply = ask(client)
+        assert (reply.status_code, reply.json()["code"]) == (422, code), reply.text
+        assert reply.json()["errors"][0]["pointer"] == "/dataset_id"
+    told = [reply.json()[name] for name in ("expected", "got", "first_difference")]
+    assert told == [3, 4, 3]
+    for fields, status, code in (
+        ({"model": "none"}, 404, "not-found"),
+        ({"model": "Clouds"}, 422, "invalid-field"),
+        ({"dataset_id": "ds_" + "0" * 32}, 404, "not-found"),
+        ({"folds": 3}, 422, "invalid-field"),
+    ):
+        reply = ask(client, **fields)
+        assert (reply.status_code, reply.json()["code"]) == (status, code), reply.text
+    job_id = create(client, upload(client, two))
+    assert client.get(f"/v1/evaluations/{job_id}").status_code == 404
+
+
+class TestSmallWorkers:
+    """Scores that no worker has room for."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        limits = Limits(worker_memory_bytes=270 * 1024 * 1024)
+        return settings.model_copy(update={"limits": limits})
+
+    def test_too_many_scores_are_refused(self, client: TestClient, worker: Worker) -> None:
+        """With the estimate, and what to do instead."""
+        train(client, worker)
+        text = csv_of(90, 2)
+        upload(client, text + "".join(text.splitlines(keepends=True)[1:] * 1500))
+        reply = ask(client)
+        assert (reply.status_code, reply.json()["code"]) == (422, "plan-too-large")
+        assert reply.json()["estimate_bytes"] > reply.json()["limit"]

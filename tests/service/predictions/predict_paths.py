@@ -1,0 +1,81 @@
+"""The three ways by which a prediction comes in: route, ASGI short-cut, HTTP protocol."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Settings
+from service.web.access.fast_path import ShortCut
+
+DOORS = ("route", "short-cut", "protocol")
+
+Door: TypeAlias = httpx2.Client
+
+
+@pytest.fixture(params=DOORS, scope="module")
+def door(request: pytest.FixtureRequest, settings_of_module: Settings) -> Iterator[Door]:
+    """A client of one application by one of the doors, for the tests of a module."""
+    with opened(request.param, settings_of_module) as door:
+        yield door
+
+
+@pytest.fixture(scope="module")
+def url(settings_of_module: Settings) -> Iterator[str]:
+    """One application in a server of its own, for the tests of a module; its address."""
+    with served(create_app(settings_of_module)) as url:
+        yield url
+
+
+@contextmanager
+def opened(name: str, settings: Settings) -> Iterator[Door]:
+    app = create_app(settings)
+    if name == "protocol":
+        with served(app) as url, httpx2.Client(base_url=url, timeout=60) as client:
+            yield client
+        return
+    if name == "route":
+        app.user_middleware = [
+            each for each in app.user_middleware if str(each.cls) != str(ShortCut)
+        ]
+    with TestClient(app) as test_client:
+        yield test_client
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The application in uvicorn as `svm-service serve` runs it, in a thread; its address."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    config = uvicorn.Config(
+        app,
+        http=app.state.conduct.protocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listener.close()
+    assert not thread.is_alive()

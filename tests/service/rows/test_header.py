@@ -1,0 +1,61 @@
+"""Whether the first record is a header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.service.rows.reading import places, refusal, upload
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "columns"),
+    [
+        ("a,b,k\n1,2,x\n", {}, ["a", "b"]),
+        ("5.1,3.5,setosa\n4.9,3.0,virginica\n", {}, None),
+        ("5.1,3.5,0\n4.9,3.0,1\n", {}, None),
+        ("1,2,x\n3,4,y\n5,6,x\n", {}, None),
+        ("2019,2020,k\n1,2,x\n", {"target": "k"}, ["2019", "2020"]),
+        ("0,1,2,k\n1,2,3,x\n", {"header": "present"}, ["0", "1", "2"]),
+        ("0,1,2,k\n1,2,3,x\n", {"header": "absent"}, None),
+        ("k,a\nx,1\ny,2\n", {"target": "0"}, ["a"]),
+        ("x,1\ny,2\n", {"target": "0"}, None),
+        ("1,2\n3,4\n", {"target": "none"}, None),
+        ("a\n1\n", {"target": "none"}, ["a"]),
+    ],
+)
+def test_header_is_found(text: str, options: dict[str, Any], columns: list[str] | None) -> None:
+    """Names are words above features; a target's name needs a header; the caller may say it."""
+    result = upload(text, **options)
+    assert result.parsed.columns == columns
+    assert result.parsed.n_samples == text.count("\n") - (columns is not None)
+
+
+def test_word_among_numbers_is_a_mistake_not_a_header() -> None:
+    """The first row's wrong cell is named, and how to say that it is a header."""
+    error = refusal("1.5,oops,x\n1,2,y\n")
+    assert places(error) == [("not-a-number", 1, 1, "oops")]
+    assert "header=present" in error.detail
+
+
+@pytest.mark.parametrize("text", ["0,1,2,species\n5,6,7,x\n", "1,2,species\n5,6,x\n"])
+def test_numbered_columns_may_be_either(text: str) -> None:
+    """The numbers 0, 1, 2, … above a label that comes once: the caller has to say it."""
+    error = refusal(text)
+    assert error.code == "bad-column-name"
+    assert "header=present or header=absent" in error.detail
+
+
+def test_data_taken_as_a_header_do_not_vanish() -> None:
+    """Words in the first record of a file without header end in an error with a hint."""
+    error = refusal("NA,NA,x\n1,2,y\n")
+    assert error.code == "bad-column-name"
+    assert "header=absent" in error.detail
+
+
+def test_index_column_gets_a_hint() -> None:
+    """Pandas writes its index under an empty name."""
+    error = refusal(",a,k\n0,1,x\n1,2,y\n")
+    assert places(error) == [("bad-column-name", None, 0, "")]
+    assert "index=False" in error.detail

@@ -1,0 +1,158 @@
+"""Labels become sorted classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.errors import InvalidContent
+from service.rows.spec import JSON, NPY
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import places, refusal, upload
+
+
+def csv(labels: list[str]) -> str:
+    return "a,k\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels))
+
+
+@pytest.mark.parametrize(
+    ("texts", "classes", "rows"),
+    [
+        (["10", "9", "10"], [9, 10], [10, 9, 10]),
+        (["5", "5.0", "6", "+5"], [5, 6], [5, 5, 6, 5]),
+        (["0.5", "1", "-1e0"], [-1.0, 0.5, 1.0], [0.5, 1.0, -1.0]),
+        (["b", "a", "B"], ["B", "a", "b"], ["b", "a", "B"]),
+        (["10", "9", "x"], ["10", "9", "x"], ["10", "9", "x"]),
+        (["true", "false"], ["false", "true"], ["true", "false"]),
+        (["ä", "z"], ["z", "ä"], ["ä", "z"]),
+        (["-0", "0"], [0], [0, 0]),
+        (["9007199254740993", "1"], [1, 9007199254740993], [9007199254740993, 1]),
+    ],
+)
+def test_texts_of_a_file(texts: list[str], classes: list[Any], rows: list[Any]) -> None:
+    """Numbers throughout are numbers, sorted as such; anything else is sorted by code point."""
+    result = upload(csv(texts))
+    assert result.parsed.classes == classes
+    assert [type(label) for label in result.parsed.classes or ()] == [type(x) for x in classes]
+    assert result.rows_of_labels == rows
+    assert result.arrays["y"].dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ('["5", "6"]', ["5", "6"]),
+        ("[6, 5.0]", [5, 6]),
+        ("[0.5, 2]", [0.5, 2.0]),
+        ("[true, false]", [False, True]),
+    ],
+)
+def test_labels_of_json_keep_their_type(labels: str, classes: list[Any]) -> None:
+    """A text stays a text even where it looks like a number."""
+    result = upload(f'{{"rows": [[1], [2]], "labels": {labels}}}', JSON)
+    assert result.parsed.classes == classes
+    assert [type(label) for label in result.parsed.classes or ()] == [type(x) for x in classes]
+
+
+@pytest.mark.parametrize("labels", ['["x", 1]', "[true, 1]", '[true, "x"]'])
+def test_kinds_of_labels_do_not_mix(labels: str) -> None:
+    """In JSON nobody needs to guess what was meant."""
+    assert refusal(f'{{"rows": [[1], [2]], "labels": {labels}}}', JSON).code == "invalid-field"
+
+
+@pytest.mark.parametrize("gap", ["NaN", "NA", "?", "null", "inf"])
+def test_gaps_among_numbers_are_no_class(gap: str) -> None:
+    """A word that only says that a number is missing is refused, with its row."""
+    error = refusal(csv(["1", "2", gap, "1", gap]))
+    assert places(error) == [("missing-value", 3, "k", gap), ("missing-value", 5, "k", gap)]
+
+
+def test_measurements_are_kept_without_classes() -> None:
+    """Many different numbers are no classes: the upload succeeds, warns, and says how many."""
+    values = np.random.default_rng(0).normal(size=3000)
+    result = upload(csv([repr(float(value)) for value in values]))
+    assert result.parsed.classes is None
+    assert result.parsed.arrays == ["X", "values"]
+    assert np.array_equal(result.arrays["values"], values)
+    assert result.parsed.statistics["target"] == {"distinct": 3000, "continuous": True}
+    assert "many-labels" in [warning["code"] for warning in result.parsed.warnings]
+
+
+def test_many_whole_numbers_are_not_continuous() -> None:
+    """Numbers that count something are told apart from measurements."""
+    result = upload(csv([str(i) for i in range(1500)]))
+    assert result.parsed.statistics["target"] == {"distinct": 1500, "continuous": False}
+
+
+def test_few_numbers_written_in_many_ways_are_classes() -> None:
+    """What counts is the number, not how it is written."""
+    result = upload(csv([f"{i % 3}.{'0' * (i % 600)}" for i in range(3000)]))
+    assert result.parsed.classes == [0, 1, 2]
+    assert result.parsed.class_counts == [1000, 1000, 1000]
+
+
+def test_thousands_of_texts_are_refused() -> None:
+    """A column of identifiers is not the label column."""
+    assert upload(csv([f"c{i}" for i in range(1000)])).parsed.class_counts == [1] * 1000
+    error = refusal(csv([f"c{i}" for i in range(1001)]))
+    assert isinstance(error, InvalidContent)
+    assert error.code == "too-many-classes"
+    assert "target" in error.detail
+
+
+def test_word_after_many_measurements() -> None:
+    """Once labels are measurements a word among them is a fault of its row."""
+    labels = [repr(i / 7) for i in range(400_000)] + ["oops"]
+    error = refusal(csv(labels))
+    assert places(error) == [("not-a-number", 400_001, "k", "oops")]
+
+
+def test_labels_beside_the_data() -> None:
+    """A file with one label a line; all columns of the data are features then."""
+    result = upload("0,1\n1,0\n1,1\n", labels="-1\n1\n-1\n")
+    assert result.arrays["X"].shape == (3, 2)
+    assert result.rows_of_labels == [-1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "header"), [("k\n-1\n1\n", "auto"), ("k\n-1\n1\n", "present"), ("-1\n1\n", "auto")]
+)
+def test_header_above_labels(labels: str, header: Any) -> None:
+    """One line more than there are rows is a header."""
+    result = upload("a,b\n0,1\n1,0\n", labels=labels, header=header)
+    assert result.parsed.columns == ["a", "b"]
+    assert result.rows_of_labels == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "code"),
+    [
+        ("-1\n", "label-count"),
+        ("-1\n1\n1\n1\n", "label-count"),
+        ("-1\n1,2\n", "ragged-row"),
+        ('-1\n"1\n', "csv-unterminated-quote"),
+        ("-1\n" + "x" * 5000 + "\n", "csv-cell-too-large"),
+        ('-1\n""\n', "missing-value"),
+    ],
+)
+def test_labels_that_do_not_fit(labels: str, code: str) -> None:
+    """Each row needs one label."""
+    assert refusal("0,1\n1,0\n", labels=labels).code == code
+
+
+def test_labels_as_an_array() -> None:
+    """An NPY vector or column, beside CSV or NPY."""
+    X = np.arange(6.0).reshape(3, 2)
+    for y in (np.array([2, 1, 2]), np.array([[2], [1], [2]], dtype=">f4")):
+        options: dict[str, Any] = {"labels": npy(y), "labels_media_type": NPY}
+        assert upload("0,1\n2,3\n4,5\n", **options).rows_of_labels == [2, 1, 2]
+        assert upload(npy(X), NPY, **options).rows_of_labels == [2, 1, 2]
+    error = refusal("0,1\n", labels=npy(X), labels_media_type=NPY)
+    assert error.code == "npy-unsupported"
+
+
+def test_two_sources_of_labels_are_refused() -> None:
+    """A file of labels and a target column contradict each other."""
+    assert refusal("a,b\n0,1\n", labels="1\n", target="b").code == "invalid-parameter"

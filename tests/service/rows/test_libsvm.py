@@ -1,0 +1,150 @@
+"""LIBSVM text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from service.errors import InvalidContent, TooLarge
+from service.rows.spec import LIBSVM, NPY
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import Result, places, refusal, upload
+
+
+def dense(result: Result) -> list[list[float]]:
+    arrays = result.arrays
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    shape = (result.parsed.n_samples, result.parsed.n_features)
+    matrix: list[list[float]] = csr_array(parts, shape=shape).toarray().tolist()
+    return matrix
+
+
+def test_lines_become_sparse_rows() -> None:
+    """Indices begin at 1; the highest one gives the number of features."""
+    result = upload("+1 1:0.5 3:2\n-1 2:-1e-3\n+1\n", LIBSVM)
+    assert result.parsed.sparse
+    assert dense(result) == [[0.5, 0, 2], [0, -0.001, 0], [0, 0, 0]]
+    assert result.rows_of_labels == [1, -1, 1]
+    assert {array: values.dtype.str for array, values in result.arrays.items()} == {
+        "data": "<f8",
+        "indices": "<i4",
+        "indptr": "<i4",
+        "y": "<i4",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 1:1 2:2\r\n2 2:3\r\n",
+        "1 1:1 2:2\n\n2 2:3",
+        "\ufeff1 1:1 2:2\n2 2:3\n",
+        " 1\t1:1  2:2 \n2 2:3\t\n",
+        "# two rows\n1 1:1 2:2 # the first\n2 2:3\n",
+        "1.0 1:1e0 2:+2.\n2 1:0 2:3\n",
+        "1 01:1 2:2\n2 2:3\n",
+    ],
+    ids=["crlf", "blank-line", "bom", "blanks", "comments", "zero-stored", "leading-zero"],
+)
+def test_ways_to_write_the_same(text: str) -> None:
+    """Blanks, comments and stored zeros say nothing: the digest is the same."""
+    expected = upload("1 1:1 2:2\n2 2:3\n", LIBSVM).parsed.matrix_digest
+    assert upload(text, LIBSVM).parsed.matrix_digest == expected
+
+
+def test_index_base_zero() -> None:
+    """Columns may count from 0, if the caller says so."""
+    result = upload("1 0:5 2:6\n2 1:7\n", LIBSVM, index_base=0)
+    assert dense(result) == [[5, 0, 6], [0, 7, 0]]
+
+
+def test_number_of_features_is_given() -> None:
+    """The last columns may be zero in all rows of a file."""
+    result = upload("1 1:5\n2 2:7\n", LIBSVM, n_features=4)
+    assert dense(result) == [[5, 0, 0, 0], [0, 7, 0, 0]]
+    assert refusal("1 1:5\n2 2:7\n", LIBSVM, n_features=1).code == "libsvm-index"
+
+
+def test_labels_may_be_left_out_of_account() -> None:
+    """With target=none the labels are read and dropped."""
+    assert upload("0 1:5\n0 2:7\n", LIBSVM, target="none").parsed.classes is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("1 0:1", ("libsvm-index", 2, None, "0:1")),
+        ("1 2:1 2:2", ("libsvm-index", 2, None, "2:2")),
+        ("1 3:1 2:2", ("libsvm-index", 2, None, "2:2")),
+        ("1 2:1 x:2", ("libsvm-index", 2, None, "x:2")),
+        ("1 2:1 3", ("libsvm-index", 2, None, "3")),
+        ("1 -2:1", ("libsvm-index", 2, None, "-2:1")),
+        ("1 1.5:1", ("libsvm-index", 2, None, "1.5:1")),
+        ("1 1e0:1", ("libsvm-index", 2, None, "1e0:1")),
+        ("1 qid:3 1:1", ("libsvm-index", 2, None, "qid:3")),
+        ("1:1 2:2", ("missing-value", 2, None, "1:1")),
+        ("x 1:1", ("not-a-number", 2, None, "x")),
+        ("1,2 1:1", ("not-a-number", 2, None, "1,2")),
+        ("nan 1:1", ("non-finite-value", 2, None, "nan")),
+        ("1 2:x", ("not-a-number", 2, 1, "x")),
+        ("1 2:", ("not-a-number", 2, 1, "")),
+        ("1 2:1:1", ("not-a-number", 2, 1, "1:1")),
+        ("1 2:3-4", ("not-a-number", 2, 1, "3-4")),
+        ("1 1: 2:3-4", ("not-a-number", 2, 0, "")),
+        ("1 2:nan", ("non-finite-value", 2, 1, "nan")),
+        ("1 2:1e999", ("non-finite-value", 2, 1, "1e999")),
+        ("1 2:1_0", ("not-a-number", 2, 1, "1_0")),
+        ("1 2:0x10", ("not-a-number", 2, 1, "0x10")),
+        ("1 2:١", ("not-a-number", 2, 1, "١")),
+    ],
+)
+def test_faults_have_their_place(line: str, expected: tuple[Any, ...]) -> None:
+    """The row counts lines with data; of values the column, of indices the pair is named."""
+    error = refusal(f"# comment\n1 1:1\n\n{line}\n1 1:1\n", LIBSVM)
+    assert isinstance(error, InvalidContent)
+    assert expected in places(error)
+    assert error.code == places(error)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "code"),
+    [
+        ("1 11:1\n", {"sparse_columns": 10}, "too-many-columns"),
+        ("1 99999999999999999999:1\n", {}, "too-many-columns"),
+        ("1 1:1\n1 1:1\n1 1:1\n", {"rows": 2}, "too-many-rows"),
+        ("1 1:1 2:1\n1 1:1\n", {"stored_values": 2}, "too-many-values"),
+    ],
+)
+def test_limits(text: str, limits: dict[str, int], code: str) -> None:
+    """Sizes are checked as they grow."""
+    error = refusal(text, LIBSVM, limits=limits)
+    assert isinstance(error, TooLarge)
+    assert error.code == code
+
+
+@pytest.mark.parametrize("text", ["", "\n# nothing\n", "1\n-1\n"])
+def test_empty_files(text: str) -> None:
+    """Neither no lines nor lines without features are data."""
+    assert refusal(text, LIBSVM).code == "empty-data"
+
+
+def test_labels_come_with_the_lines() -> None:
+    """Another source of labels contradicts the format."""
+    assert refusal("1 1:1\n", LIBSVM, target="a").code == "invalid-parameter"
+    error = refusal("1 1:1\n", LIBSVM, labels=npy(np.array([1])), labels_media_type=NPY)
+    assert error.code == "invalid-parameter"
+
+
+def test_large_file_in_slices_is_read_whole() -> None:
+    """Rows on both sides of the cut between two slices keep their order and values."""
+    n = 200_000
+    text = "".join(f"{i % 2} 1:{i} {2 + i % 7}:0.25000000\n" for i in range(1, n + 1))
+    assert len(text) > 4 * 2**20
+    result = upload(text, LIBSVM)
+    data = result.arrays["data"].reshape(n, 2)
+    assert np.array_equal(data[:, 0], np.arange(1, n + 1))
+    assert np.array_equal(result.arrays["indices"].reshape(n, 2)[:, 1], 1 + np.arange(1, n + 1) % 7)
+    assert np.array_equal(result.arrays["y"], np.arange(1, n + 1) % 2)

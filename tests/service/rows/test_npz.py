@@ -1,0 +1,127 @@
+"""NPZ: two arrays in an archive."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.rows.spec import NPZ
+from tests.service.rows.arrays import npy
+from tests.service.rows.reading import refusal, upload
+
+X = np.array([[1.0, 2.5], [3.0, 4.0], [5.0, 6.0]])
+
+
+def npz(compressed: bool = False, **arrays: Any) -> bytes:
+    file = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(file, **arrays)
+    return file.getvalue()
+
+
+def archive(*members: tuple[str, bytes], comment: bytes = b"", method: int = 8) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as made:
+        for name, content in members:
+            made.writestr(name, content)
+        made.comment = comment
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (np.array(["b", "a", "b"]), ["a", "b"]),
+        (np.array([["2"], ["1"], ["2"]]), ["1", "2"]),
+        (np.array([2, 1, 2], ">i4"), [1, 2]),
+        (np.array([1, 0.5, 1]), [0.5, 1.0]),
+        (np.array([True, False, True]), [False, True]),
+    ],
+)
+def test_features_and_labels(y: Any, classes: list[Any], compressed: bool) -> None:
+    """Labels keep their kind."""
+    result = upload(npz(compressed, X=np.asfortranarray(X, ">f8"), y=y), NPZ)
+    assert result.arrays["X"].tolist() == X.tolist()
+    assert repr(result.parsed.classes) == repr(classes)
+    assert result.rows_of_labels == [classes[1], classes[0], classes[1]]
+
+
+def test_features_alone() -> None:
+    """There are no labels then, unless some column or a file holds them."""
+    assert upload(npz(X=X), NPZ).parsed.classes is None
+    assert upload(npz(X=X), NPZ, target="0").parsed.classes == [1, 3, 5]
+    assert upload(npz(X=X), NPZ, labels="a\nb\na\n").parsed.classes == ["a", "b"]
+
+
+GOOD = ("X.npy", npy(X))
+ENCRYPTED = bytearray(archive(GOOD))
+ENCRYPTED[ENCRYPTED.index(b"PK\x01\x02") + 8] |= 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (archive(GOOD, ("../../etc/passwd", b"x")), "passwd"),
+        (archive(GOOD, ("y.npy", npy(X)), ("z.npy", b"")), "more than 2 members"),
+        (archive(GOOD, ("Y.npy", npy(X))).replace(b"Y.npy", b"X.npy"), "two members"),
+        (archive(("y.npy", npy(X))), "no member X"),
+        (archive(GOOD, comment=b"hello"), "without a comment"),
+        (archive(("Z.npy", npy(X))), "Z.npy"),
+        (archive(GOOD, method=zipfile.ZIP_BZIP2), "'X.npy' is compressed in a way"),
+        (archive(GOOD, method=zipfile.ZIP_LZMA), "'X.npy' is compressed in a way"),
+        (archive(GOOD, method=zipfile.ZIP_LZMA).replace(b"\0" * 9, b"\xff" * 9), "in a way"),
+        (archive(GOOD).replace(b"\x08\0", b"\x63\0"), "'X.npy' is compressed in a way"),
+        (archive(GOOD)[:-1], "without a comment"),
+        (b"PK\x03\x04", "without a comment"),
+        (archive(GOOD)[:40] + b"\xff" * 20 + archive(GOOD)[60:], "damaged"),
+        (ENCRYPTED, "encrypted"),
+    ],
+)
+def test_archives_that_are_not_read(content: bytes, said: str) -> None:
+    """Nothing but X and y is ever taken out of one."""
+    error = refusal(content, NPZ)
+    assert error.code == "npz-unsafe"
+    assert said in error.detail
+
+
+def test_directory_of_many_members_is_not_read() -> None:
+    """Its length is known before."""
+    error = refusal(archive(GOOD, *((f"m{i}", b"") for i in range(20_000))), NPZ)
+    assert error.code == "npz-unsafe"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code"),
+    [
+        (npz(X=X, y=np.array(["a"])), {}, "label-count"),
+        (npz(X=X, y=X), {}, "npy-unsupported"),
+        (npz(X=X, y=np.array([1, np.nan, 2])), {}, "non-finite-value"),
+        (npz(X=X * 1j), {}, "npy-unsupported"),
+        (npz(X=X[0]), {}, "npy-unsupported"),
+        (npz(X=X, y=np.array([b"a", b"b", b"c"])), {}, "npy-unsupported"),
+        (npz(X=np.array([["a", "b"]])), {}, "npy-unsupported"),
+        (npz(X=X, y=np.array(["a", "\ud800", "c"])), {}, "npy-corrupt"),
+        (archive(("X.npy", npy(X)[:-1])), {}, "npy-corrupt"),
+        (npz(X=X, y=np.arange(3)), {"target": "0"}, "invalid-parameter"),
+        (npz(X=X, y=np.arange(3)), {"labels": "1\n2\n3\n"}, "invalid-parameter"),
+        (npy(X), {}, "format-mismatch"),
+        (b"a,b\n1,2\n", {}, "format-mismatch"),
+        (npz(X=np.zeros((3, 0))), {}, "empty-data"),
+        (npz(True, X=np.zeros((1000, 1000))), {}, "decompression-limit"),
+        (npz(X=X), {"limits": {"inflated_bytes": 100}}, "decompression-limit"),
+    ],
+)
+def test_arrays_that_are_refused(content: bytes, options: Any, code: str) -> None:
+    """As those of NPY files are; and bombs."""
+    assert refusal(content, NPZ, **options).code == code
+
+
+def test_number_beyond_unicode_is_no_text() -> None:
+    """What NumPy cannot read as text is refused."""
+    content = npy(np.array(["a", "b", "c"])).replace("b".encode("utf-32-le"), b"\xff\xff\xff\x7f")
+    error = refusal(archive(GOOD, ("y.npy", content)), NPZ)
+    assert error.code == "npy-corrupt"

@@ -1,0 +1,262 @@
+"""Parquet: columns of other programs, and files that lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.rows.spec import CSV, JSON, PARQUET
+from tests.service.rows.arrays import parquet
+from tests.service.rows.parquet_parts import (
+    BYTE_ARRAY,
+    DATA_PAGE,
+    DICTIONARY_PAGE,
+    DOUBLE,
+    PLAIN,
+    RLE_DICTIONARY,
+    Announced,
+    Chunk,
+    Long,
+    always_first,
+    file,
+    labels,
+    numbers,
+    page,
+    texts,
+    thrift,
+    with_footer,
+)
+from tests.service.rows.reading import places, refusal, upload
+
+GOLDEN = Path(__file__).parent / "golden"
+"""Files written by pyarrow 26."""
+KINDS = np.array(["x", "y", "x"], dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("name", "X", "classes"),
+    [
+        ("dictionary", [[1.5], [2.0], [3.0]], ["x", "y"]),
+        ("pages-2", [[1.5], [2.0], [3.0]], ["x", "y"]),
+        ("row-groups", [[1.0], [2.0], [3.0]], ["x", "y"]),
+        ("decimal", [[0.1], [123456789012345678.123], [3.0]], [1, 2]),
+    ],
+)
+def test_files_of_pyarrow(name: str, X: Any, classes: Any) -> None:
+    """Dictionaries, pages of the second version, a row group a row, decimal fractions."""
+    result = upload((GOLDEN / f"{name}.parquet").read_bytes(), PARQUET)
+    assert result.arrays["X"].tolist() == X
+    assert (result.parsed.columns, result.parsed.target) == (["a"], "k")
+    assert result.rows_of_labels == [classes[0], classes[1], classes[0]]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "brotli", "lz4_raw", "uncompressed"])
+def test_every_codec(codec: str) -> None:
+    """Whatever the pages are compressed with."""
+    content = parquet({"a": np.arange(3.0), "k": KINDS}, f", codec {codec}")
+    assert upload(content, PARQUET).arrays["X"].tolist() == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "bool"]
+)
+def test_every_kind_of_number(dtype: str) -> None:
+    """As features, and as labels, which keep their kind."""
+    column = np.array([1, 0, 1], dtype)
+    result = upload(parquet({"a": column, "k": column}), PARQUET)
+    assert result.arrays["X"].tolist() == [[1], [0], [1]]
+    kind = bool if dtype == "bool" else int
+    assert repr(result.parsed.classes) == repr([kind(0), kind(1)])
+
+
+def test_same_as_in_other_formats() -> None:
+    """The same names, classes and digest as from JSON; the target by name or position."""
+    content = parquet({"a": np.arange(3.0), "k": KINDS, "b": np.array([1, 0.1, 5e-324])})
+    json = '{"columns": ["a", "b"], "rows": [[0, 1], [1, 0.1], [2, 5e-324]], "labels": %s}'
+    expected = upload(json % '["x", "y", "x"]', JSON).parsed
+    for target in ("k", "1"):
+        found = upload(content, PARQUET, target=target).parsed
+        assert found.matrix_digest == expected.matrix_digest
+        assert (found.columns, found.statistics) == (expected.columns, expected.statistics)
+
+
+def test_labels_elsewhere_or_not_at_all() -> None:
+    """In a file of their own, or none."""
+    content = parquet({"a": np.arange(3.0), "b": np.arange(3)})
+    assert upload(content, PARQUET, target="none").parsed.classes is None
+    assert upload(content, PARQUET, labels="p\nq\np\n").parsed.classes == ["p", "q"]
+
+
+def test_rows_are_appended() -> None:
+    """To those that came as something else."""
+    first = upload("b,a,k\n1,2,x\n", CSV)
+    content = parquet({"a": np.array([4.0]), "b": np.array([3.0]), "k": np.array(["y"], object)})
+    both = upload(content, PARQUET, onto=first)
+    whole = upload("b,a,k\n1,2,x\n3,4,y\n", CSV)
+    assert both.parsed.matrix_digest == whole.parsed.matrix_digest
+
+
+def test_names_are_as_the_file_has_them() -> None:
+    """Also those that differ in nothing but their case, or hold quotes."""
+    columns = {"a": numbers(2, 1.0), "A": numbers(2, 2.0), "q\"u'": numbers(2, 3.0), "k": labels(2)}
+    result = upload(file(columns, 2), PARQUET)
+    assert result.parsed.columns == ["a", "A", "q\"u'"]
+    assert result.arrays["X"].tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_wrong_values_are_named() -> None:
+    """NULL, NaN and infinity, by row and column, in the order of the rows."""
+    a = np.ma.masked_array([1.5, 7.0, np.inf], [False, True, False])
+    b = np.ma.masked_array([1, 7, 3], [False, True, False])
+    error = refusal(parquet({"a": a, "b": b, "c": np.array([1, 2, -np.inf]), "k": KINDS}), PARQUET)
+    assert places(error) == [
+        ("missing-value", 2, "a", None),
+        ("missing-value", 2, "b", None),
+        ("non-finite-value", 3, "a", "inf"),
+        ("non-finite-value", 3, "c", "-inf"),
+    ]
+    error = refusal(file({"a": numbers(1, np.nan), "k": labels(1)}, 1), PARQUET)
+    assert places(error) == [("non-finite-value", 1, "a", "nan")]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array(["x", None, "y"], dtype=object),
+        np.ma.masked_array([1, 2, 3], [False, True, False]),
+        np.ma.masked_array([True, False, True], [False, True, False]),
+    ],
+)
+def test_missing_labels_are_named(column: Any) -> None:
+    """By their row."""
+    error = refusal(parquet({"a": np.arange(3), "k": column}), PARQUET)
+    assert places(error)[0][:3] == ("missing-value", 2, "k")
+
+
+def test_column_of_nothing() -> None:
+    """Of no type, since it holds no value."""
+    error = refusal((GOLDEN / "all-null.parquet").read_bytes(), PARQUET)
+    assert places(error)[0] == ("missing-value", 1, "a", None)
+    assert error.faults_total == 3
+
+
+def test_text_among_numbers() -> None:
+    """The first one is shown."""
+    words = np.array([None, "red", "blue"], dtype=object)
+    error = refusal(parquet({"a": words, "k": np.arange(3)}), PARQUET)
+    assert places(error) == [("not-a-number", 2, "a", "red")]
+
+
+@pytest.mark.parametrize("name", ["file_row_number", "filename", "number", "value", "fulfilled"])
+def test_columns_named_like_those_of_the_reader(name: str) -> None:
+    """A name that a query has for something else is a name like any other."""
+    result = upload(parquet({name: np.arange(3.0), "k": KINDS}), PARQUET)
+    assert (result.parsed.columns, result.arrays["X"].tolist()) == ([name], [[0], [1], [2]])
+    assert upload(parquet({"a": np.arange(3.0), name: KINDS}), PARQUET).parsed.target == name
+    words = np.array([None, "red", "blue"], dtype=object)
+    error = refusal(parquet({name: words, "k": np.arange(3)}), PARQUET)
+    assert places(error) == [("not-a-number", 2, name, "red")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "code", "column"),
+    [
+        ({"a": np.array(["2020-01-01"], "M8[us]"), "k": np.arange(1)}, "columnar-unsupported", "a"),
+        ({"a": np.arange(1), "k": np.array([b"x"], object)}, "columnar-unsupported", "k"),
+        ({"a": np.arange(1), "__index_level_0__": np.arange(1)}, "bad-column-name", None),
+        ({" ": np.arange(1), "k": np.arange(1)}, "bad-column-name", 0),
+    ],
+    ids=["date", "bytes", "index of pandas", "blank name"],
+)
+def test_columns_that_are_not_read(columns: Any, code: str, column: Any) -> None:
+    """Neither numbers nor texts, or with a name that says that they are none of the data."""
+    error = refusal(parquet(columns), PARQUET)
+    assert error.code == code
+    assert error.faults[0].column == (column if column is not None else "__index_level_0__")
+    assert error.faults[0].hint is not None
+
+
+def test_other_files_that_are_not_read() -> None:
+    """Lists in cells, two columns of one name, and no rows."""
+    assert refusal((GOLDEN / "nested.parquet").read_bytes(), PARQUET).code == "columnar-unsupported"
+    assert refusal((GOLDEN / "same-name.parquet").read_bytes(), PARQUET).code == "bad-column-name"
+    empty = parquet({"a": np.zeros(0), "k": np.zeros(0)})
+    assert refusal(empty, PARQUET).code == "empty-data"
+    assert refusal(parquet({"k": np.arange(3)}), PARQUET).code == "empty-data"
+
+
+def broken_page(count: int, says_bytes: int | None = None, content: bytes = b"\0" * 80) -> bytes:
+    one = page(DATA_PAGE, content, count=count, encoding=PLAIN, says_bytes=says_bytes)
+    return file({"a": Chunk(DOUBLE, [one]), "k": labels(10)}, 10)
+
+
+def broken_dictionary(kind: int, content: bytes, count: int) -> bytes:
+    dictionary = page(DICTIONARY_PAGE, content, count=count, encoding=PLAIN)
+    codes = page(DATA_PAGE, always_first(10), count=10, encoding=RLE_DICTIONARY)
+    return file({"a": Chunk(kind, [codes], dictionary), "k": labels(10)}, 10)
+
+
+GOOD = file({"a": numbers(3), "k": labels(3)}, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (file({"a": numbers(10**9), "k": labels(10**9)}, 10**9), "too-many-rows"),
+        (
+            file({f"a{i}": numbers(900_000) for i in range(11)} | {"k": labels(900_000)}, 900_000),
+            "decompression-limit",
+        ),
+        (
+            file({f"a{i}": numbers(900_000) for i in range(12)} | {"k": labels(900_000)}, 900_000),
+            "too-many-values",
+        ),
+        (file({"a": numbers(9), "k": labels(9, b"x" * 5000)}, 9), "csv-cell-too-large"),
+        (
+            file({"a": numbers(100_000), "k": labels(100_000, b"x" * 4000)}, 100_000),
+            "decompression-limit",
+        ),
+        (broken_page(10, 2**31 - 1), "decompression-limit"),
+        (broken_page(10, content=b"\0" * 300_000_000), "decompression-limit"),
+        (broken_dictionary(DOUBLE, b"\0" * 8, 10**7), "columnar-unsupported"),
+        (broken_dictionary(BYTE_ARRAY, texts(b"1"), 10**7), "columnar-unsupported"),
+        (file({"a": numbers(5), "k": labels(10)}, 10), "columnar-unsupported"),
+        (file({"a": numbers(5), "k": labels(5)}, -5), "columnar-unsupported"),
+        (with_footer(b"PAR1", thrift({1: 1, 2: Announced(3_000_000)})), "too-many-columns"),
+        (with_footer(b"PAR1", thrift({1: 1, 2: Announced(20_000)})), "columnar-unsupported"),
+        (with_footer(b"PAR1", b"\x19" * 100 + b"\0"), "columnar-unsupported"),
+        (with_footer(b"PAR1", b"\x1c" * 100 + b"\0"), "columnar-unsupported"),
+        (with_footer(b"PAR1", b"\x18\xff\xff\xff\xff\x0f"), "columnar-unsupported"),
+        (with_footer(b"PAR1", b"\x15" + b"\xff" * 20), "columnar-unsupported"),
+        (with_footer(b"PAR1" + bytes(2**24), bytes(2**24 + 1)), "columnar-unsupported"),
+        (GOOD[:-4] + b"PARE", "columnar-unsupported"),
+        (GOOD[:-1], "columnar-unsupported"),
+        (b"PAR1", "columnar-unsupported"),
+        (b"PAR1" + b"\xff" * 8 + b"PAR1", "columnar-unsupported"),
+        (b"a,b\n1,2\n", "format-mismatch"),
+        (b"", "columnar-unsupported"),
+    ],
+)
+def test_files_that_lie(content: bytes, code: str) -> None:
+    """About how much there is, or what it is."""
+    error = refusal(content, PARQUET, limits={"rows": 5_000_000})
+    assert error.code == code
+    assert "duckdb" not in error.detail.lower()
+    assert "/tmp" not in error.detail
+
+
+def test_many_row_groups_are_refused() -> None:
+    """Each costs more than a row; how many may be depends on the columns that there may be."""
+    group = {1: [{2: Long(4), 3: {1: DOUBLE, 2: [0], 3: ["a"], 4: 0}}], 2: Long(8), 3: Long(1)}
+    error = refusal(footer_of([group] * 6000), PARQUET, limits={"columns": 100})
+    assert error.code == "columnar-unsupported"
+    assert "row groups" in error.detail
+
+
+def footer_of(groups: list[Any]) -> bytes:
+    root = [{4: "schema", 5: 1}, {1: DOUBLE, 3: 0, 4: "a"}]
+    fields = {1: 1, 2: root, 3: Long(len(groups)), 4: groups}
+    return with_footer(b"PAR1", thrift(fields))

@@ -1,0 +1,307 @@
+"""Backups: what was there is there again, in whichever database and store of files."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from service.storage.backups.backup import back_up, named_files
+from service.storage.backups.manifest import BackupFailed
+from service.storage.backups.restoring import restore
+from service.storage.blobs import Blob, Blobs, LocalBlobs
+from service.storage.database import Database
+from service.storage.database.tables import (
+    dataset_labels,
+    datasets,
+    identity,
+    job_labels,
+    jobs,
+    metadata,
+    model_versions,
+    models,
+)
+from service.storage.ownership import claim
+from service.storage.sweep import KEY_COLUMNS, sweep
+from tests.backends import ON_ALL_BACKENDS
+
+OWNERS = {"job_id": "job_1", "model_name": "iris", "version": 1}
+LABELS = {dataset_labels: "ds_1", job_labels: "job_1"}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[tuple[Database, Blobs]]:
+    """A database without tables and a store without files: SQLite and a directory."""
+    database = Database(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+    yield database, LocalBlobs(tmp_path / "files-elsewhere")
+    database.close()
+
+
+def _insert(database: Database, table: sa.Table, **given: Any) -> None:
+    """A row with `given` values and something fitting in every other required column."""
+    fill: dict[type, Any] = {str: "", int: 0, float: 0.1, bool: False, bytes: bytes(range(256))}
+    row = {
+        column.name: fill.get(column.type.python_type, {})
+        for column in table.columns
+        if not column.nullable
+    }
+    with database.write() as connection:
+        connection.execute(table.insert().values(row | given))
+
+
+def fill(database: Database, blobs: Blobs) -> list[Blob]:
+    """Rows with all that is hard to keep, and the files that they name."""
+    claim(database, blobs)
+    X, model = blobs.write("datasets/ds_1/X", b"X" * 5000), blobs.write("models/m1", b"")
+    checkpoint = blobs.write("checkpoints/job_1/1-2", b"checkpoint")
+    _insert(
+        database,
+        datasets,
+        id="ds_1",
+        arrays={"X": X.sha256},
+        statistics={"mean": [0.1 + 0.2, 5e-324, 1e308]},
+        name="naïve\u2028 名前 \U0001f33b",
+        columns=None,  # JSON's null
+        created_at=1e9 / 3,
+    )
+    _insert(database, datasets, id="ds_2", upload_key="2", size_bytes=2**62)
+    _insert(
+        database,
+        jobs,
+        id="job_1",
+        checkpoint_key=checkpoint.key,
+        checkpoint_sha256=checkpoint.sha256,
+    )
+    _insert(database, models, name="iris")
+    _insert(
+        database,
+        model_versions,
+        model_name="iris",
+        version=1,
+        seed=2**53 - 1,
+        artifact_key=model.key,
+        artifact_sha256=model.sha256,
+    )
+    for table in metadata.sorted_tables:
+        if table not in (datasets, jobs, models, model_versions, identity):
+            given: dict[str, Any] = {k: owner for k, owner in OWNERS.items() if k in table.c}
+            if table in LABELS:
+                given |= {"id": LABELS[table]}
+            if "file_key" in table.c:
+                given |= {"file_key": model.key, "file_sha256": model.sha256}
+            _insert(database, table, **given)
+    return [X, model, checkpoint]
+
+
+def _content(database: Database) -> dict[str, list[str]]:
+    """All rows but the database's own identity, JSON as its text."""
+    with database.read() as connection:
+        return {
+            table.name: sorted(
+                map(
+                    repr,
+                    connection.execute(
+                        sa.select(
+                            *(
+                                sa.cast(c, sa.Text) if isinstance(c.type, sa.JSON) else c
+                                for c in table.c
+                            )
+                        )
+                    ),
+                )
+            )
+            for table in metadata.sorted_tables
+            if table is not identity
+        }
+
+
+@ON_ALL_BACKENDS
+def test_what_was_saved_is_restored(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """Every row to the bit and every file, from either kind of service into SQLite."""
+    files = fill(database, blobs)
+    blobs.write("models/orphan", b"of no row")
+    saved = back_up(database, blobs, tmp_path / "backup.tar")
+    restored = restore(*elsewhere, tmp_path / "backup.tar")
+    assert saved == restored
+    assert (saved.files, saved.rows["datasets"], saved.damaged) == (3, 2, [])
+    assert _content(elsewhere[0]) == _content(database)
+    for blob in files:
+        assert elsewhere[1].read(blob.key, blob.sha256) == blobs.read(blob.key, blob.sha256)
+    assert not [key for key in elsewhere[1].keys("") if "orphan" in key]
+
+
+@ON_ALL_BACKENDS
+def test_either_kind_of_service_can_be_restored_into(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """From SQLite and a directory; the sweep then finds nothing to remove."""
+    elsewhere[0].migrate()
+    fill(*elsewhere)
+    back_up(*elsewhere, tmp_path / "backup.tar")
+    restore(database, blobs, tmp_path / "backup.tar")
+    assert _content(elsewhere[0]) == _content(database)
+    assert sweep(database, blobs, min_age_s=0, again_s=0) == []
+    claim(database, blobs)
+
+
+def test_restored_database_is_another_one(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """Its files are not the old one's, whose sweep would otherwise take them for orphans."""
+    fill(database, blobs)
+    back_up(database, blobs, tmp_path / "backup.tar")
+    restore(*elsewhere, tmp_path / "backup.tar")
+    ids = []
+    for each in (database, elsewhere[0]):
+        with each.read() as connection:
+            ids.append(connection.scalar(sa.select(identity.c.id)))
+    assert ids[0] != ids[1]
+
+
+class Running(LocalBlobs):
+    """Files of a job that goes on: when its checkpoint is looked for, a newer one is there."""
+
+    def __init__(self, directory: Path, database: Database) -> None:
+        super().__init__(directory)
+        self.database = database
+        self.checkpoints = 2
+
+    def open(self, key: str, sha256: str) -> BufferedReader:
+        if key.startswith("checkpoints/") and self.checkpoints < 5:
+            self.checkpoints += 1
+            blob = self.write(f"checkpoints/job_1/1-{self.checkpoints}", b"newer")
+            values = {"checkpoint_key": blob.key, "checkpoint_sha256": blob.sha256}
+            with self.database.write() as connection:
+                connection.execute(sa.update(jobs).values(values))
+            self.delete(key)
+        return super().open(key, sha256)
+
+
+def test_files_replaced_meanwhile_are_no_damage(
+    database: Database, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """A backup names the checkpoint that it holds, however many came and went while it was made."""
+    blobs = Running(tmp_path / "files", database)
+    fill(database, blobs)
+    saved = back_up(database, blobs, tmp_path / "backup.tar")
+    assert saved.damaged == []
+    restore(*elsewhere, tmp_path / "backup.tar")
+    with elsewhere[0].read() as connection:
+        for file in named_files(connection):
+            elsewhere[1].read(*file)
+        assert connection.scalar(sa.select(jobs.c.checkpoint_key)) == "checkpoints/job_1/1-5"
+
+
+def test_lost_files_are_told_and_the_rest_is_saved(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """Damage that was there before does not keep anybody from saving what is sound."""
+    fill(database, blobs)
+    blobs.delete("datasets/ds_1/X")
+    blobs.write("models/m1", b"other bytes")
+    saved = back_up(database, blobs, tmp_path / "backup.tar")
+    assert saved.damaged == ["datasets/ds_1/X", "models/m1"]
+    assert restore(*elsewhere, tmp_path / "backup.tar").files == 1
+
+
+def test_nothing_is_written_over(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """Neither an older backup, nor rows, nor files."""
+    path = tmp_path / "backup.tar"
+    fill(database, blobs)
+    back_up(database, blobs, path)
+    with pytest.raises(BackupFailed, match="is there already"):
+        back_up(database, blobs, path)
+    with pytest.raises(BackupFailed, match="not empty: it has"):
+        restore(database, elsewhere[1], path)
+    elsewhere[1].write("models/somebody", b"else's")
+    with pytest.raises(BackupFailed, match="the store of files is not empty"):
+        restore(*elsewhere, path)
+
+
+@pytest.mark.parametrize("length", [0, 1000, 12_000])
+def test_incomplete_backup_is_refused(
+    database: Database,
+    blobs: Blobs,
+    elsewhere: tuple[Database, Blobs],
+    tmp_path: Path,
+    length: int,
+) -> None:
+    """A file that ends too early restores nothing at all."""
+    path = tmp_path / "backup.tar"
+    fill(database, blobs)
+    back_up(database, blobs, path)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(BackupFailed, match="not a backup, or an incomplete one"):
+        restore(*elsewhere, path)
+    assert list(elsewhere[1].keys("")) == []
+
+
+@pytest.mark.parametrize("what", [b"XXXXX", b'"iris"'])
+def test_damaged_backup_is_refused(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path, what: bytes
+) -> None:
+    """One wrong byte of a file or a row, and no row is restored."""
+    path = tmp_path / "backup.tar"
+    fill(database, blobs)
+    back_up(database, blobs, path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(what, bytes(reversed(what[:-1])) + b"!", 1))
+    with pytest.raises(BackupFailed, match="the backup is damaged"):
+        restore(*elsewhere, path)
+    elsewhere[0].migrate()
+    assert all(rows == [] for rows in _content(elsewhere[0]).values())
+
+
+def test_backup_of_an_older_version_is_brought_up_to_date(
+    blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """Its rows go through the migrations that came since; one of a newer version is refused."""
+    old = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    old.migrate("0005")
+    with old.write() as connection:
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        connection.execute(
+            tables.tables["models"].insert().values(name="old", created_at=1.5, last_version=3)
+        )
+    path = tmp_path / "backup.tar"
+    back_up(old, blobs, path)
+    old.close()
+    restore(*elsewhere, path)
+    with elsewhere[0].read() as connection:
+        assert connection.execute(sa.select(models.c.name, models.c.last_version)).all() == [
+            ("old", 3)
+        ]
+        connection.execute(sa.select(*jobs.c))
+    path.write_bytes(path.read_bytes().replace(b'"0005"', b'"9999"'))
+    fresh = Database(f"sqlite:///{tmp_path / 'fresh.db'}")
+    with pytest.raises(BackupFailed, match="newer than this one"):
+        restore(fresh, LocalBlobs(tmp_path / "fresh"), path)
+    fresh.close()
+
+
+def test_every_key_has_its_digest() -> None:
+    """A column that names files has one with their sha-256 beside it, so that backups see it."""
+    for column in KEY_COLUMNS:
+        if column.name != "upload_key":
+            assert f"{column.name.removesuffix('_key')}_sha256" in column.table.c
+
+
+def test_archive_is_an_ordinary_one(database: Database, blobs: Blobs, tmp_path: Path) -> None:
+    """`tar` lists it: files, tables, and the manifest last."""
+    fill(database, blobs)
+    back_up(database, blobs, tmp_path / "backup.tar")
+    with tarfile.open(tmp_path / "backup.tar") as archive:
+        names = archive.getnames()
+    assert {"files/models/m1", "tables/jobs.jsonl"} < set(names)
+    assert names[-1] == "manifest.json"
+    assert [path.name for path in tmp_path.glob("backup*")] == ["backup.tar"]

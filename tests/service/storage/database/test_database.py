@@ -1,0 +1,173 @@
+"""Transactions: durable, in turns where it matters, rolled back on errors."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from service.errors import Unavailable
+from service.storage.database import Database, in_turn, new_id, now, present_revision
+from service.storage.database.tables import models
+from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
+
+
+@pytest.fixture(autouse=True)
+def iris(database: Database) -> None:
+    """A row to change."""
+    with database.write() as connection:
+        connection.execute(models.insert().values(name="iris", created_at=0, last_version=0))
+
+
+def _version(database: Database) -> int:
+    with database.read() as connection:
+        found: int = connection.scalars(sa.select(models.c.last_version)).one()
+    return found
+
+
+@ON_ALL_BACKENDS
+def test_database_is_set_for_durability(database: Database) -> None:
+    """SQLite: write-ahead log, a sync with every commit, foreign keys enforced. PostgreSQL: a
+    commit is written before it is acknowledged, though the server is set otherwise, and no lock
+    outlives its process for long."""
+    wanted: dict[str, dict[str, Any]] = {
+        "sqlite": {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1},
+        "postgresql": {
+            "synchronous_commit": "on",
+            "lock_timeout": "30s",
+            "idle_in_transaction_session_timeout": "10s",
+        },
+    }
+    with database.read() as connection:
+        name = connection.dialect.name
+        ask = "PRAGMA" if name == "sqlite" else "SHOW"
+        found = {key: connection.exec_driver_sql(f"{ask} {key}").scalar() for key in wanted[name]}
+    assert found == wanted[name]
+
+
+def test_new_file_is_waited_for(tmp_path: Path) -> None:
+    """Of services that start together one gives the file its write-ahead log; the others, which
+    find it locked meanwhile, wait as long as any writer does."""
+    path = tmp_path / "service.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as first,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first.execute("BEGIN IMMEDIATE")
+        hasty, patient = (Database(f"sqlite:///{path}?timeout={s}") for s in (0.1, 30))
+        with pytest.raises(Unavailable):
+            present_revision(hasty)
+        waiting = pool.submit(present_revision, patient)
+        time.sleep(0.1)
+        assert not waiting.done()
+        first.execute("COMMIT")
+        waiting.result()
+        for database in (hasty, patient):
+            database.close()
+
+
+@ON_ALL_BACKENDS
+def test_reading_writes_nothing(database: Database) -> None:
+    """A read transaction sees one state of the rows, whatever others commit meanwhile."""
+    with database.read() as connection:
+        before = connection.scalars(sa.select(models.c.last_version)).one()
+        with database.write() as other:
+            other.execute(models.update().values(last_version=7))
+        assert connection.scalars(sa.select(models.c.last_version)).one() == before
+    assert _version(database) == 7
+
+
+@ON_ALL_BACKENDS
+def test_error_rolls_a_transaction_back(database: Database) -> None:
+    """Nothing of a failed block is kept."""
+
+    def write_half() -> None:
+        with database.write() as connection:
+            connection.execute(models.update().values(last_version=7))
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        write_half()
+    assert _version(database) == 0
+
+
+@ON_ALL_BACKENDS
+def test_read_then_write_loses_no_update(database: Database) -> None:
+    """Writers that read first wait for each other: 4 threads count to 40 together."""
+
+    def count() -> None:
+        for _ in range(10):
+            with database.write() as connection:
+                row = sa.select(models.c.last_version).with_for_update()
+                seen = connection.scalars(row).one()
+                connection.execute(models.update().values(last_version=seen + 1))
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert _version(database) == 40
+
+
+@ON_ALL_BACKENDS
+def test_turns_are_taken(database: Database) -> None:
+    """Without a row to lock, too: 4 threads make 20 rows with 20 numbers."""
+
+    def add() -> None:
+        for _ in range(5):
+            with database.write() as connection:
+                in_turn(connection, "models")
+                count = connection.scalars(sa.select(sa.func.count(models.c.name))).one()
+                row = {"name": f"m{count}", "created_at": 0, "last_version": 0}
+                connection.execute(models.insert().values(row))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(add) for _ in range(4)]:
+            done.result()
+    with database.read() as connection:
+        assert connection.scalars(sa.select(sa.func.count(models.c.name))).one() == 21
+
+
+@ON_ALL_BACKENDS
+def test_clock_is_the_databases(database: Database) -> None:
+    """`now` gives seconds since 1970."""
+    with database.read() as connection:
+        seconds = connection.scalars(sa.select(now())).one()
+    assert abs(seconds - time.time()) < 5
+
+
+def test_ids_sort_by_creation() -> None:
+    """An id begins with its time, and no two are equal."""
+    first = new_id("job")
+    time.sleep(0.002)
+    second = new_id("job")
+    assert first < second
+    assert len(first) == len("job_") + 32
+
+
+@ON_POSTGRES_AND_S3
+def test_process_that_stops_inside_a_transaction_keeps_nobody_waiting(database: Database) -> None:
+    """Its locks end, it can write nothing, and is told so when it goes on."""
+    stopped = Database(f"{database.url}&options=-c idle_in_transaction_session_timeout=200ms")
+
+    def stop_inside() -> None:
+        with stopped.write() as connection:
+            in_turn(connection, "models")
+            connection.execute(models.update().values(last_version=7))
+            with database.write() as other:
+                in_turn(other, "models")
+                other.execute(models.update().values(last_version=8))
+            connection.execute(models.update().values(last_version=9))
+
+    with pytest.raises(Unavailable):
+        stop_inside()
+    assert _version(database) == 8
+    stopped.close()

@@ -1,0 +1,147 @@
+"""Changes of models are reported, so that what was read can be kept without being wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from service.storage.database import Database, model_changes, note_change
+from service.storage.database.tables import models
+from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
+from tests.service.changes import reported
+
+
+@pytest.fixture
+def elsewhere(database: Database) -> Iterator[Database]:
+    """The same database as another process sees it; it has a row to change."""
+    with database.write() as connection:
+        connection.execute(models.insert().values(name="iris", created_at=0, last_version=0))
+    elsewhere = Database(database.url)
+    yield elsewhere
+    elsewhere.close()
+
+
+def _change(database: Database, name: str = "iris") -> None:
+    with database.write() as connection:
+        connection.execute(models.update().values(last_version=models.c.last_version + 1))
+        note_change(connection, name)
+
+
+def _read(database: Database) -> int:
+    with database.read() as connection:
+        found: int = connection.scalars(sa.select(models.c.last_version)).one()
+    return found
+
+
+def test_nothing_is_known_of_a_database_that_is_not_there(tmp_path: Path) -> None:
+    """It is asked again once it is there."""
+    folder = tmp_path / "away"
+    database = Database(f"sqlite:///{folder / 'service.db'}")
+    assert database.changed_models() is None
+    folder.mkdir()
+    assert database.changed_models() is None
+    database.migrate()
+    assert reported(database) == set()
+    database.close()
+
+
+@ON_ALL_BACKENDS
+def test_changes_of_models_are_reported_and_other_commits_are_not(
+    database: Database, elsewhere: Database
+) -> None:
+    """By this process or another; not those of a transaction that was rolled back."""
+    reported(database)
+    for writer in (database, elsewhere):
+        with writer.write() as connection:
+            connection.execute(models.update().values(last_version=7))
+        with suppress(RuntimeError), writer.write() as connection:
+            note_change(connection, "digits")
+            raise RuntimeError
+        assert reported(database) == set()
+        _change(writer)
+        assert "iris" in (database.changed_models() or ()) or writer is elsewhere
+        _change(writer)
+        assert reported(database) == {"iris"}
+
+
+@ON_ALL_BACKENDS
+def test_no_change_is_missed_among_many_at_the_same_time(
+    database: Database, elsewhere: Database
+) -> None:
+    """A transaction that began first and commits last is seen, too."""
+    reported(database)
+    names = {f"model-{number}" for number in range(100)}
+    found: set[str] = set()
+    with ThreadPoolExecutor(4) as pool:
+        changes = [pool.submit(_change, elsewhere, name) for name in names]
+        while not all(change.done() for change in changes):
+            found |= reported(database)
+    assert found | reported(database) == names
+
+
+@ON_ALL_BACKENDS
+def test_what_is_remembered_is_late_by_no_more_than_promised(
+    database: Database, elsewhere: Database
+) -> None:
+    """A reader that reads again only when its model has changed, against 100 changes elsewhere."""
+    remembered = None
+    for _ in range(100):
+        _change(elsewhere)
+        committed = time.monotonic()
+        while True:
+            asked = time.monotonic()
+            changed = database.changed_models()
+            if changed is None or {"iris", model_changes.ANY} & set(changed):
+                remembered = _read(database)
+            if remembered == _read(elsewhere):
+                break
+            assert asked - committed < model_changes.STALE_S
+
+
+@ON_ALL_BACKENDS
+def test_changes_are_reported_after_reopening(database: Database) -> None:
+    """Closing gives the connection back; asking again opens another."""
+    reported(database)
+    database.close()
+    names = None
+    while names is None:
+        names = database.changed_models()
+    assert set(names) == {model_changes.ANY}
+    _change(database)
+    assert reported(database) == {"iris"}
+
+
+def test_nothing_is_known_while_the_database_is_away() -> None:
+    """Readers then ask for themselves."""
+    database = Database("postgresql://postgres@127.0.0.1:1/nowhere")
+    assert {database.changed_models() for _ in range(100)} == {None}
+    database.close()
+
+
+@ON_POSTGRES_AND_S3
+def test_asking_again_after_a_pause_trusts_no_old_answer(
+    database: Database, elsewhere: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody polls while nobody asks."""
+    monkeypatch.setattr(model_changes, "IDLE_S", 0.05)
+    reported(database)
+    time.sleep(0.3)
+    _change(elsewhere)
+    assert database.changed_models() is None
+    assert reported(database) == {"iris"}
+
+
+@ON_ALL_BACKENDS
+def test_asking_costs_microseconds(database: Database) -> None:
+    """It is done for every prediction, on the event loop."""
+    reported(database)
+    started = time.perf_counter()
+    for _ in range(10_000):
+        database.changed_models()
+    assert time.perf_counter() - started < 1.0  # 2 µs each on a quiet machine

@@ -1,0 +1,56 @@
+"""Pages show every item once, newest first, whatever is inserted meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.storage.database import Database
+from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.tables import models
+from tests.backends import ON_ALL_BACKENDS
+
+pytestmark = ON_ALL_BACKENDS
+
+
+def _insert(database: Database, *rows: tuple[str, float]) -> None:
+    with database.write() as connection:
+        for name, created_at in rows:
+            row = {"name": name, "created_at": created_at, "last_version": 0}
+            connection.execute(models.insert().values(row))
+
+
+def _name(row: sa.Row[Any]) -> str:
+    name: str = row.name
+    return name
+
+
+def _page(database: Database, request: PageRequest) -> Page[str]:
+    statement = sa.select(models.c.name, models.c.created_at)
+    with database.read() as connection:
+        return newest_first(
+            connection, statement, models.c.created_at, models.c.name, request, _name
+        )
+
+
+def test_pages_go_on_where_the_last_one_ended(database: Database) -> None:
+    """Items of one moment are told apart by their id, and a new item moves none to another page."""
+    _insert(database, ("a", 1.5), ("b", 2.5), ("c", 2.5), ("d", 3.5))
+    first = _page(database, PageRequest(size=2))
+    assert first.items == ("d", "c")
+    _insert(database, ("e", 4.5))
+    second = _page(database, PageRequest(size=2, after=first.next))
+    assert second.items == ("b", "a")
+    assert second.next is None
+
+
+def test_exactly_full_page_is_the_last(database: Database) -> None:
+    """No token leads to an empty page."""
+    _insert(database, ("a", 1.0), ("b", 2.0))
+    assert _page(database, PageRequest(size=2)).next is None
+
+
+def test_nothing_gives_an_empty_page(database: Database) -> None:
+    """A list without items is a page without items."""
+    assert _page(database, PageRequest()) == Page((), None)

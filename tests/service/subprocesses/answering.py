@@ -1,0 +1,30 @@
+"""A child process that does what its line says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from service.subprocesses.working import work
+from service.web.server.logs import configure_logging
+
+
+def answer(line: str) -> str:
+    """The line itself, after a note in a file of who answers; or something worse."""
+    what, path, *_ = line.split()
+    with Path(path).open("a") as notes:
+        notes.write(f"{os.getpid()}\n")
+    if what == "raise":
+        raise LookupError("of all things")
+    if what == "die" or (what == "die-once" and len(Path(path).read_text().split()) == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "sleep":
+        time.sleep(60)
+    return line.strip()
+
+
+if __name__ == "__main__":
+    configure_logging("info")
+    work(answer, 1024**3)

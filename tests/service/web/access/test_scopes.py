@@ -1,0 +1,355 @@
+"""Who may do what: every route with every scope, by each door, keys made and revoked meanwhile."""
+
+from __future__ import annotations
+
+import re
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Limits, Settings
+from service.storage.database import Database
+from service.web.access import authenticator
+from service.web.access.keys import SCOPES, KeyExists, Keys
+from service.web.access.scopes import authorized
+from tests.backends import ON_ALL_BACKENDS
+from tests.service.jobs.data import csv_of, job_body
+from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
+from tests.service.predictions.predict_paths import DOORS, Door, opened, served
+
+__all__ = ["shelf"]
+
+ROW = {"instances": [[0.1, 0.2, 0.3]]}
+PREDICT = "/v1/models/iris/predict"
+PUBLIC = {"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"auth": "on"})
+
+
+@pytest.fixture
+def keys(database: Database) -> Keys:
+    return Keys(database)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authenticator, "REFRESH_S", 0.05)
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Door]:
+    with opened(request.param, settings) as door:
+        yield door
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in app.openapi()["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
+    """As the document says: without a key 401, with a key that lacks the scope 403, else neither.
+    Nothing but health and problems is open to all."""
+    texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
+    app = create_app(settings)
+    seen = 0
+    with TestClient(app) as client:
+        for method, template, operation in operations(app):
+            path = re.sub(r"\{(\w+)\}", r"\1", template)
+            needed = operation["security"]
+            if not needed:
+                assert path in PUBLIC or path.startswith("/problems")
+                assert client.request(method, path).status_code != 401
+                continue
+            scopes = [scope for each in needed for scope in each["key"]]
+            refused = client.request(method, path)
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), path
+            assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+            for given, headers in texts.items():
+                status = client.request(method, path, headers=headers).status_code
+                allowed = given in (*scopes, "admin")
+                assert (status == 403) is not allowed, (method, path, given)
+                assert status != 401
+                seen += 1
+    assert seen > 150
+
+
+def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
+    """That, and what was forgotten: add `@needs` to a route that shall not be here."""
+    admin = {
+        operation["operationId"]
+        for _, _, operation in operations(create_app(settings))
+        if operation["security"] == [{"key": ["admin"]}]
+    }
+    deleting = {"delete_dataset", "delete_model", "delete_model_version"}
+    assert admin == deleting | {"import_model_version"}
+
+
+def test_a_key_follows_what_it_may_start(settings: Settings, keys: Keys, shelf: Shelf) -> None:
+    """A batch prediction, by `predict`; a training, an evaluation and a comparison, by `train`. Who
+    may only predict sees neither a training nor a dataset."""
+    shelf.add("clouds", fitted_pipeline(["c0", "c1"]))
+    texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
+    predict, train = texts["predict"], texts["train"]
+    with TestClient(create_app(settings)) as client:
+
+        def start(path: str, body: dict[str, Any], headers: dict[str, str]) -> str:
+            reply = client.post(path, json=body, headers=headers)
+            assert reply.status_code == 202, reply.text
+            return str(reply.json()["id"])
+
+        csv = {**train, "Content-Type": "text/csv"}
+        dataset = client.post("/v1/datasets", content=csv_of(), headers=csv).json()
+        on_it = {"dataset_id": dataset["id"]}
+        training = start("/v1/jobs", job_body(), train)
+        evaluation = start("/v1/evaluations", {**on_it, "model": "clouds"}, train)
+        grid = {"solver": [{"name": "newton"}]}
+        comparison = start("/v1/comparisons", {**on_it, "grid": grid}, train)
+        batch = start("/v1/batch-predictions", {**on_it, "model": "clouds"}, predict)
+
+        def status(path: str, headers: dict[str, str]) -> int:
+            accept = {"Accept": "*/*" if "results" in path else "application/json"}
+            return client.get(path, headers=headers | accept).status_code
+
+        batches = f"/v1/batch-predictions/{batch}"
+        for path in ("/v1/batch-predictions", batches, f"/v1/jobs/{batch}"):
+            assert status(path, predict) == 200, path
+        assert status(f"/v1/jobs/{batch}/events", predict) == 200
+        assert status(f"{batches}/results", predict) == 409  # not yet
+        jobs = [f"/v1/jobs/{training}", f"/v1/evaluations/{evaluation}"]
+        jobs += [f"/v1/comparisons/{comparison}", f"/v1/jobs/{comparison}"]
+        jobs += [f"{job}/events" for job in jobs if "/jobs/" in job] + [f"{jobs[0]}/trace"]
+        for path in ("/v1/jobs", "/v1/evaluations", "/v1/comparisons", *jobs):
+            assert status(path, train) == status(path, texts["read"]) == 200, path
+            assert status(path, predict) == 403, path
+        for path in ("/v1/datasets", f"/v1/datasets/{dataset['id']}"):
+            assert status(path, predict) == 403, path
+
+
+def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:
+    headers = bearer(keys.create("reader", ["read"])[1])
+    with TestClient(create_app(settings)) as client:
+        reply = client.post("/v1/jobs", headers=headers)
+        assert (reply.status_code, reply.json()["scope"]) == (403, "train")
+        assert 'scope="train"' in reply.headers["WWW-Authenticate"]
+        inference = client.post("/v2/models/iris/infer")
+        assert (inference.status_code, inference.headers["content-type"]) == (
+            401,
+            "application/json",
+        )
+        assert "API key" in inference.json()["error"]
+
+
+def test_a_page_needs_a_login(settings: Settings, keys: Keys) -> None:
+    """The cookie is for browsers, and no other site makes use of it."""
+    text = keys.create("someone", ["read", "train"])[1]
+    with TestClient(create_app(settings), follow_redirects=False) as client:
+        assert client.get("/docs").status_code == 200
+        turned = client.get("/")
+        assert (turned.status_code, turned.headers["Location"]) == (303, "/login")
+        assert client.get("/login").status_code == 200
+        assert client.post("/login", data={"key": "svm_no_key"}).status_code == 401
+        entered = client.post("/login", data={"key": text})
+        assert entered.status_code == 303
+        cookie = entered.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert client.get("/").status_code == 200
+        assert client.get("/v1/jobs").status_code == 200
+        own = {"Origin": "http://testserver"}
+        assert client.post("/v1/jobs", json={}, headers=own).status_code == 422
+        for foreign in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+        ):
+            reply = client.post("/v1/jobs", json={}, headers=foreign)
+            assert (reply.status_code, reply.json()["code"]) == (403, "cross-site-request")
+            assert (
+                client.post("/v1/jobs", json={}, headers=foreign | bearer(text)).status_code == 422
+            )
+        client.post("/logout")
+        assert client.get("/v1/jobs").status_code == 401
+
+
+def test_every_route_looks_at_the_key_first(settings: Settings) -> None:
+    """Those that no document shows, too."""
+    routes = [route for route in create_app(settings).routes if isinstance(route, APIRoute)]
+    assert len(routes) > 90
+    for route in routes:
+        assert route.dependencies[0].dependency is authorized, route.path
+
+
+def test_doors_of_predictions_are_guarded(
+    door: Door, shelf: Shelf, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again, so that the head is known; a revoked key counts no more."""
+    shelf.add()
+    other = bearer(keys.create("reading", ["read"])[1])
+    key, text = keys.create("asking", ["predict"])
+    deadline = time.monotonic() + 5
+    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200:
+        assert time.monotonic() < deadline
+    for _ in range(3):
+        assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200
+        assert door.post(PREDICT, json=ROW, headers=other).status_code == 403
+        assert door.post(PREDICT, json=ROW).status_code == 401
+        assert door.post(PREDICT, json=ROW, headers=bearer(text + "x")).status_code == 401
+    keys.revoke(key.id)
+    deadline = time.monotonic() + 5
+    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
+        assert time.monotonic() < deadline
+    assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
+
+
+def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:
+    """What happens after it reaches the stream no more."""
+    own = bearer(keys.create("own", SCOPES)[1])
+    key, text = keys.create("listening", ["read"])
+    with served(create_app(settings)) as url, httpx2.Client(base_url=url, timeout=20) as client:
+        csv = {**own, "Content-Type": "text/csv"}
+        client.post("/v1/datasets", content=csv_of(), headers=csv).raise_for_status()
+        queued = client.post("/v1/jobs", json=job_body(), headers=own).raise_for_status()
+        job = queued.headers["Location"]
+        headers = {**bearer(text), "Accept": "text/event-stream"}
+        with client.stream("GET", f"{job}/events", headers=headers) as stream:
+            lines = stream.iter_lines()
+            assert "event: state" in (next(lines) for _ in range(4))
+            keys.revoke(key.id)
+            deadline = time.monotonic() + 5
+            while client.get(job, headers=bearer(text)).status_code != 401:
+                assert time.monotonic() < deadline
+            client.post(f"{job}/cancel", headers=own).raise_for_status()
+            assert not [line for line in lines if line.startswith("event:")]
+
+
+def test_without_keys_nobody_needs_one(settings: Settings, keys: Keys) -> None:
+    """`auto` on the machine's own address: from the first key on, revoked or not, they count."""
+    with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
+        assert client.get("/v1/jobs").status_code == 200
+        _, text = keys.create("someone", ["read"])
+        deadline = time.monotonic() + 5
+        while client.get("/v1/jobs").status_code == 200:
+            assert time.monotonic() < deadline
+        assert client.get("/v1/jobs", headers=bearer(text)).status_code == 200
+    keys.revoke("someone")
+    with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
+        assert client.get("/v1/jobs").status_code == 401
+    with TestClient(create_app(settings.model_copy(update={"auth": "off"}))) as client:
+        assert client.get("/v1/jobs").status_code == 200
+
+
+@ON_ALL_BACKENDS
+def test_the_first_key_is_made_once(settings: Settings, keys: Keys) -> None:
+    """In a file that only its owner reads; not again when it is revoked."""
+    path = keys.ensure_first(settings.data_dir)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text().strip()
+    assert keys.ensure_first(settings.data_dir) is None
+    with TestClient(create_app(settings)) as client:
+        assert client.delete("/v1/models/iris", headers=bearer(text)).status_code == 404
+    keys.revoke("first")
+    assert keys.ensure_first(settings.data_dir) is None
+
+
+@ON_ALL_BACKENDS
+def test_keys_are_kept_hashed_and_one_for_a_name(keys: Keys, database: Database) -> None:
+    key, text = keys.create("someone", ["read"], 5)
+    assert key == keys.all()[0]
+    assert text.split("_", 2)[2] not in repr(keys.all())
+    with pytest.raises(KeyExists):
+        keys.create("someone", ["admin"])
+    keys.revoke(key.id)
+    again, _ = keys.create("someone", ["admin"])
+    assert [each.revoked_at is None for each in keys.all()] == [False, True]
+    assert keys.revoke("someone").id == again.id
+
+
+@pytest.mark.parametrize("how", ["key", "address"])
+def test_a_caller_has_a_rate(settings: Settings, keys: Keys, how: str) -> None:
+    """429 with Retry-After; probes are free, and another caller has a rate of its own."""
+    limits = Limits(requests_per_s=1.0)
+    if how == "address":
+        headers, other = {}, None
+        settings = settings.model_copy(update={"auth": "off", "limits": limits})
+    else:
+        headers = bearer(keys.create("busy", ["read"], 1.0)[1])
+        other = bearer(keys.create("other", ["read"])[1])
+    with TestClient(create_app(settings)) as client:
+        assert client.get("/v1/jobs", headers=headers).status_code == 200
+        refused = client.get("/v1/jobs", headers=headers)
+        while refused.status_code == 200:  # a second has passed on a busy machine
+            refused = client.get("/v1/jobs", headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate-exceeded")
+        wait_s = int(refused.headers["Retry-After"])
+        assert wait_s == 1
+        assert client.get("/livez").status_code == 200
+        if other is not None:
+            assert client.get("/v1/jobs", headers=other).status_code == 200
+        time.sleep(wait_s)
+        assert client.get("/v1/jobs", headers=headers).status_code == 200
+
+
+def test_predictions_have_the_rate_too(settings: Settings, shelf: Shelf, keys: Keys) -> None:
+    """By the door in front of everything: as many as the rate allows, each counted once."""
+    shelf.add()
+    headers = bearer(keys.create("busy", ["predict"], 20)[1])
+    with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:
+        began = time.monotonic()
+        statuses = []
+        while time.monotonic() - began < 1:
+            statuses.append(http.post(PREDICT, json=ROW, headers=headers).status_code)
+    assert set(statuses) == {200, 429}
+    assert 20 <= statuses.count(200) <= 44
+
+
+def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> None:
+    """Idempotency keys are each caller's own."""
+    once = {"Idempotency-Key": "same"}
+    content = "a,k\n1,x\n2,y\n"
+    with TestClient(create_app(settings)) as client:
+        for name in ("one", "two"):
+            headers = bearer(keys.create(name, ["train"])[1]) | once | {"Content-Type": "text/csv"}
+            time.sleep(0.2)
+            reply = client.post("/v1/datasets", content=content, headers=headers)
+            assert reply.status_code in (200, 201)
+            assert "Idempotency-Replayed" not in reply.headers
+
+
+def test_without_keys_only_the_machine_itself_is_meant(settings: Settings, keys: Keys) -> None:
+    """By its own names; a page with a name that leads here reads nothing. With keys any name may
+    be used."""
+    app = create_app(settings.model_copy(update={"auth": "auto"}), own_machine=True)
+    with served(app) as url, httpx2.Client(base_url=url) as http:
+        for host in ("localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"):
+            assert http.get("/v1/jobs", headers={"Host": host}).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x"):
+            for _ in range(2):
+                replies = [
+                    http.get("/v1/jobs", headers={"Host": host}),
+                    http.post(PREDICT, json=ROW, headers={"Host": host}),
+                ]
+                for reply in replies:
+                    assert (reply.status_code, reply.json()["code"]) == (403, "foreign-host")
+        text = keys.create("someone", ["read"])[1]
+        time.sleep(0.3)
+        headers = bearer(text) | {"Host": "any.example"}
+        assert http.get("/v1/jobs", headers=headers).status_code == 200

@@ -1,0 +1,213 @@
+"""JSON bodies: strict syntax, strict types, and errors that point at the field."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import zlib
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import create_model
+from starlette.testclient import TestClient
+
+from service.errors import InvalidContent, InvalidRequest
+from service.web.bodies.control_bodies import json_request
+from service.web.bodies.strict_json import parse_json
+from tests.service.web.conftest import EXAMPLE
+
+GOOD = json.dumps(EXAMPLE)
+
+
+def _post(caller: TestClient, body: str | bytes) -> tuple[int, Any]:
+    reply = caller.post("/drawings", content=body, headers={"Content-Type": "application/json"})
+    return reply.status_code, reply.json()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        " ",
+        "{",
+        GOOD + "x",
+        GOOD + GOOD,
+        '{"title": "a", "title": "b"}',
+        '{"title": NaN}',
+        '{"title": -Infinity}',
+        '{"title": "\\ud800"}',
+        '{"\\udfff": 1}',
+        "[" * 17 + "]" * 17,
+        "[" * 900 + "]" * 900,
+        "{'title': 1}",
+        '{"title": ' + "1" * 1500 + "e}",
+    ],
+)
+def test_bad_syntax_is_malformed_json(caller: TestClient, body: str | bytes) -> None:
+    """Whatever is not JSON in the strict sense is refused with 400, and never breaks the reply."""
+    status, problem = _post(caller, body)
+    assert (status, problem["code"]) == (400, "malformed-json")
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe{}", b'{"title": "\xff"}', GOOD.encode() + b"\0"])
+def test_what_is_no_text_is_bad_encoding(caller: TestClient, body: bytes) -> None:
+    """Bytes that are not UTF-8, and NUL, as in data."""
+    status, problem = _post(caller, body)
+    assert (status, problem["code"]) == (400, "bad-encoding")
+
+
+def test_the_byte_that_is_no_text_is_told_behind_a_mark_too(caller: TestClient) -> None:
+    """A byte order mark does not shift it."""
+    _, problem = _post(caller, b'\xef\xbb\xbf{"title": "\xff"}')
+    assert "byte 0xff" in problem["detail"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_bodies_may_be_compressed(caller: TestClient, coding: str) -> None:
+    """And are limited by what they become; what is no such data is told."""
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    for content, status, code in (
+        (pack(GOOD.encode()), 200, None),
+        (pack(b"\xef\xbb\xbf" + GOOD.encode()), 200, None),
+        (pack(b" " * 3000), 413, "decompression-limit"),
+        (pack(GOOD.encode())[:-1], 415, "format-mismatch"),
+        (b"nonsense", 415, "format-mismatch"),
+    ):
+        reply = caller.post("/drawings", content=content, headers=headers)
+        assert (reply.status_code, reply.json().get("code")) == (status, code)
+
+
+def test_a_number_of_any_length_is_a_number(caller: TestClient) -> None:
+    """One beyond float64 is a wrong field, however many digits it has."""
+    for digits in (400, 1500):
+        status, problem = _post(caller, GOOD.replace("1.5", "1" * digits))
+        assert (status, problem["code"]) == (422, "invalid-field")
+        assert problem["errors"][0]["pointer"] == "/shape/radius"
+
+
+def test_empty_body_counts_as_an_empty_object(caller: TestClient) -> None:
+    """A route whose fields all have defaults needs no body; here the missing fields are named."""
+    status, problem = _post(caller, "")
+    assert (status, problem["code"]) == (422, "invalid-field")
+    assert [error["pointer"] for error in problem["errors"]] == ["/title", "/shape"]
+
+
+def test_good_body_passes(caller: TestClient) -> None:
+    """The example of the documentation runs as it is."""
+    assert _post(caller, GOOD) == (200, {"shape": "circle"})
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "value"),
+    [
+        ({"title": 1}, "/title", "1"),
+        ({"title": None}, "/title", "null"),
+        ({"shape": {"name": "circle", "radius": "1"}}, "/shape/radius", '"1"'),
+        ({"shape": {"name": "circle", "radius": True}}, "/shape/radius", "true"),
+        ({"shape": {"name": "circle", "radius": -1}}, "/shape/radius", "-1"),
+        ({"shape": {"name": "circle"}}, "/shape/radius", None),
+        ({"shape": {"name": "star"}}, "/shape/name", '"star"'),
+        ({"shape": {"radius": 1.0}}, "/shape/name", None),
+        ({"shape": {"name": "circle", "radius": 1.0, "circle": 2}}, "/shape/circle", "2"),
+        ({"shape": 3}, "/shape", "3"),
+        ({"surplus/~": [1]}, "/surplus~1~0", None),
+        ({"tags": {"a": 1.5}}, "/tags/a", "1.5"),
+        ({"points": [[1, 2], [3, "x"]]}, "/points/1/1", '"x"'),
+        ({"title": ["a"] * 3}, "/title", None),
+    ],
+)
+def test_bad_field_is_pointed_at(
+    caller: TestClient, change: dict[str, Any], pointer: str, value: str | None
+) -> None:
+    """The pointer leads to the field as it stands in the body, without names of our types."""
+    status, problem = _post(caller, json.dumps(EXAMPLE | change))
+    assert (status, problem["code"]) == (422, "invalid-field")
+    assert [(error["pointer"], error.get("value")) for error in problem["errors"]] == [
+        (pointer, value)
+    ]
+
+
+def test_unknown_variant_lists_the_known_ones(caller: TestClient) -> None:
+    """A wrong `name` is answered with the names there are."""
+    _, problem = _post(caller, json.dumps(EXAMPLE | {"shape": {"name": "star"}}))
+    assert problem["errors"][0]["hint"] == "one of 'circle', 'square'"
+
+
+def test_number_beyond_the_floats_is_an_invalid_field(caller: TestClient) -> None:
+    """1e999 is JSON, but no number that we could keep."""
+    status, problem = _post(caller, GOOD.replace("1.5", "1e999"))
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/shape/radius")
+
+
+def test_bad_name_in_a_body_is_an_invalid_name(caller: TestClient) -> None:
+    """The same problem as for a bad name in a path, with the pointer to the field."""
+    status, problem = _post(caller, json.dumps(EXAMPLE | {"model_name": "../etc"}))
+    assert (status, problem["code"]) == (400, "invalid-name")
+    assert problem["errors"][0]["pointer"] == "/model_name"
+
+
+def test_large_body_is_refused(caller: TestClient) -> None:
+    """Announced or not, more than the limit is not read; the reply tells the limit."""
+    body = json.dumps(EXAMPLE | {"title": "x" * 2000}).encode()
+    status, problem = _post(caller, body)
+    assert (status, problem["code"], problem["limit_bytes"]) == (413, "body-too-large", 2000)
+    chunks = iter([body[:1000], body[1000:]])
+    reply = caller.post("/drawings", content=chunks, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 413
+
+
+def test_other_media_type_is_unsupported(caller: TestClient) -> None:
+    """A control request is JSON; parameters of the media type do not matter."""
+    reply = caller.post("/drawings", content=GOOD, headers={"Content-Type": "text/plain"})
+    assert (reply.status_code, reply.json()["code"]) == (415, "unsupported-format")
+    utf8 = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert caller.post("/drawings", content=GOOD, headers=utf8).status_code == 200
+    gzip = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert caller.post("/drawings", content=GOOD, headers=gzip).status_code == 415
+
+
+def test_document_holds_schema_and_example(probe: FastAPI) -> None:
+    """The body's schema stands among the components, where replies share it; the example beside."""
+    document = probe.openapi()
+    body = document["paths"]["/drawings"]["post"]["requestBody"]["content"]["application/json"]
+    reply = document["paths"]["/drawings/first"]["get"]["responses"]["200"]["content"]
+    assert body == {"schema": {"$ref": "#/components/schemas/Drawing"}, "example": EXAMPLE}
+    assert reply["application/json"]["schema"] == body["schema"]
+    references = re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(document))
+    assert {"Drawing", "Circle", "Square"} <= set(references)
+    assert set(references) <= set(document["components"]["schemas"])
+    assert "$defs" not in json.dumps(document)
+
+
+def test_two_schemas_of_one_name_are_an_error(probe: FastAPI) -> None:
+    """A body whose schema would hide another one is found by whoever adds it."""
+    other = create_model("Circle", size=(int, 0))
+    probe.post("/other", openapi_extra=json_request(other, {}))(lambda: None)
+    with pytest.raises(ValueError, match="two schemas are called Circle"):
+        probe.openapi()
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
+    """No bytes lead to anything but a value or an error of ours."""
+    with contextlib.suppress(InvalidRequest, InvalidContent):
+        parse_json(body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_every_json_value_comes_back(value: Any) -> None:
+    """What the standard library writes is read as it was, bit for bit."""
+    assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value

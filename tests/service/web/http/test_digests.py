@@ -1,0 +1,72 @@
+"""Content-Digest is held to, on uploads, control bodies and predictions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.service.models.registered_models import Shelf, shelf
+from tests.service.predictions.predict_paths import Door, door
+
+pytestmark = pytest.mark.one_application
+
+__all__ = ["door", "shelf"]
+
+CSV = b"a,k\n1,x\n2,y\n"
+ROW = b'{"instances": [[1, 2, 3]]}'
+
+
+def digest(content: bytes, name: str = "sha-256") -> str:
+    hash = hashlib.new(name.replace("-", "")).name
+    return f"{name}=:{base64.b64encode(hashlib.new(hash, content).digest()).decode()}:"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        digest(CSV),
+        digest(CSV, "sha-512"),
+        f"{digest(CSV)}, {digest(CSV, 'sha-512')}",
+        f"md5=:AAAA:, {digest(CSV)}",
+        f"{digest(CSV)};by=proxy, md5=:AAAA:;a;b=2",
+    ],
+)
+def test_a_right_digest_passes(client: TestClient, value: str) -> None:
+    headers = {"Content-Type": "text/csv", "Content-Digest": value}
+    assert client.post("/v1/datasets", content=CSV, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/v1/datasets", "/v1/jobs"])
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (digest(b"another"), "digest-mismatch"),
+        (f"{digest(CSV)}, {digest(b'another', 'sha-512')}", "digest-mismatch"),
+        ("sha-256=abc", "invalid-header"),
+        ("sha-256=:abc:", "invalid-header"),
+    ],
+)
+def test_a_wrong_digest_is_refused(client: TestClient, path: str, value: str, code: str) -> None:
+    """Nothing is stored."""
+    kind = "text/csv" if path == "/v1/datasets" else "application/json"
+    headers = {"Content-Type": kind, "Content-Digest": value}
+    reply = client.post(path, content=CSV, headers=headers)
+    assert (reply.status_code, reply.json()["code"]) == (400, code)
+    assert client.get("/v1/datasets").json()["datasets"] == []
+
+
+def test_predictions_are_held_to_it_by_every_door(door: Door, shelf: Shelf) -> None:
+    """Also when the same head without a digest is known."""
+    shelf.add()
+    kind = {"Content-Type": "application/json"}
+    path = "/v1/models/iris/predict"
+    for _ in range(3):
+        assert door.post(path, content=ROW, headers=kind).status_code == 200
+        right = kind | {"Content-Digest": digest(ROW)}
+        assert door.post(path, content=ROW, headers=right).status_code == 200
+        wrong = kind | {"Content-Digest": digest(CSV)}
+        reply = door.post(path, content=ROW, headers=wrong)
+        assert (reply.status_code, reply.json()["code"]) == (400, "digest-mismatch")

@@ -1,0 +1,77 @@
+"""Run a training to its end, and compare results to the bit."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.errors import Interrupted
+from svm.model.pipeline import Pipeline
+from svm.training import Training
+from svm.training.progress import Progress
+from svm.training.results import TrainingResult
+
+
+def run(training: Training) -> list[Progress]:
+    return list(training)
+
+
+def train(pipeline: Pipeline, X: Any, labels: Any, *, seed: int = 0, **others: Any) -> Training:
+    """A finished training."""
+    training = Training(pipeline, X, labels, seed=seed, **others)
+    run(training)
+    return training
+
+
+def bits(result: TrainingResult) -> dict[str, Any]:
+    """Everything that a result says, in a form in which equal means equal to the bit."""
+    arrays = result.fitted.to_arrays()
+    content = {
+        key: (value.dtype.str, value.shape, value.tobytes())
+        if isinstance(value, np.ndarray)
+        else value
+        for key, value in arrays.items()
+    }
+    certificate = repr(result.certificate)  # repr of a float names it exactly
+    rest = (result.stop_reason, result.converged, result.epochs, result.updates)
+    return {**content, "certificate": certificate, "rest": (*rest, result.n_support_vectors)}
+
+
+def written_and_read(
+    checkpoint: Mapping[str, Any],
+) -> dict[str, npt.NDArray[Any]]:
+    """The checkpoint after a way through a file that can hold nothing but plain arrays."""
+    file = io.BytesIO()
+    np.savez(file, **checkpoint)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as content:
+        return dict(content)
+
+
+def interrupting_at(call: int) -> Callable[[], None]:
+    """A callback that raises Interrupted when it is called for the `call`-th time, from 1, and
+    only then."""
+    calls = itertools.count(1)
+
+    def interrupted() -> None:
+        if next(calls) == call:
+            raise Interrupted
+
+    return interrupted
+
+
+def interrupting_from(call: int) -> Callable[[], None]:
+    """A callback that raises Interrupted from its `call`-th call on, in every thread that looks:
+    what a canceled job does."""
+    calls = itertools.count(1)
+
+    def interrupted() -> None:
+        if next(calls) >= call:
+            raise Interrupted
+
+    return interrupted

@@ -1,0 +1,109 @@
+"""Training and validation rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from svm.data.splitting import fold_numbers, held_out_rows, split
+from svm.errors import InvalidData
+from tests.svm.cases.strategies import PROPERTY
+
+
+@PROPERTY
+@given(
+    counts=st.lists(st.integers(2, 30), min_size=1, max_size=5),
+    fraction=st.floats(0.05, 0.95),
+    stratify=st.booleans(),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_split_parts_all_rows(
+    counts: list[int], fraction: float, stratify: bool, seed: int
+) -> None:
+    """Every row is in one part, both ascending, a class's rows in proportion if stratified; the
+    same arguments give the same rows."""
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    try:
+        training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
+    except InvalidData:
+        assume(False)
+    assert sorted([*training, *held_out]) == list(range(len(codes)))
+    assert (np.diff(training) > 0).all()
+    assert (np.diff(held_out) > 0).all()
+    assert set(codes[training]) == set(codes)
+    if stratify:
+        for code, count in enumerate(counts):
+            expected = held_out_rows(count, fraction)
+            assert (codes[held_out] == code).sum() == expected
+            assert abs(expected - fraction * count) <= 0.5
+    else:
+        assert len(held_out) == min(max(1, round(fraction * len(codes))), len(codes) - 1)
+    again = split(codes, fraction, stratify=stratify, seed=seed)
+    assert (again[0] == training).all()
+    assert (again[1] == held_out).all()
+
+
+@PROPERTY
+@given(
+    counts=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    n_folds=st.integers(2, 12),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_folds_share_every_class(counts: list[int], n_folds: int, seed: int) -> None:
+    """Each fold has its share of all rows and of each class, give or take one; a class with fewer
+    rows than folds is refused; the same arguments give the same folds."""
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    if min(counts) < n_folds:
+        with pytest.raises(InvalidData, match="too few") as caught:
+            fold_numbers(codes, n_folds, seed=seed)
+        assert caught.value.code == "class-too-small"
+        return
+    numbers = fold_numbers(codes, n_folds, seed=seed)
+    for members in (numbers, *(numbers[codes == code] for code in range(len(counts)))):
+        sizes = np.bincount(members, minlength=n_folds)
+        assert len(sizes) == n_folds
+        assert sizes.max() - sizes.min() <= 1
+    assert (fold_numbers(codes, n_folds, seed=seed) == numbers).all()
+
+
+def test_seeds_give_different_folds() -> None:
+    """Each seed deals anew."""
+    codes = np.arange(40) % 2
+    assert len({tuple(fold_numbers(codes, 5, seed=seed)) for seed in range(40)}) == 40
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+def test_seeds_give_different_rows(stratify: bool) -> None:
+    """Each seed has its own split, and over many seeds every row is held out."""
+    codes = np.arange(40) % 2
+    seen = [split(codes, 0.25, stratify=stratify, seed=seed)[1] for seed in range(40)]
+    assert len({tuple(rows) for rows in seen}) == 40
+    assert set(np.concatenate(seen)) == set(range(40))
+
+
+@pytest.mark.parametrize(
+    ("counts", "fraction", "stratify"),
+    [
+        ([20, 1], 0.2, True),  # nothing of class 1 to hold out
+        ([20, 2], 0.2, True),  # round(0.4) = 0
+        ([20, 1], 0.9, True),  # nothing of class 1 left
+        ([1, 1], 0.5, False),  # one of the two classes has no row left
+        ([50, 1], 0.99, False),
+    ],
+)
+def test_class_too_small(counts: list[int], fraction: float, stratify: bool) -> None:
+    """No class may vanish from the training rows, nor, stratified, from the validation rows."""
+    codes = np.repeat(np.arange(len(counts)), counts)
+    with pytest.raises(InvalidData, match="class") as caught:
+        split(codes, fraction, stratify=stratify, seed=0)
+    assert caught.value.code == "class-too-small"
+
+
+def test_other_random_streams_are_not_the_splits() -> None:
+    """A solver's permutation under the same seed is not the order of the split."""
+    codes = np.zeros(1000, dtype=np.int64)
+    held_out = split(codes, 0.5, stratify=False, seed=3)[1]
+    generator = np.random.Generator(np.random.Philox(key=np.array([3, 0], dtype=np.uint64)))
+    assert set(held_out) != set(generator.permutation(1000)[:500])

@@ -1,0 +1,289 @@
+"""Every compiled loop against its slow twin in `twins.py`, for both layouts and precisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from svm.data.matrices import Vector
+from svm.hyperparameters import Intercept
+from svm.loops import gradient_descent as descent
+from svm.loops import newton, pegasos, products
+from svm.loops.dual_coordinate_descent import sweep
+from svm.problem import Problem
+from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
+from svm.solvers.gradient_descent import RandomStart
+from svm.stopping import CostChange
+from tests.svm.cases import twins
+from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, problem_of
+
+Numbers: TypeAlias = float | list[float] | Vector
+CASE = CASES["weighted"]
+# Single precision rounds every step; the data are the same numbers in both.
+TOLERANCE = {"float64": 1e-11, "float32": 2e-5}
+
+
+def close(actual: Numbers, expected: Numbers, form: Form) -> None:
+    tolerance = TOLERANCE[form.split("-")[1]]
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> Form:
+    chosen: Form = request.param
+    return chosen
+
+
+def part_of(case_form: Form, intercept: Intercept = "none") -> tuple[Problem, Vector]:
+    """A problem on some of the rows of a larger matrix, and those rows, dense in float64."""
+    whole = problem_of(CASE, intercept, case_form)
+    rows = np.flatnonzero(np.arange(40) % 3 != 1)
+    part = Problem(
+        X=whole.X,
+        rows=rows,
+        y=CASE.y[rows],
+        weights=CASE.weights[rows],
+        regularization=CASE.regularization,
+        intercept=intercept,
+        seed=5,
+        pair=2,
+    )
+    return part, CASE.X[rows]
+
+
+def test_products_with_rows(form: Form) -> None:
+    """Scores, combinations, squared norms and weighted squares of chosen rows, in float64."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(0)
+    w, coefficients = random.normal(size=4), random.normal(size=len(X))
+    coefficients[::4] = 0.0
+    exact: Form = "dense-float64"  # accumulated in float64 whatever the data are
+    close(problem.scores(w, 0.3), twins.scores(X, w, 0.3), exact)
+    close(problem.combination(coefficients), twins.combination(X, coefficients), exact)
+    close(problem.squared_norms, twins.squared_norms(X), exact)
+    out = np.ones(4)
+    products.weighted_squares(problem.operand, problem.rows, coefficients, out)
+    close(out, 1.0 + twins.combination(X**2, coefficients), exact)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("sampling", ["permuted", "uniform"])
+def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
+    """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), same draws."""
+    problem, X = part_of(form, intercept)
+    solver = Pegasos(sampling="permuted" if sampling == "permuted" else "uniform")
+    n = problem.n_samples
+    state, orders = solver.start(problem), []
+    for epoch in range(4):
+        if sampling == "permuted":
+            orders.append(problem.permutation(epoch))
+        else:
+            orders.append(problem.random(epoch).integers(n, size=n))
+        state = solver.advance(problem, state)
+        w, b, violations = twins.pegasos(
+            X, problem.y, problem.weights, problem.regularization, intercept, orders
+        )
+        found = solver.classifier(problem, state)
+        close(found.coefficients, w, form)
+        close(found.intercept, b, form)
+        np.testing.assert_array_equal(state.violations, violations)
+        assert (state.epoch, state.updates) == (epoch + 1, (epoch + 1) * n)
+
+
+@pytest.mark.parametrize("augmented", [False, True])
+def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
+    """One pass gives the twin's α, w(α) and projected gradients, and rows at a bound that holds
+    them shall rest longer and longer."""
+    problem, X = part_of(form, "augmented" if augmented else "none")
+    n, scale = len(X), 1.0 / (problem.regularization * len(X))
+    step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
+    alpha, w, intercept = np.zeros(n), np.zeros(4), 0.0
+    rest = np.zeros(n, dtype=np.int8)
+    for epoch in range(8):
+        order = problem.permutation(epoch)
+        expected, projected = twins.dual_coordinate_descent(
+            X, problem.y, problem.weights, problem.regularization, augmented, alpha, order
+        )
+        rests = np.empty(n, dtype=np.int8)
+        rests[order] = np.where(projected == 0.0, np.minimum(2 * rest[order] + 1, 63), 0)
+        intercept, largest, smallest = sweep(
+            problem.operand,
+            problem.rows,
+            order,
+            problem.y,
+            problem.weights,
+            step,
+            scale,
+            augmented,
+            w,
+            intercept,
+            alpha,
+            rest,
+        )
+        np.testing.assert_array_equal(rest, rests)
+        close(alpha, expected, form)
+        close([largest, smallest], [projected.max(), projected.min()], form)
+        close(w, scale * twins.combination(X, alpha * problem.y), form)
+        close(intercept, scale * float(alpha @ problem.y) if augmented else 0.0, form)
+    assert rest.max() == 63
+
+
+def test_dual_coordinate_descent_epochs(form: Form) -> None:
+    """The solver's epochs are passes of the twin over the rows that do not rest, one epoch for
+    every unit of `rest`, and its classifier is their average."""
+    problem, X = part_of(form, "augmented")
+    solver = DualCoordinateDescent()
+    state, average = solver.start(problem), np.zeros(5)
+    n, scale = len(X), 1.0 / (problem.regularization * len(X))
+    due = np.zeros(n, dtype=np.int64)
+    for epoch in range(12):
+        awake = np.flatnonzero(due == epoch)
+        awake = awake[problem.permutation(epoch, len(awake))]
+        expected, _ = twins.dual_coordinate_descent(
+            X, problem.y, problem.weights, problem.regularization, True, state.alpha, awake
+        )
+        before, state = state, solver.advance(problem, state)
+        due[awake] = epoch + 1 + state.rest[awake]
+        close(state.alpha, expected, form)
+        assert state.updates == before.updates + len(awake)
+        extended = np.column_stack([X, np.ones(len(X))])
+        w = scale * twins.combination(extended, expected * problem.y)
+        average = w if epoch == 0 else 0.6 * average + 0.4 * w
+        found = solver.classifier(problem, state)
+        close(np.append(found.coefficients, found.intercept), average, form)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("regularizer", ["share", "whole"])
+@pytest.mark.parametrize("batch_size", [1, 10, 27])  # 27 rows: 10 leaves a last batch of 7
+def test_gradient_descent(
+    form: Form, intercept: Intercept, regularizer: str, batch_size: int
+) -> None:
+    """Update by update the iterate and the cost are the twin's, from a random start."""
+    rate = 0.01
+    problem, X = part_of(form, intercept)
+    solver = GradientDescent(
+        learning_rate=rate,
+        batch_size=batch_size,
+        regularizer="whole" if regularizer == "whole" else "share",
+        initial=RandomStart(random_scale=0.5),
+    )
+    n, C = problem.n_samples, 1.0 / (problem.regularization * problem.n_samples)
+    start = solver.start(problem)
+    orders = [np.arange(n) if batch_size == n else problem.permutation(k) for k in range(3)]
+    batches = [
+        order[first : first + batch_size] for order in orders for first in range(0, n, batch_size)
+    ]
+    path = twins.gradient_descent(
+        X, problem.y, problem.weights, C, intercept, rate, batches, regularizer == "whole", start.w
+    )
+    state, per_epoch = start, -(-n // batch_size)
+    for epoch in range(1, 4):
+        state = solver.advance(problem, state)
+        w, b, _ = path[epoch * per_epoch - 1]
+        close(state.w, w, form)
+        close(state.intercept, b, form)
+        assert (state.epoch, state.updates) == (epoch, epoch * per_epoch)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_gradient_descent_stops_in_the_middle_of_an_epoch(form: Form, intercept: Intercept) -> None:
+    """With the cost-change rule the loop ends at the very update where the twin's change is
+    below ε."""
+    rate = 0.01
+    problem, X = part_of(form, intercept)
+    n, C = problem.n_samples, 1.0 / (problem.regularization * problem.n_samples)
+    batches = [problem.permutation(0)[k : k + 4] for k in range(0, n, 4)]
+    path = twins.gradient_descent(
+        X, problem.y, problem.weights, C, intercept, rate, batches, False, np.zeros(4)
+    )
+    costs = [C * float(problem.weights.sum())] + [cost for _, _, cost in path]
+    changes = twins.smoothed_changes(costs, 0.3)
+    least = int(np.argmin(changes[:-1]))
+    rule = CostChange(epsilon=changes[least] * 1.0001, smoothing=0.3)
+    problem = replace(problem, cost_change=rule)
+    solver = GradientDescent(learning_rate=rate, batch_size=4)
+    state = solver.advance(problem, solver.start(problem))
+    stopped_at = next(k for k, change in enumerate(changes) if change < rule.epsilon)
+    assert state.updates == stopped_at + 1
+    assert state.stopped == "converged"
+    close(state.w, path[stopped_at][0], form)
+    close(state.cost, path[stopped_at][2], form)
+    close(state.change, changes[stopped_at], form)
+
+
+@pytest.mark.parametrize(("score", "updates"), [(1.0, 0), (np.nextafter(1.0, 0.0), 1)])
+def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
+    """y f(x) < 1 pulls, y f(x) = 1 does not, in Pegasos as in gradient descent."""
+    row = np.ones((1, 1))
+    one, weight = np.array([0]), np.ones(1)
+    violations, unaveraged = np.zeros(1), np.empty(0)
+    pegasos.updates(
+        row,
+        one,
+        one,
+        weight,
+        weight,
+        1.0,
+        pegasos.NONE,
+        False,
+        1,
+        np.array([score]),
+        0.0,
+        violations,
+        0.0,
+        unaveraged,
+        0.0,
+        0.0,
+    )
+    assert violations.tolist() == [updates]
+    w = np.array([score])
+    kept = np.zeros(1)
+    settings = 1.0, 0.0, False, 0.5, 0.0, 0.0, False, False
+    descent.descend(row, one, one, weight, weight, *settings, 1, 1, False, 0, w, 0.0, kept, 0.0, 0)
+    assert w.tolist() == [score + 0.5 * updates]
+
+
+def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss() -> None:
+    """They equal the twin's, and the slope equals a difference quotient of Σ sᵢ ℓ_μ."""
+    random = np.random.default_rng(3)
+    margins, changes = random.normal(size=50), random.normal(size=50)
+    weights, mu, h = random.uniform(0.5, 2.0, size=50), 0.7, 1e-6
+
+    def loss(t: float) -> float:
+        at = margins + t * changes
+        losses = [s * twins.smoothed_hinge(m, mu) for s, m in zip(weights, at, strict=True)]
+        return float(sum(losses))
+
+    for t in (0.0, 0.4, 1.0, 3.0):
+        found = newton.slope_and_curvature(margins, changes, weights, mu, t)
+        expected = twins.slope_and_curvature(margins, changes, weights, mu, t)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(found[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_scaled_rows(precision: type[np.float32 | np.float64]) -> None:
+    """Chosen rows, each times its factor, beside a column that is left alone."""
+    X = np.random.default_rng(5).normal(size=(9, 4))
+    rows, factors = np.array([1, 2, 8]), np.array([0.5, -2.0, 3.0], dtype=precision)
+    out = np.full((3, 5), 7.0, dtype=precision)
+    newton.scaled_rows(X, rows, factors, out[:, :4])
+    expected = (factors[:, None] * X[rows]).astype(precision)
+    np.testing.assert_allclose(out[:, :4], expected, rtol=float(np.finfo(precision).eps))
+    assert (out[:, 4] == 7.0).all()
+
+
+def test_curvature_product(form: Form) -> None:
+    """The product with the Hessian that is never built, added to `out`."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(4)
+    curvature, v = random.uniform(size=len(X)), random.normal(size=4)
+    out = np.ones(4)
+    total = newton.curvature_product(problem.operand, problem.rows, curvature, v, 0.6, out, 2.0)
+    expected, expected_total = twins.curvature_product(X, curvature, v, 0.6)
+    close(out, 1.0 + expected, "dense-float64")
+    close(total, 2.0 + expected_total, "dense-float64")

@@ -1,0 +1,85 @@
+"""`auto`: the choice depends on the data alone, and is what training with it gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from svm import SMO, Auto, GaussianKernel, Pipeline, SVMClassifier, Training, TrainingResult
+from svm.solvers import AnyChoice, AnySolver
+from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
+from svm.solvers.newton import Newton
+from tests.svm.cases.stored import stored
+
+RANDOM = np.random.default_rng(0)
+LABELS = np.arange(60) % 3
+X = RANDOM.normal(size=(60, 4)) + LABELS[:, None]
+GAUSSIAN = GaussianKernel(gamma=0.1)
+
+CASES: list[tuple[Auto, Any, AnySolver, str]] = [
+    (Auto(C=0.1), X, DualCoordinateDescent(C=0.1), "C times the mean"),
+    (Auto(lambda_=1.0), X, DualCoordinateDescent(lambda_=1.0), "C times the mean"),
+    (Auto(C=0.1), 1e3 * X, Newton(C=0.1, intercept="augmented"), "C times the mean"),
+    (Auto(C=1e3, intercept="none"), X, Newton(C=1e3, intercept="none"), "C times the mean"),
+    (Auto(C=0.1, intercept="free"), X, Newton(C=0.1), "the intercept is free"),
+    (Auto(C=1e3), csr_array(X), DualCoordinateDescent(C=1e3), "sparse"),
+    (Auto(kernel=GAUSSIAN), X, SMO(kernel=GAUSSIAN, intercept="augmented"), "kernel"),
+    (
+        Auto(kernel=GAUSSIAN, intercept="free", dtype="float32"),
+        X,
+        SMO(kernel=GAUSSIAN, dtype="float32"),
+        "kernel",
+    ),
+]
+
+
+def train(solver: AnyChoice, rows: Any, **options: Any) -> tuple[Training, TrainingResult]:
+    training = Training(Pipeline(solver=solver), rows, LABELS, seed=1, **options)
+    for _ in training:
+        pass
+    return training, training.result()
+
+
+@pytest.mark.parametrize(("asked", "rows", "taken", "why"), CASES)
+def test_model_is_that_of_the_solver_taken(
+    asked: Auto, rows: Any, taken: AnySolver, why: str
+) -> None:
+    """Bit for bit; the result says which and why, the pipeline shows it."""
+    training, result = train(asked, rows)
+    assert training.pipeline.solver == taken
+    assert result.warm_start.pipeline.solver == taken
+    [said] = [text for text in result.warnings if text.startswith("auto")]
+    assert said.startswith(f"auto took {taken.name}: ")
+    assert why in said
+    _, expected = train(taken, rows)
+    np.testing.assert_array_equal(result.fitted.coefficients, expected.fitted.coefficients)
+    assert result.certificate == expected.certificate
+
+
+def test_checkpoint_goes_on_with_the_same_solver() -> None:
+    pipeline = Pipeline(solver=Auto(C=0.5))
+    _, expected = train(Auto(C=0.5), X)
+    first = Training(pipeline, X, LABELS, seed=1)
+    next(iter(first))
+    second = Training(pipeline, X, LABELS, seed=1, checkpoint=first.checkpoint())
+    for _ in second:
+        pass
+    fitted = second.result().fitted
+    np.testing.assert_array_equal(fitted.coefficients, expected.fitted.coefficients)
+
+
+def test_warm_start_and_stored_rows_take_newton(tmp_path: Any) -> None:
+    """Both are what it can do and coordinate descent cannot."""
+    _, earlier = train(Auto(C=0.1), X)
+    warm, _ = train(Auto(C=0.2), X, warm_start=earlier.warm_start)
+    assert warm.pipeline.solver == Newton(C=0.2, intercept="augmented")
+    in_files, _ = train(Auto(C=0.1), stored(X, tmp_path))
+    assert in_files.pipeline.solver == Newton(C=0.1, intercept="augmented")
+
+
+def test_classifier_takes_it() -> None:
+    model = SVMClassifier(solver="auto", C=0.1).fit(X, LABELS)
+    assert model.result_.warnings[0].startswith("auto took dual-coordinate-descent")

@@ -1,0 +1,134 @@
+"""Pegasos' options against the textbook written out: projection, averages, kernels, restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svm.classifiers import KernelClassifier
+from svm.data.matrices import Vector
+from svm.hyperparameters import Intercept
+from svm.kernel import GaussianKernel
+from svm.kernel.row_products import kernel_values
+from svm.problem.objectives import evaluate
+from svm.solvers import KernelPegasos, Pegasos, SubGradient
+from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, in_form, problem_of
+
+EPOCHS = 5
+
+
+def textbook(problem: Any, X: Vector, project: bool) -> tuple[list[Vector], Vector]:
+    """Every iterate (w, b), and the dual coefficients of the last one: w = Σ dual yᵢ xᵢ."""
+    lam, treatment, n = problem.regularization, problem.intercept, len(X)
+    point, dual = np.zeros(X.shape[1] + 1), np.zeros(n)
+    iterates = []
+    order = np.concatenate([problem.permutation(epoch) for epoch in range(EPOCHS)])
+    for t, i in enumerate(order, start=1):
+        x = np.append(X[i], 1.0 if treatment == "augmented" else 0.0)
+        score = float(point @ x) + (point[-1] if treatment == "free" else 0.0)
+        free = point[-1]
+        point = (1.0 - 1.0 / t) * point
+        dual *= 1.0 - 1.0 / t
+        if treatment == "free":
+            point[-1] = free
+        if problem.y[i] * score < 1.0:
+            pull = problem.weights[i] * problem.y[i]
+            point += pull * x / (lam * t)
+            dual[i] += problem.weights[i] / (lam * t)
+            if treatment == "free":
+                point[-1] += min(1.0 / (lam * t), t**-0.5) * pull
+        if project:
+            penalized = point if treatment == "augmented" else point[:-1]
+            factor = min(1.0, 1.0 / (np.sqrt(lam) * max(1e-300, float(np.linalg.norm(penalized)))))
+            penalized *= factor
+            dual *= factor
+        iterates.append(point.copy())
+    return iterates, dual
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("averaging", ["last", "suffix"])
+@pytest.mark.parametrize("name", ["weighted", "little regularization", "much regularization"])
+def test_projection_and_averages(
+    name: str, averaging: Any, project: bool, intercept: Intercept, form: Form
+) -> None:
+    """The last iterate, or the mean of those since the fourth epoch; the dual iterate is w's."""
+    problem = problem_of(CASES[name], intercept, form)
+    solver = Pegasos(averaging=averaging, project=project)
+    state = solver.start(problem)
+    for _ in range(EPOCHS):
+        state = solver.advance(problem, state)
+    iterates, dual = textbook(problem, CASES[name].X, project)
+    n = problem.n_samples
+    expected = iterates[-1] if averaging == "last" else np.mean(iterates[4 * n :], axis=0)
+    found = solver.classifier(problem, state)
+    tolerance = 1e-9 if form.endswith("64") else 2e-3
+    scale = float(np.abs(expected).max())
+    np.testing.assert_allclose(found.coefficients, expected[:-1], atol=tolerance * scale)
+    assert found.intercept == pytest.approx(expected[-1], abs=tolerance * scale)
+    if form.endswith("64"):
+        counts = state.violations * problem.weights / (problem.regularization * state.step)
+        np.testing.assert_allclose(counts, dual, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_kernel_pegasos(intercept: Intercept, form: Form) -> None:
+    """The counts and the scores are those of Pegasos written out over the whole kernel matrix,
+    across blocks of drawn rows."""
+    random = np.random.default_rng(8)
+    X = random.normal(size=(600, 3)).astype(np.float32).astype(np.float64)
+    y = np.where(np.einsum("ij,ij->i", X, X) + 0.3 * random.normal(size=600) > 2.0, 1.0, -1.0)
+    case = type(CASES["noisy"])(X, y, np.ones(600), 0.01)
+    kernel = GaussianKernel(gamma=0.5)
+    problem = problem_of(case, intercept, form, kernel=kernel)
+    solver = KernelPegasos(kernel=kernel)
+    state = solver.start(problem)
+    for _ in range(2):
+        state = solver.advance(problem, state)
+
+    K = kernel_values(kernel, X, X) + (1.0 if intercept == "augmented" else 0.0)
+    counts, b, lam = np.zeros(600), 0.0, 0.01
+    order = np.concatenate([problem.permutation(epoch) for epoch in range(2)])
+    for t, i in enumerate(order, start=1):
+        score = (K[i] @ (counts * y)) / (lam * (t - 1)) + b if t > 1 else 0.0
+        if y[i] * score < 1.0:
+            counts[i] += 1
+            if intercept == "free":
+                b += min(1.0 / (lam * t), t**-0.5) * y[i]
+    np.testing.assert_array_equal(state.violations, counts)
+    found = solver.classifier(problem, state)
+    assert isinstance(found, KernelClassifier)
+    scores = K @ (counts * y) / (lam * 1200) + (b if intercept == "free" else 0.0)
+    np.testing.assert_allclose(evaluate(problem, found)[1], scores, rtol=1e-9, atol=1e-9)
+
+
+def test_restarted_steps_forget_the_passes_before() -> None:
+    """With `restarted` each pass ends where a single pass in its order would."""
+    problem = problem_of(CASES["noisy"], "augmented")
+    restarted = SubGradient(step="restarted", order="given")
+    once = restarted.advance(problem, restarted.start(problem))
+    twice = restarted.advance(problem, once)
+    assert twice.updates == 2 * once.updates
+    a, b = restarted.classifier(problem, once), restarted.classifier(problem, twice)
+    assert a.coefficients.tobytes() == b.coefficients.tobytes()
+    continued = SubGradient(order="given")
+    state = continued.advance(problem, continued.start(problem))
+    further = continued.advance(problem, state)
+    assert continued.classifier(problem, further).coefficients.tolist() != a.coefficients.tolist()
+
+
+def test_subgradient_is_pegasos_at_twice_the_regularization() -> None:
+    """‖w‖² + C Σ hinge is the common form with λ = 2/(nC)."""
+    assert SubGradient(C=3.0).regularization(10) == 2.0 * Pegasos(C=3.0).regularization(10)
+    X = in_form(CASES["noisy"].X, "dense-float64")
+    assert X.shape == (40, 4)
+    problem = problem_of(CASES["noisy"], "augmented")
+    same, other = SubGradient(), Pegasos(intercept="augmented")
+    a = same.advance(problem, same.start(problem))
+    b = other.advance(problem, other.start(problem))
+    assert a.v.tobytes() == b.v.tobytes()

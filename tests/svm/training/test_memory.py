@@ -1,0 +1,93 @@
+"""The estimated peak of a training: above what it takes, and not far above."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from svm.model.pipeline import Pipeline
+from svm.solvers import (
+    SMO,
+    DualCoordinateDescent,
+    GradientDescent,
+    KernelPegasos,
+    Newton,
+    Pegasos,
+)
+from svm.stopping import Stopping
+from svm.training.memory import DataSize, rows_bytes, training_bytes
+from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
+from tests.svm.cases.stored import stored
+from tests.svm.cases.trainings import train
+
+MIB = 1024 * 1024
+N, D = 30_000, 40
+BLOCKS = Pegasos(sampling="blocks")
+
+
+def rows(sparse: bool, n: int, d: int) -> Any:
+    if sparse:
+        X = csr_array(random_array((n, d), density=0.2, random_state=1).tocsr())
+        parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        return csr_array(parts, shape=X.shape)
+    return np.random.default_rng(1).normal(size=(n, d))
+
+
+CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
+    "pegasos": ({"solver": BLOCKS}, N, D, 2),
+    "many rows": ({"solver": BLOCKS}, 300_000, 2, 2),
+    "one-vs-one": ({"solver": BLOCKS}, N, 4, 6),
+    "one-vs-rest": ({"solver": BLOCKS, "multiclass": "one-vs-rest"}, N, 4, 6),
+    "scaled": ({"solver": BLOCKS, "scaling": "max-abs"}, N, D, 2),
+    "single precision": ({"solver": Newton(dtype="float32"), "scaling": "max-abs"}, N, D, 2),
+    "squares": ({"solver": BLOCKS, "scaling": "max-abs", "features": Square()}, N, D, 2),
+    "fourier": ({"solver": BLOCKS, "features": RandomFourier(n_components=100)}, N, D, 2),
+    "nystroem": ({"solver": GradientDescent(), "features": Nystroem(n_components=60)}, N, 20, 2),
+    "products": ({"solver": Newton(), "features": Polynomial()}, N, 12, 2),
+    "wide": ({"solver": Newton()}, 1500, 1200, 2),
+    "dual": ({"solver": DualCoordinateDescent()}, N, D, 2),
+    "kernel": ({"solver": KernelPegasos()}, 3000, 10, 2),
+    "kernel one-vs-one": ({"solver": SMO()}, 3000, 30, 6),
+}
+DENSE_ONLY = ("nystroem", "products", "wide", "many rows")
+
+
+@pytest.mark.parametrize("place", ["dense", "csr", "dense files", "csr files"])
+@pytest.mark.parametrize("case", CASES)
+def test_estimate_covers_the_peak(case: str, place: str, tmp_path: Path) -> None:
+    """Of what NumPy allocates from the first copy to the result."""
+    settings, n, d, n_classes = CASES[case]
+    sparse, in_files = place.startswith("csr"), place.endswith("files")
+    pipeline = Pipeline(**settings, stopping=Stopping(max_epochs=1))
+    if (in_files and not pipeline.solver.streams) or (sparse and case in DENSE_ONLY):
+        pytest.skip("not offered")
+    labels = np.arange(n) % n_classes
+    few = slice(0, 60)
+    train(pipeline, rows(sparse, 60, d), labels[few])  # loads compiled code
+    X = rows(sparse, n, d)
+    values = X.nnz if sparse else n * d
+    size = DataSize(
+        n_samples=n, n_features=d, stored_values=values, sparse=sparse, n_classes=n_classes
+    )
+    rows_given = stored(X, tmp_path) if in_files else X
+    tracemalloc.start()
+    train(pipeline, rows_given, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    estimate = training_bytes(pipeline, size, in_files=in_files)
+    assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_bytes_of_rows(sparse: bool) -> None:
+    """Of X as it is loaded."""
+    X = rows(sparse, 1000, 30)
+    values = X.nnz if sparse else X.size
+    size = DataSize(n_samples=1000, n_features=30, stored_values=values, sparse=sparse, n_classes=2)
+    arrays = (X.data, X.indices, X.indptr) if sparse else (X,)
+    assert abs(rows_bytes(size) - sum(array.nbytes for array in arrays)) <= 4

@@ -1,0 +1,92 @@
+"""What a pipeline's settings do to the binary problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svm.errors import InvalidData
+from svm.kernel import GaussianKernel
+from svm.model.pipeline import Pipeline
+from svm.solvers import KernelPegasos, Newton, Pegasos
+from svm.stopping import Stopping
+from svm.training import Training
+from svm.training.preparation import NARROW_KERNEL, prepare
+from svm.transforms.features import Square
+from tests.svm.cases.problems import CASES, blobs
+from tests.svm.cases.trainings import train
+
+X, LABELS = blobs(3)
+
+
+def test_balanced_weights_make_both_sides_equal() -> None:
+    """In every problem the weights of the two classes have the same sum, n/2."""
+    labels = np.where(np.arange(len(LABELS)) % 5 == 0, LABELS, 0)
+    pipeline = Pipeline(solver=Newton(), class_weight="balanced", multiclass="one-vs-rest")
+    for problem in Training(pipeline, X, labels, seed=0).problems:
+        n = problem.n_samples
+        assert problem.weights[problem.y > 0].sum() == pytest.approx(n / 2)
+        assert problem.weights[problem.y < 0].sum() == pytest.approx(n / 2)
+
+
+def test_weights_by_label() -> None:
+    """Labels stand as text; others weigh 1; an unknown one is refused."""
+    pipeline = Pipeline(solver=Newton(), class_weight={"2": 3.0})
+    problems = Training(pipeline, X, LABELS, seed=0).problems
+    assert problems[0].weights.tolist() == [1.0] * 30
+    assert set(problems[1].weights[problems[1].y > 0]) == {3.0}
+    wrong = Pipeline(solver=Newton(), class_weight={"seven": 3.0})
+    with pytest.raises(InvalidData, match="'seven'") as caught:
+        Training(wrong, X, LABELS, seed=0)
+    assert caught.value.code == "unknown-class"
+
+
+def test_weights_move_the_boundary() -> None:
+    """The heavier class is given up less often."""
+    two, labels = CASES["noisy"].X, (CASES["noisy"].y > 0).astype(int)
+    recalls = []
+    for weight in (0.05, 1.0, 20.0):
+        pipeline = Pipeline(solver=Newton(), class_weight={"1": weight})
+        predicted = train(pipeline, two, labels).result().fitted.predict(two)
+        recalls.append(float((predicted[labels == 1] == 1).mean()))
+    assert recalls[0] < recalls[1] < recalls[2]
+
+
+def test_squares_tell_inside_from_outside() -> None:
+    """A circle is a line in the squares: nearly all right with them, hopeless without."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(400, 2))
+    inside = (rows**2).sum(axis=1) < 1.4
+    plain = train(Pipeline(solver=Newton()), rows, inside).result().fitted
+    squared = train(Pipeline(solver=Newton(C=100.0), features=Square()), rows, inside).result()
+    assert (plain.predict(rows) == inside).mean() < 0.7
+    assert (squared.fitted.predict(rows) == inside).mean() >= 0.99
+
+
+def test_a_narrow_kernel_warns() -> None:
+    """The result carries the warning, and it is the kernel's fault alone."""
+    narrow = KernelPegasos(kernel=GaussianKernel(gamma=1e6))
+    for solver, warned in ((narrow, True), (KernelPegasos(), False), (Pegasos(), False)):
+        pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
+        warnings = train(pipeline, X, LABELS).result().warnings
+        assert (NARROW_KERNEL in warnings) is warned
+
+
+def test_median_gamma_is_kept_with_the_model() -> None:
+    """What was learnt from the training rows is a number in the fitted pipeline."""
+    pipeline = Pipeline(solver=KernelPegasos(), stopping=Stopping(max_epochs=2))
+    fitted = train(pipeline, X, LABELS).result().fitted
+    kernel = prepare(pipeline, X, LABELS, 0).kernel
+    assert isinstance(kernel, GaussianKernel)
+    assert isinstance(kernel.gamma, float)
+    assert fitted.kernel == kernel
+
+
+def test_single_precision_begins_after_scaling() -> None:
+    """A large mean is taken off in float64; float32 features of size 1 are left."""
+    far = X + 1e9
+    solver = Newton(dtype="float32")
+    near = train(Pipeline(solver=solver, scaling="standardize"), X, LABELS).result().fitted
+    fitted = train(Pipeline(solver=solver, scaling="standardize"), far, LABELS).result().fitted
+    agree = fitted.predict(far) == near.predict(X)
+    assert agree.mean() >= 0.97

@@ -1,0 +1,370 @@
+"""Warm starts: what is good stays, what is not gets better sooner, and bounds stay bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svm.errors import CheckpointMismatch, InvalidData
+from svm.hyperparameters import Intercept
+from svm.kernel import GaussianKernel, LinearKernel
+from svm.model.pipeline import Pipeline
+from svm.schedules import InverseTime
+from svm.solvers import (
+    SOLVERS,
+    AnySolver,
+    DualCoordinateDescent,
+    GradientDescent,
+    KernelPegasos,
+    Newton,
+    Pegasos,
+    SubGradient,
+)
+from svm.solvers.protocol import LINEAR, Inheritance
+from svm.stopping import CostChange, Stopping
+from svm.training import Training
+from svm.training.binary_training import BinaryTraining
+from svm.training.warm_start import WarmStart
+from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
+from tests.svm.cases.optima import optimum
+from tests.svm.cases.problems import (
+    CASES,
+    SOLVER_INTERCEPTS,
+    Form,
+    blobs,
+    in_form,
+    problem_of,
+    solver_of,
+)
+from tests.svm.cases.trainings import bits, run, train, written_and_read
+
+X, LABELS = blobs(3, n_rows=40)
+FEWER, FEWER_LABELS = X[:100], LABELS[:100]
+GAP = Stopping(duality_gap=1e-2, max_epochs=2000)
+WARM = (
+    Pegasos(lambda_=0.02),
+    Pegasos(C=0.5, averaging="suffix", intercept="augmented"),
+    SubGradient(C=1.0),
+    GradientDescent(C=0.1, learning_rate=0.02),
+    DualCoordinateDescent(lambda_=0.02),
+    Newton(C=10.0),
+    KernelPegasos(lambda_=0.05),
+)
+each = pytest.mark.parametrize("solver", WARM, ids=lambda solver: f"{solver.name}")
+
+
+@pytest.mark.parametrize(
+    ("form", "scheme"),
+    [
+        ("dense-float64", "one-vs-rest"),
+        ("dense-float32", "one-vs-one"),
+        ("csr-float64", "one-vs-one"),
+        ("csr-float32", "one-vs-rest"),
+    ],
+)
+@pytest.mark.parametrize(("name", "intercept"), SOLVER_INTERCEPTS)
+def test_good_model_stays_as_it_is(name: str, intercept: str, form: Form, scheme: Any) -> None:
+    """On the rows that it was trained on, a model that reached its gap is kept without a single
+    update: every pair has the weights and the primal value that it had, and a bound anew."""
+    solver = solver_of(name, intercept=intercept, lambda_=0.1, dtype=form.split("-")[1])
+    pipeline = Pipeline(solver=solver, multiclass=scheme, stopping=GAP)
+    rows = in_form(X, form)
+    earlier = train(pipeline, rows, LABELS).result()
+    wider = 1.2e-2  # a model just within its gap may have a slightly worse bound the second time
+    if not earlier.converged:  # gradient descent with a fixed rate comes near, and no nearer
+        assert name == "gradient-descent"
+        wider = 0.2
+    pipeline = replace(pipeline, stopping=Stopping(duality_gap=wider))
+    later = train(pipeline, rows, LABELS, warm_start=earlier.warm_start).result()
+    close = 1e-9 if form.endswith("64") else 1e-4
+    if name == "newton":  # its bound may come from a later iterate than its model
+        assert later.updates < earlier.updates
+        close = 1e-2
+    else:
+        assert (later.stop_reason, later.epochs, later.updates) == ("gap-reached", 0, 0)
+    for before, after in zip(earlier.certificate.pairs, later.certificate.pairs, strict=True):
+        assert after.classes == before.classes
+        assert after.primal == pytest.approx(before.primal, rel=close)
+        assert after.dual <= before.primal
+        assert before.dual <= after.primal
+    scale = float(np.abs(earlier.fitted.problem_scores(X)).max())
+    np.testing.assert_allclose(
+        later.fitted.problem_scores(X), earlier.fitted.problem_scores(X), atol=close * 10 * scale
+    )
+
+
+@each
+def test_more_rows_need_fewer_updates(solver: AnySolver) -> None:
+    """On appended rows the gap is reached with less work than from zero, and each certificate's
+    bound is below the other one's model: both are of the same problem."""
+    pipeline = Pipeline(solver=solver, stopping=Stopping(duality_gap=2e-2, max_epochs=2000))
+    earlier = train(pipeline, FEWER, FEWER_LABELS).result()
+    same = pipeline
+    if isinstance(solver, KernelPegasos):  # the kernel that was learnt is kept: compare with it
+        assert earlier.fitted.kernel is not None
+        same = replace(pipeline, solver=replace(solver, kernel=earlier.fitted.kernel))
+    cold = train(same, X, LABELS).result()
+    warm = train(pipeline, X, LABELS, warm_start=earlier.warm_start).result()
+    assert warm.converged
+    assert warm.updates < cold.updates
+    for a, b in zip(cold.certificate.pairs, warm.certificate.pairs, strict=True):
+        assert a.dual <= b.primal
+        assert b.dual <= a.primal
+
+
+@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
+@pytest.mark.parametrize("name", CASES)
+def test_any_start_gives_a_bound(name: str, solver: str, intercept: Intercept) -> None:
+    """Whatever nonsense a training begins with: dual ≤ optimum ≤ primal, before its first epoch
+    and after some."""
+    case, random = CASES[name], np.random.default_rng(3)
+    chosen = solver_of(solver, intercept=intercept)
+    problem = problem_of(case, intercept, kernel=getattr(chosen, "kernel", None))
+    nonsense = Inheritance(
+        w=random.normal(size=problem.n_features),
+        intercept=float(random.normal()),
+        step=100,
+        regularization=case.regularization,
+        dual_coefficients=random.uniform(-1.0, 5.0, problem.n_samples).clip(0.0),
+    )
+    lower, upper = optimum(name, intercept)
+    training = BinaryTraining.begin(chosen, problem, Stopping(max_epochs=10), nonsense)
+    seen = []
+    while not training.progress.finished:
+        training = training.step(False)
+        now = training.progress
+        seen.append(training.state.epoch)
+        assert now.dual <= upper * (1 + 1e-12)
+        assert now.primal >= lower * (1 - 1e-12)
+    assert seen[0] == 0
+
+
+@each
+def test_resumed_warm_start_equals_undisturbed(solver: AnySolver) -> None:
+    """Interrupted while it is judged or later, and resumed: the same bits."""
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=4))
+    start = train(pipeline, FEWER, FEWER_LABELS).result().warm_start
+    given: dict[str, Any] = {"seed": 0, "warm_start": start}
+    expected = bits(train(pipeline, X, LABELS, **given).result())
+    assert bits(train(pipeline, X, LABELS, threads=2, **given).result()) == expected
+    for cut in range(12):
+        training = Training(pipeline, X, LABELS, **given)
+        for _, _ in zip(range(cut), training, strict=False):
+            pass
+        checkpoint = written_and_read(training.checkpoint())
+        again = Training(pipeline, X, LABELS, checkpoint=checkpoint, **given)
+        assert bits(again.result()) == bits(training.result())
+        run(again)
+        assert bits(again.result()) == expected
+
+
+def test_checkpoint_of_another_start_is_refused() -> None:
+    """A cold training's checkpoint is no checkpoint of a warm one, nor that of another start."""
+    pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=3))
+    starts = [None] + [
+        train(pipeline, FEWER, FEWER_LABELS, seed=seed).result().warm_start for seed in (1, 2)
+    ]
+    for i, start in enumerate(starts):
+        checkpoint = train(pipeline, X, LABELS, warm_start=start).checkpoint()
+        for j, other in enumerate(starts):
+            given: dict[str, Any] = {"seed": 0, "checkpoint": checkpoint, "warm_start": other}
+            if i == j:
+                Training(pipeline, X, LABELS, **given)
+            else:
+                with pytest.raises(CheckpointMismatch):
+                    Training(pipeline, X, LABELS, **given)
+
+
+@pytest.mark.parametrize(
+    ("solver", "features"),
+    [
+        (Newton(), Polynomial()),
+        (Pegasos(), RandomFourier(n_components=10)),
+        (Newton(), Nystroem(n_components=8)),
+        (KernelPegasos(), Square()),
+    ],
+    ids=lambda value: value.name,
+)
+def test_scaling_features_and_kernel_are_kept(solver: AnySolver, features: Any) -> None:
+    """What the earlier training learnt of its data is part of the model, whatever the new data
+    would have told."""
+    stopping = Stopping(max_epochs=2)
+    pipeline = Pipeline(solver=solver, scaling="standardize", features=features, stopping=stopping)
+    earlier = train(pipeline, FEWER, FEWER_LABELS).result()
+    shifted = np.concatenate([FEWER, 3.0 + 5.0 * X])
+    labels = np.concatenate([FEWER_LABELS, LABELS])
+    training = train(pipeline, shifted, labels, warm_start=earlier.warm_start)
+    before, after = earlier.fitted, training.result().fitted
+    assert after.scaling is before.scaling
+    assert after.features is before.features
+    assert after.kernel is before.kernel
+    scores = after.problem_scores(shifted[:5])
+    assert np.isfinite(scores).all()
+
+
+def test_step_size_goes_on() -> None:
+    """The count of updates is handed down, through generations; under another λ the size of the
+    next step stays, so that the weights are not thrown away."""
+    solver = Pegasos(lambda_=0.1)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=5))
+    first = train(pipeline, X, LABELS).result()
+    assert first.warm_start.steps.tolist() == [5 * 80] * 3
+    second = train(pipeline, X, LABELS, warm_start=first.warm_start).result()
+    assert second.warm_start.steps.tolist() == [10 * 80] * 3
+    assert second.updates == first.updates  # its own ones
+    for factor in (0.5, 3.0, 1e-30):
+        other = replace(pipeline, solver=Pegasos(lambda_=0.1 * factor))
+        training = Training(other, X, LABELS, seed=0, warm_start=second.warm_start)
+        assert training._pairs[0].state.step == min(2**53, round(800 / factor))
+        np.testing.assert_allclose(
+            training.result().fitted.coefficients, second.fitted.coefficients, rtol=1e-12
+        )
+
+
+def test_learning_rate_goes_on() -> None:
+    """A falling learning rate falls on: two trainings of 3 epochs are one of 6."""
+    rate = InverseTime(initial=0.01, decay=0.1)
+    solver = GradientDescent(learning_rate=rate)
+    whole = train(Pipeline(solver=solver, stopping=Stopping(max_epochs=6)), X, LABELS).result()
+    half = Pipeline(solver=solver, stopping=Stopping(max_epochs=3))
+    first = train(half, X, LABELS).result()
+    second = train(half, X, LABELS, warm_start=first.warm_start).result()
+    assert second.epochs == 3
+    np.testing.assert_array_equal(second.fitted.coefficients, whole.fitted.coefficients)
+
+
+def test_dual_variables_follow_their_rows() -> None:
+    """A training on some rows, in another order, takes the variables of exactly those rows."""
+    pipeline = Pipeline(solver=DualCoordinateDescent(lambda_=0.05), stopping=GAP)
+    earlier = train(pipeline, X, LABELS)
+    start = earlier.result().warm_start
+    chosen = np.random.default_rng(0).permutation(len(X))[:90]
+    numbers = np.full(len(X), -1)
+    numbers[chosen] = np.arange(90)
+    moved = start.with_rows(numbers)
+    later = Training(pipeline, X[chosen], LABELS[chosen], seed=0, warm_start=moved)
+    for before, after in zip(earlier._pairs, later._pairs, strict=True):
+        alpha = np.zeros(len(X))
+        alpha[before.problem.rows] = before.state.alpha
+        scale = before.problem.n_samples / after.problem.n_samples
+        expected = alpha[chosen[after.problem.rows]] / scale
+        np.testing.assert_allclose(after.state.alpha, np.minimum(expected, 1.0), rtol=1e-12)
+
+
+def test_dual_variables_stay_in_their_box() -> None:
+    """Where the new weights are smaller, the variables are cut to them."""
+    pipeline = Pipeline(solver=DualCoordinateDescent(C=0.1), stopping=GAP)
+    start = train(pipeline, X, LABELS).result().warm_start
+    lighter = replace(pipeline, class_weight={"0": 0.1, "1": 0.5})
+    training = Training(lighter, X, LABELS, seed=0, warm_start=start)
+    for pair in training._pairs:
+        assert (pair.state.alpha >= 0.0).all()
+        assert (pair.state.alpha <= pair.problem.weights).all()
+        assert (pair.state.alpha == pair.problem.weights).any()
+
+
+def test_start_goes_through_plain_arrays() -> None:
+    """Written down without pickling and read again, it begins the same training."""
+    pipeline = Pipeline(solver=KernelPegasos(), stopping=Stopping(max_epochs=3))
+    start = train(pipeline, FEWER, FEWER_LABELS).result().warm_start
+    again = WarmStart.from_arrays(pipeline, start.fitted, written_and_read(start.to_arrays()))
+    results = [train(pipeline, X, LABELS, warm_start=given).result() for given in (start, again)]
+    assert bits(results[0]) == bits(results[1])
+
+
+def test_cost_change_rule_begins_at_the_inherited_cost() -> None:
+    """At a model that the rule was satisfied with, one more epoch satisfies it again."""
+    stopping = Stopping(cost_change=CostChange(epsilon=2.0), max_epochs=500)
+    for solver in (Pegasos(C=0.1), GradientDescent(C=0.1, learning_rate=0.003)):
+        pipeline = Pipeline(solver=solver, stopping=stopping)
+        first = train(pipeline, X, LABELS).result()
+        second = train(pipeline, X, LABELS, warm_start=first.warm_start).result()
+        assert first.stop_reason == second.stop_reason == "converged"
+        assert second.epochs < first.epochs
+        assert second.epochs <= 2
+
+
+BASE = Pipeline(solver=Pegasos(), scaling="max-abs", stopping=Stopping(max_epochs=2))
+KERNEL = Pipeline(solver=KernelPegasos(), stopping=Stopping(max_epochs=2))
+DIFFERENT: dict[str, tuple[Pipeline, Pipeline, str]] = {
+    "scaling": (BASE, replace(BASE, scaling="none"), "scaling: the model has max-abs"),
+    "features": (BASE, replace(BASE, features=Square()), "features.name: the model has identity"),
+    "degree": (
+        replace(BASE, features=Polynomial()),
+        replace(BASE, features=Polynomial(degree=3)),
+        "features.degree: the model has 2, the training 3",
+    ),
+    "multiclass": (BASE, replace(BASE, multiclass="one-vs-rest"), "multiclass"),
+    "kernel": (
+        KERNEL,
+        replace(KERNEL, solver=KernelPegasos(kernel=LinearKernel())),
+        "kernel.name: the model has gaussian",
+    ),
+    "gamma": (
+        KERNEL,
+        replace(KERNEL, solver=KernelPegasos(kernel=GaussianKernel(gamma=2.0))),
+        "kernel.gamma: the model has median, the training 2.0",
+    ),
+    "no kernel": (KERNEL, replace(KERNEL, solver=Newton()), "trained by kernel-pegasos"),
+    "no count": (replace(BASE, solver=Newton()), BASE, "pegasos goes on from models of pegasos"),
+    "no dual": (BASE, replace(BASE, solver=DualCoordinateDescent()), "trained by pegasos"),
+    "forgets": (BASE, replace(BASE, solver=SubGradient(step="restarted")), "begins anew"),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_other_settings_are_refused(case: str) -> None:
+    """The first setting that gives the weights another meaning is named."""
+    earlier, later, message = DIFFERENT[case]
+    start = train(earlier, X, LABELS).result().warm_start
+    with pytest.raises(InvalidData, match=message) as caught:
+        Training(later, X, LABELS, seed=0, warm_start=start)
+    assert caught.value.code == "warm-start-unsupported"
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        (X, LABELS + 1, r"classes: the model has \[0, 1, 2\], the data \[1, 2, 3\]"),
+        (X[LABELS < 2], LABELS[LABELS < 2], "classes"),
+        (X[:, :2], LABELS, "features: the model has 3, the data 2"),
+        (X[:6], LABELS[:6], "rows"),
+    ],
+)
+def test_other_data_are_refused(rows: Any, labels: Any, message: str) -> None:
+    """Classes and features must be the model's, and its rows must be there."""
+    start = train(KERNEL, X, LABELS).result().warm_start
+    with pytest.raises(InvalidData, match=message) as caught:
+        Training(KERNEL, rows, labels, seed=0, warm_start=start)
+    assert caught.value.code == "warm-start-unsupported"
+
+
+def test_other_regularization_and_intercept_are_fine() -> None:
+    """λ, C, class weights, precision, intercept and stopping may differ."""
+    start = train(BASE, X, LABELS).result().warm_start
+    for solver in (Pegasos(C=7.0, intercept="none", dtype="float32"), SubGradient(), Newton()):
+        pipeline = replace(BASE, solver=solver, class_weight="balanced", stopping=GAP)
+        assert train(pipeline, X, LABELS, warm_start=start).result().converged
+
+
+def test_every_solver_says_what_it_takes() -> None:
+    """And goes on from its own models; `LINEAR` are those without a kernel."""
+    for name, solver in SOLVERS.items():
+        assert name in solver.starts_from
+        assert set(solver.starts_from) <= set(SOLVERS)
+        assert solver.inherits
+        assert ("kernel" in solver.__dataclass_fields__) == (name not in LINEAR)
+
+
+@each
+def test_start_is_the_model_that_was_handed_in(solver: AnySolver) -> None:
+    """Before anything is done its scores are those of the earlier one, averaged or not."""
+    pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=3))
+    earlier = train(pipeline, X, LABELS).result()
+    start = Training(pipeline, X, LABELS, seed=0, warm_start=earlier.warm_start).result()
+    assert start.stop_reason == "canceled"
+    scores = earlier.fitted.problem_scores(X)
+    np.testing.assert_allclose(start.fitted.problem_scores(X), scores, rtol=1e-9, atol=1e-9)
