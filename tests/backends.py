@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,15 +32,22 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def postgres_database_url(postgres_url: str) -> Iterator[str]:
-    """Its database, with all tables, empty."""
-    yield postgres_url
-    database = Database(postgres_url)
-    with database.write() as connection:  # ten times faster than a new database
+@contextmanager
+def emptied(url: str) -> Iterator[str]:
+    """The database, without rows at the end: that is ten times faster than a new one."""
+    yield url
+    database = Database(url)
+    with database.write() as connection:
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
     database.close()
+
+
+@pytest.fixture
+def postgres_database_url(postgres_url: str) -> Iterator[str]:
+    """Its database, with all tables, empty."""
+    with emptied(postgres_url):
+        yield postgres_url
 
 
 @pytest.fixture(scope="session")
