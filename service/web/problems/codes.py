@@ -21,7 +21,9 @@ PROBLEMS: dict[str, Problem] = {
         "more than 16 levels of nesting, or a bare NaN or Infinity.",
     ),
     "malformed-request": Problem(
-        400, "The request could not be read", "For instance a multipart body without its boundary."
+        400,
+        "The request could not be read",
+        "For instance a multipart body without its boundary, or a request without Host.",
     ),
     "invalid-parameter": Problem(
         400,
@@ -40,7 +42,9 @@ PROBLEMS: dict[str, Problem] = {
         "Its header or its body was not complete, and hardly anything more came for a while.",
     ),
     "header-too-large": Problem(
-        431, "The header is too large", "It may have 64 KiB, the request's path among them."
+        431,
+        "The header is too large",
+        "The path, the header and the trailers may have 64 KiB together.",
     ),
     "digest-mismatch": Problem(
         400,

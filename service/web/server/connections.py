@@ -1,15 +1,13 @@
 """Connections with limits: uvicorn waits forever for a header or a body that does not come.
 
 Here a header not complete after `header_s`, and a body of which hardly anything comes for
-`body_idle_s`, end with 408; a header beyond `HEADER_BYTES` with 431; connections beyond `most` hear
-503; a client that does not read what it asked for is left. What is no HTTP is told so as a problem,
-like everything else.
+`body_idle_s`, end with 408; connections beyond `most` hear 503; a client that does not read what it
+asked for is left.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +20,6 @@ from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of
 
-HEADER_BYTES = 64 * 1024
-"""The parser holds a header until it is complete, and copies a long line again and again."""
 PROGRESS_BYTES = 4096
 """A body that is not complete has stopped coming unless so much comes in the time it may idle: a
 client that sends a byte now and then would otherwise hold its connection for ever."""
@@ -75,7 +71,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._in_header = True
         self._in_message = False
-        self._header_bytes = 0
         self._progress_at = 0.0
         self._bytes = 0
         self._unread_since: float | None = None
@@ -96,22 +91,11 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._unread_since = None
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._in_header and not self.transport.is_closing():
-            self._header_bytes += len(data)
-            if self._header_bytes > HEADER_BYTES:
-                detail = f"the header has more than {HEADER_BYTES} bytes"
-                if not self._busy():
-                    self._refuse(431, "header-too-large", detail)
-                self.transport.close()
-
     # What the parser reports
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_header = True
-        self._header_bytes = 0
         self._in_message = True
         self._progress_at = self.loop.time()
 
@@ -172,15 +156,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     # What becomes no request
-
-    def send_400_response(self, msg: str) -> None:
-        reason = str(sys.exception())
-        if "present with" in reason or "Duplicate" in reason:
-            detail = "give one Content-Length, or Transfer-Encoding, not both"
-            self._refuse(400, "ambiguous-length", detail)
-        else:
-            self._refuse(400, "malformed-request", "this is not an HTTP/1.1 request")
-        self.transport.close()
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
         path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""

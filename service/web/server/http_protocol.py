@@ -24,10 +24,11 @@ from uvicorn.server import ServerState
 
 from service.errors import ServiceError
 from service.web.access.authenticator import Gate
-from service.web.access.fast_path import Answerer, Headers, Reply
-from service.web.http.callers import Caller
+from service.web.access.fast_path import Answerer, Reply
+from service.web.held import Held, header_of, usual_length
 from service.web.http.headers import add_headers
-from service.web.server.connections import ConnectionLimits, LimitedProtocol
+from service.web.messages import MessageProtocol
+from service.web.server.connections import ConnectionLimits
 from service.web.server.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
 from service.web.server.observability import Metrics, new_request_id, request_id_of
 
@@ -64,7 +65,7 @@ class Conduct:
         return self._preamble[1]
 
 
-class ServiceProtocol(LimitedProtocol):
+class ServiceProtocol(MessageProtocol):
     """One connection."""
 
     def __init__(
@@ -77,7 +78,7 @@ class ServiceProtocol(LimitedProtocol):
     ) -> None:
         super().__init__(conduct.limits, config, server_state, app_state, _loop)
         self._conduct = conduct
-        self._held: _Held | None = None
+        self._held: Held | None = None
         self._quick: QuickRequest | None = None
         self._head: Head | None = None
 
@@ -227,18 +228,14 @@ class ServiceProtocol(LimitedProtocol):
                 return
         super()._start_asgi_task(cycle, app)
 
-    def _hold(self, cycle: RequestResponseCycle) -> _Held | None:
+    def _hold(self, cycle: RequestResponseCycle) -> Held | None:
         """The request, if it is a usual one for the answerer."""
         scope = cycle.scope
         if scope["method"] != "POST" or scope["query_string"] or cycle.waiting_for_100_continue:
             return None
-        length = 0
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                length = int(value)
-            elif name in (b"transfer-encoding", b"content-digest"):
-                return None
-        if not 0 < length <= self._conduct.answerer.body_limit_bytes:
+        if self.parser.should_upgrade():  # its body is read by another parser
+            return None
+        if not 0 < usual_length(self.headers) <= self._conduct.answerer.body_limit_bytes:
             return None
         try:
             call = self._conduct.answerer.call(scope["raw_path"] or b"", self.headers)
@@ -252,7 +249,7 @@ class ServiceProtocol(LimitedProtocol):
         own_id = any(name == b"x-request-id" for name, _ in self.headers)
         if self._head is not None and cycle.keep_alive and not own_id:
             self._conduct.known.learn(self._head, Learnt(call, caller))
-        return _Held(cycle, call, caller, self.headers)
+        return Held(cycle, call, caller, self.headers)
 
     # Answers
 
@@ -261,13 +258,13 @@ class ServiceProtocol(LimitedProtocol):
         """Whether no other connection could bring a request in this turn of the loop."""
         return len(self.server_state.connections) == 1
 
-    def _answer(self, held: _Held) -> None:
+    def _answer(self, held: Held) -> None:
         answerer = self._conduct.answerer
         deliver = partial(self._deliver, held)
         if not answerer.answer_soon(held.call, held.body(), deliver, alone=self._alone):
             self._release(held)
 
-    def _deliver(self, held: _Held, reply: Reply | Exception) -> None:
+    def _deliver(self, held: Held, reply: Reply | Exception) -> None:
         cycle = held.cycle
         if cycle.disconnected:
             self._held = None
@@ -282,7 +279,7 @@ class ServiceProtocol(LimitedProtocol):
             self._conduct.metrics.record("POST", held.call.route, 200, seconds)
             cycle.on_response()
 
-    def _release(self, held: _Held) -> None:
+    def _release(self, held: Held) -> None:
         """Let the application answer: it takes its time, or says what is wrong."""
         self._held = None
         held.cycle.body = bytearray(held.body())
@@ -290,15 +287,8 @@ class ServiceProtocol(LimitedProtocol):
         super()._start_asgi_task(held.cycle, self.app)
 
     def _write(self, reply: Reply, request_id: str, keep_alive: bool) -> None:
-        body, media_type, headers = reply
-        more = "" if keep_alive else "connection: close\r\n"
-        for title, content in headers:
-            more += f"{title}: {content}\r\n"
-        head = (
-            f"{request_id}\r\ncontent-type: {media_type}\r\n"
-            f"content-length: {len(body)}\r\n{more}\r\n"
-        ).encode("latin-1")
-        self.transport.write(self._conduct.preamble(self.server_state) + head + body)
+        preamble = self._conduct.preamble(self.server_state)
+        self.transport.write(preamble + header_of(reply, request_id, keep_alive) + reply.body)
         if not keep_alive:
             self.transport.close()
 
@@ -307,19 +297,3 @@ class ServiceProtocol(LimitedProtocol):
             super()._check_sender(silent_s)
         elif not self._quick.due and silent_s > self._limits.body_idle_s:
             self._end("the body stopped coming")
-
-
-@dataclass(eq=False)
-class _Held:
-    """A request for the answerer, of which the body is still coming or the answer is due."""
-
-    cycle: RequestResponseCycle
-    call: Any
-    caller: Caller
-    headers: Headers
-    parts: list[bytes] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
-
-    def body(self) -> bytes:
-        """What has come of the body."""
-        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)

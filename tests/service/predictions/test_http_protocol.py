@@ -6,7 +6,6 @@ import io
 import json
 import re
 import select
-import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.web.server import connections
+from tests.connection import Connection
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import Shelf, fitted_pipeline
 from tests.service.predictions.predict_paths import served, url
@@ -41,49 +41,6 @@ def address(url: str, shelf: Shelf) -> tuple[str, int]:
     shelf.add("iris", fitted_pipeline(n_features=N_FEATURES))
     shelf.add("wide", fitted_pipeline(n_features=300))
     return "127.0.0.1", int(url.rpartition(":")[2])
-
-
-class Connection:
-    """A client that sends bytes as it is told and reads whole replies."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=20)
-        self._rest = b""
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, *parts: bytes, pause_s: float = 0.0) -> None:
-        for part in parts:
-            self.socket.sendall(part)
-            time.sleep(pause_s)
-
-    def reply(self) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers, body."""
-        while b"\r\n\r\n" not in self._rest:
-            self._more()
-        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
-        status, *lines = head.decode().split("\r\n")
-        headers = {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
-        }
-        size = int(headers["content-length"])
-        while len(self._rest) < size:
-            self._more()
-        body, self._rest = self._rest[:size], self._rest[size:]
-        return int(status.split()[1]), headers, body
-
-    def closed(self) -> bool:
-        """Whether the server closes, with nothing more to say."""
-        return self.socket.recv(1) == b""
-
-    def _more(self) -> None:
-        data = self.socket.recv(1 << 20)
-        assert data, f"closed after {self._rest!r}"
-        self._rest += data
 
 
 def body(value: float = 1.0, outputs: str = "decision") -> bytes:

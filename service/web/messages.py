@@ -1,0 +1,142 @@
+"""Messages as RFC 9112 has them: what the parser or uvicorn leaves open is decided here.
+
+A header that breaks a rule is refused before anything is done for it; header and trailers together
+have a limit; an offer to upgrade the connection is ignored. A refusal is sent after the replies to
+what came before it, and then the connection is closed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from httptools import HttpParserError, HttpParserUpgrade
+
+from service.web.header_rules import (
+    HEADER_BYTES,
+    Refusal,
+    check_header,
+    field_bytes,
+    refusal_of,
+    too_large,
+)
+from service.web.server.connections import LimitedProtocol
+from service.web.upgrades import length_alone, parser_behind
+
+
+class MessageProtocol(LimitedProtocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._field_bytes = 0
+        """Of the lines of this message's header and trailers."""
+        self._packet_bytes = 0
+        """Of packets that were nothing but a part of them: of a line without end, too."""
+        self._fields_only = False
+        self._in_trailers = False
+        """No byte of a chunk has come since its size."""
+        self._has_cycle = False
+        """`self.cycle` is the one of the message that is being read."""
+        self._refusal: Refusal | None = None
+        """Sent when what came before is answered."""
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._unset_keepalive_if_required()
+        self._fields_only = self._in_header or self._in_trailers or not self._in_message
+        try:
+            self._parse(data)
+        except HttpParserError as error:
+            self._end_with(refusal_of(error))
+            return
+        if self._fields_only and not self.transport.is_closing():
+            self._packet_bytes += len(data)
+            if self._packet_bytes > HEADER_BYTES:
+                self._end_with(self._too_large())
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except HttpParserUpgrade as upgrade:
+                data = memoryview(data)[upgrade.args[0] :]
+                self.parser = parser_behind(self)
+                self.parser.feed_data(length_alone(self.headers))
+
+    def _should_upgrade(self) -> bool:
+        return False
+
+    # What the parser reports
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._field_bytes = self._packet_bytes = 0
+        self._has_cycle = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_header:
+            super().on_header(name, value)
+            return
+        # A trailer: no header of the request (RFC 9110, section 6.5.1).
+        self._field_bytes += field_bytes(name, value)
+        if self._field_bytes > HEADER_BYTES:
+            raise self._too_large()
+
+    def on_headers_complete(self) -> None:
+        self._fields_only = False
+        version = self.parser.get_http_version()
+        self._field_bytes = check_header(version, self.url, self.headers)
+        super().on_headers_complete()
+        self._has_cycle = True
+
+    def on_chunk_header(self) -> None:
+        self._in_trailers = True
+        self._fields_only = False
+
+    def on_body(self, body: bytes) -> None:
+        self._in_trailers = False
+        self._fields_only = False
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():  # else its body comes by another parser
+            self._in_trailers = False
+            super().on_message_complete()
+
+    # What is refused
+
+    def _too_large(self) -> Refusal:
+        trailers = self._in_message and not self._in_header
+        return too_large("header and trailers have" if trailers else "the header has")
+
+    def _end_with(self, refusal: Refusal) -> None:
+        """Answer with a problem, in turn, and close."""
+        cycle = self.cycle if self._has_cycle else None
+        if cycle is not None:
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+                cycle.response_complete = True
+                self._refusal = refusal
+                return
+            answered = cycle.response_started
+            cycle.disconnected = True  # its application ends
+            cycle.message_event.set()
+        else:
+            if self._busy():
+                self._refusal = refusal
+                return
+            answered = False
+        if not answered:
+            self._refuse(refusal.status, refusal.code, refusal.detail)
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        last = not self.pipeline
+        super().on_response_complete()
+        if last and self._refusal is not None and not self.transport.is_closing():
+            self._has_cycle = False
+            refusal = self._refusal
+            self._refuse(refusal.status, refusal.code, refusal.detail)
+            self.transport.close()

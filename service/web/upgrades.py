@@ -1,0 +1,73 @@
+"""Requests that offer to upgrade the connection: the offer is ignored (RFC 9110, section 7.8).
+
+The parser ends at the header of such a request, as if what follows were another protocol. A second
+parser reads the body, and whatever comes after it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from httptools import HttpRequestParser
+
+from service.web.access.fast_path import Headers
+
+_LENGTHS = (b"content-length", b"transfer-encoding")
+
+
+class Reports(Protocol):
+    """What a parser reports to."""
+
+    def on_message_begin(self) -> None: ...
+    def on_url(self, url: bytes) -> None: ...
+    def on_header(self, name: bytes, value: bytes) -> None: ...
+    def on_headers_complete(self) -> None: ...
+    def on_body(self, body: bytes) -> None: ...
+    def on_chunk_header(self) -> None: ...
+    def on_message_complete(self) -> None: ...
+
+
+def new_parser(reports: Reports) -> HttpRequestParser:
+    """One that reads on behind a request after which the connection closes, as uvicorn's does."""
+    parser = HttpRequestParser(reports)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def parser_behind(reports: Reports) -> HttpRequestParser:
+    """A parser for the rest of a request. It must be given `length_alone` first."""
+    return new_parser(_AfterHeader(reports))
+
+
+def length_alone(headers: Headers) -> bytes:
+    """A header that says how long the body is, and nothing else."""
+    lines = [b"%b: %b\r\n" % header for header in headers if header[0] in _LENGTHS]
+    return b"".join((b"POST / HTTP/1.1\r\n", *lines, b"\r\n"))
+
+
+class _AfterHeader:
+    """Reports everything but the header that has been reported before."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+        self._open = False
+        self.on_body = reports.on_body
+        self.on_chunk_header = reports.on_chunk_header
+        self.on_message_complete = reports.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if self._open:
+            self._reports.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if self._open:
+            self._reports.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._open:
+            self._reports.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._open:
+            self._reports.on_headers_complete()
+        self._open = True
