@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import TypeAlias
 
 import structlog
@@ -15,6 +15,7 @@ from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import FastAPI
 
 from service import __version__
+from service.addresses import ANY, host_names
 from service.dashboard import routes as dashboard
 from service.dashboard.context import Parts
 from service.dashboard.distributions import Distributions
@@ -64,6 +65,7 @@ from service.web.access.fast_path import ShortCut
 from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
+from service.web.hosts import Hosts
 from service.web.http.compression import Compression
 from service.web.http.head import HeadAsGet
 from service.web.problems import replies
@@ -111,15 +113,15 @@ log = structlog.stdlib.get_logger("service")
 
 def create_app(
     settings: Settings,
-    own_machine: bool = False,
+    own_names: Collection[str] = (ANY,),
     shared_parser: Parser | None = None,
     warm: bool = False,
 ) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine.
 
-    `own_machine`: it will be served on the machine's own address alone. `shared_parser`: of several
-    applications in this process; it is not closed with this one. `warm`: the start does what the
-    first requests would wait for.
+    `own_names`: by which callers may reach it, besides those of the settings; without a server any.
+    `shared_parser`: of several applications in this process; it is not closed with this one.
+    `warm`: the start does what the first requests would wait for.
     """
     limits = settings.limits
     private_folder(settings.data_dir)
@@ -141,7 +143,8 @@ def create_app(
     sweeper = Sweeper(database, blobs)
     reservations = Reservations(database, settings.lease_s)
     keys = Keys(database)
-    gate = Gate(keys, settings.auth, limits.requests_per_s, own_machine)
+    hosts = Hosts((*host_names(settings.hosts), *own_names))
+    gate = Gate(keys, settings.auth, limits.requests_per_s, hosts)
     state = health.Health()
     event_log = EventLog(database)
     tail = Tail(event_log, state)

@@ -5,6 +5,7 @@ ServiceError
 ├── InvalidContent      meaning: a row, a column, a field
 ├── Unauthorized        no valid key
 ├── Forbidden           the key does not go so far
+├── Misdirected         for another host
 ├── NotFound            unknown or deleted
 ├── Conflict            the resource's present state forbids it
 ├── PreconditionFailed  If-Match or If-None-Match does not hold
@@ -99,6 +100,10 @@ class Unauthorized(ServiceError):
 
 class Forbidden(ServiceError):
     """The caller may not do this; `extra` gives the `scope` that is needed."""
+
+
+class Misdirected(ServiceError):
+    """The request is for a host that is not this service."""
 
 
 class NotFound(ServiceError):

@@ -22,6 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.addresses import host_names, proxy_addresses
+
 PREFIX = "SVM_"
 OTHER_VARIABLES = {"SVM_URL", "SVM_API_KEY"}
 """Those of clients."""
@@ -108,6 +110,16 @@ def _check_files(url: str) -> str:
     return url
 
 
+def _check_hosts(names: str) -> str:
+    host_names(names)
+    return names
+
+
+def _check_proxies(addresses: str) -> str:
+    proxy_addresses(addresses)
+    return addresses
+
+
 DatabaseUrl = Annotated[str, AfterValidator(_check_database)]
 FilesUrl = Annotated[str, AfterValidator(_check_files)]
 
@@ -153,6 +165,14 @@ class Settings(BaseSettings):
     auth: Literal["auto", "on", "off"] = "auto"
     """Whether callers need an API key. `auto`: as soon as a key was ever made, and wherever the
     service listens on another address than the machine's own; `off`: never."""
+    hosts: Annotated[str, AfterValidator(_check_hosts)] = ""
+    """Names by which callers reach the service, separated by commas: `svm.example.com`,
+    `*.example.com` for all below a name, `*` for any. `localhost`, all IP addresses and the name it
+    listens on are always allowed; a request whose Host is another one gets 421."""
+    proxies: Annotated[str, AfterValidator(_check_proxies)] = ""
+    """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and
+    `X-Forwarded-Proto` are believed; `*` for all, where nobody but a proxy can reach the service.
+    Empty: none, the caller is the other end of the connection."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Logs are JSON lines on standard error."""
     limits: Limits = Field(default_factory=Limits)

@@ -15,6 +15,7 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 
 from service import __version__
+from service.addresses import proxy_addresses
 from service.cli.environment import held_data_dir
 from service.web.server.logs import configure_logging
 from service.web.server.malloc import keep_freed_memory
@@ -43,7 +44,7 @@ def serve(host: str, port: int) -> None:
         # A row's bits must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()
-        app = create_app(settings, own_machine, warm=True)
+        app = create_app(settings, _own_names(host, own_machine), warm=True)
         config = uvicorn.Config(
             app,
             http=app.state.conduct.protocol,
@@ -52,6 +53,8 @@ def serve(host: str, port: int) -> None:
             access_log=False,
             server_header=False,
             lifespan="on",
+            proxy_headers=bool(settings.proxies),
+            forwarded_allow_ips=proxy_addresses(settings.proxies),
             timeout_graceful_shutdown=GRACE_S,
         )
         _Server(config, app, host, listener.getsockname()[1]).run([listener])
@@ -86,6 +89,11 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+def _own_names(host: str, own_machine: bool) -> set[str]:
+    """What it listens on, and what the machine calls itself if others can reach it."""
+    return {host.lower()} | (set() if own_machine else {socket.gethostname().lower()})
 
 
 def _exit(_: int, __: FrameType | None) -> NoReturn:

@@ -36,6 +36,9 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
         ("blob_url", "s3:///prefix", "s3://bucket"),
         ("dask_address", "tcp://10.0.0.2:8786", "SVM_DATABASE_URL"),
         ("dask_address", "10.0.0.2", "pattern"),
+        ("hosts", "localhost, svm.example.com:8000", "without a port"),
+        ("hosts", "https://svm.example.com", "svm.example.com, "),
+        ("proxies", "10.0.0.2, proxy", "10.0.0.0/24"),
     ],
 )
 def test_setting_that_cannot_work_is_refused(name: str, value: str, advice: str) -> None:

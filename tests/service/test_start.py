@@ -19,7 +19,7 @@ from service.app import create_app
 from service.settings import Settings
 
 settings = Settings(data_dir=Path(sys.argv[1]), workers=0)
-app = create_app(settings, own_machine=True, warm=True)
+app = create_app(settings, (), warm=True)
 with TestClient(app, base_url="http://localhost") as client:
     known = set(sys.modules)
     assert "document" in vars(app)

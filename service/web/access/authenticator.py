@@ -6,7 +6,6 @@ A key that was made or revoked, here or by another replica, counts after `REFRES
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
@@ -18,6 +17,7 @@ from anyio.to_thread import run_sync
 from service.errors import Unavailable
 from service.web.access.fast_path import Headers
 from service.web.access.keys import SCOPES, Key, Keys, matching
+from service.web.hosts import Hosts
 from service.web.http.callers import Caller, Rate
 
 REFRESH_S = 1.0
@@ -25,7 +25,6 @@ COOKIE = "svm_key"
 """A browser's key, set by the page `/login`."""
 KNOWN = 4096
 """Texts of keys, and addresses, of which the caller is remembered."""
-_OWN_HOST = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 
 log = structlog.stdlib.get_logger("service.web")
 
@@ -38,15 +37,14 @@ class Gate:
         keys: Keys,
         auth: Literal["auto", "on", "off"],
         requests_per_s: float | None,
-        own_machine: bool,
+        hosts: Hosts,
     ) -> None:
-        """`own_machine`: the service listens on the machine's own address alone."""
         self.changed: list[Callable[[], None]] = []
         """Called when keys have changed: whoever remembers a caller forgets it."""
         self._keys = keys
         self._auth = auth
         self._requests_per_s = requests_per_s
-        self._own_machine = own_machine
+        self._hosts = hosts
         self._present: dict[str, Key] = {}
         self._rates: dict[str, Rate] = {}
         self._known: OrderedDict[str, Caller] = OrderedDict()
@@ -58,12 +56,8 @@ class Gate:
         return self._auth == "off" or (self._auth == "auto" and not self._present)
 
     def is_for(self, headers: Headers) -> bool:
-        """Where nobody needs a key, requests are for this machine by its own name: a page that
-        lets a name of its own lead here (DNS rebinding) is no site of ours."""
-        if not (self._own_machine and self._auth == "auto" and self.is_open):
-            return True
-        hosts = [value for name, value in headers if name == b"host"]
-        return all(_OWN_HOST.fullmatch(host) for host in hosts)
+        """Whether the request's Host is a name of this service."""
+        return self._hosts.allow(headers)
 
     def find(self, headers: Headers, address: str) -> Caller | None:
         """The caller; None where it needs a key and has no valid one."""
@@ -82,9 +76,11 @@ class Gate:
 
     def find_quickly(self, headers: Headers) -> Caller | None:
         """The same for who has not asked for the address yet, which a proxy may have told."""
+        if not self.is_for(headers):
+            return None
         if not self.is_open:
             return self.find(headers, "")
-        if self._requests_per_s is not None or not self.is_for(headers):
+        if self._requests_per_s is not None:
             return None
         return self._anyone
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.errors import Forbidden, RateExceeded, Unauthorized
+from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.web.access import keys
 from service.web.access.authenticator import COOKIE, Gate
 from service.web.http.callers import FIND, STATE, Caller, address_of
@@ -30,10 +30,10 @@ SCHEME = {
     "Scopes are read, predict, train and admin, which includes the others.",
 }
 
-_FOREIGN_HOST = Forbidden(
+_FOREIGN_HOST = Misdirected(
     "foreign-host",
-    "this service needs no key, and so answers to localhost alone; make an API key "
-    "(`svm-service keys create`), or set SVM_AUTH=off",
+    "the Host header gives a name that is not one of this service; use localhost or an IP address, "
+    "or have the operator add the name to SVM_HOSTS",
 )
 _ATTRIBUTE = "svm_scope"
 _SAFE = ("GET", "HEAD", "OPTIONS")

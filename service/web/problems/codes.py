@@ -75,10 +75,11 @@ PROBLEMS: dict[str, Problem] = {
         "a proxy that changes the Host header, have it pass the one that the browser sent.",
     ),
     "foreign-host": Problem(
-        403,
-        "The Host header names another machine",
-        "Without API keys the service answers to localhost alone, so that no page can reach it by "
-        "a name of its own that leads here. Make a key, or set SVM_AUTH=off.",
+        421,
+        "The Host header gives a name that is not one of the service",
+        "Allowed are localhost, IP addresses, the name that the service listens on, and the names "
+        "in the setting SVM_HOSTS. So no page can reach the service by a name of its own that "
+        "leads here (DNS rebinding).",
     ),
     "rate-exceeded": Problem(
         429, "Too many requests", "Retry-After says when the caller may send the next one."

@@ -34,6 +34,7 @@ STATUS: dict[type[ServiceError], int] = {
     errors.InvalidContent: 422,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
+    errors.Misdirected: 421,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.PreconditionFailed: 412,

@@ -334,22 +334,33 @@ def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> 
             assert "Idempotency-Replayed" not in reply.headers
 
 
-def test_without_keys_only_the_machine_itself_is_meant(settings: Settings, keys: Keys) -> None:
-    """By its own names; a page with a name that leads here reads nothing. With keys any name may
-    be used."""
-    app = create_app(settings.model_copy(update={"auth": "auto"}), own_machine=True)
-    with served(app) as url, httpx2.Client(base_url=url) as http:
-        for host in ("localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"):
-            assert http.get("/v1/jobs", headers={"Host": host}).status_code == 200
-        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x"):
+@pytest.mark.parametrize("auth", ["auto", "on", "off"])
+def test_only_names_of_the_service_are_answered(
+    settings: Settings, shelf: Shelf, keys: Keys, auth: str
+) -> None:
+    """Whether callers need a key or not: a page with a name of its own that leads here (DNS
+    rebinding) reads nothing, by no door."""
+    shelf.add()
+    headers = {} if auth == "off" else bearer(keys.create("someone", ["read", "predict"])[1])
+    names = {"auth": auth, "hosts": "svm.example.com, *.Inside.example"}
+    app = create_app(settings.model_copy(update=names), ("bound",))
+    with served(app) as url, httpx2.Client(base_url=url, headers=headers) as http:
+        for host in (
+            *("localhost", "LOCALHOST:1", "svm.localhost", "127.0.0.1:8000", "[::1]:8000"),
+            *("10.1.2.3", "[fe80::1]", "svm.example.com:443", "a.inside.example", "bound:80"),
+        ):
+            own = {"Host": host}
             for _ in range(2):
-                replies = [
-                    http.get("/v1/jobs", headers={"Host": host}),
-                    http.post(PREDICT, json=ROW, headers={"Host": host}),
-                ]
-                for reply in replies:
-                    assert (reply.status_code, reply.json()["code"]) == (403, "foreign-host")
-        text = keys.create("someone", ["read"])[1]
-        time.sleep(0.3)
-        headers = bearer(text) | {"Host": "any.example"}
-        assert http.get("/v1/jobs", headers=headers).status_code == 200
+                assert http.post(PREDICT, json=ROW, headers=own).status_code == 200
+            assert http.get("/v1/jobs", headers=own).status_code == 200
+        paths = ("/", "/docs", "/openapi.json", "/login", "/livez", "/v1/jobs", "/nowhere")
+        for host in (
+            *("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x", "1.2.3"),
+            *("example.com", "inside.example", "evilinside.example", "localhost@evil.example"),
+        ):
+            foreign = {"Host": host}
+            replies = [http.post(PREDICT, json=ROW, headers=foreign) for _ in range(2)]
+            replies += [http.get(path, headers=foreign) for path in paths]
+            for reply in replies:
+                assert (reply.status_code, reply.json()["code"]) == (421, "foreign-host")
+                assert "SVM_HOSTS" in reply.json()["detail"]
