@@ -51,7 +51,7 @@ from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.backups.inspection import check_sound
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, NewerTables
+from service.storage.database import Database, OtherTables
 from service.storage.database.idempotency import Reservations
 from service.storage.database.pages import PageRequest
 from service.storage.machine_code import machine_code_folder
@@ -259,7 +259,7 @@ def _prepare(database: Database, blobs: Blobs) -> None:
             check_sound(database, SOUND_S)
             database.migrate()
             return claim(database, blobs)
-        except (NewerTables, ForeignFiles) as error:
+        except (OtherTables, ForeignFiles) as error:
             log.critical("cannot start", reason=str(error))
             raise
         except Unavailable as error:

@@ -21,7 +21,7 @@ from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, present_revision, revisions
+from service.storage.database import Database, OtherTables, present_revision
 from service.storage.database.dialects import DAMAGED
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.ownership import ForeignFiles, check_owner
@@ -137,24 +137,26 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
         yield note("database", f"{settings.sqlite_file} is not there yet; `serve` makes it")
         return
-    present, known = present_revision(database), revisions()
+    present, newest = present_revision(database), database.revisions[0]
     if present is None:
         yield note("database", f"{kind} without tables; `serve` or `migrate` makes them")
-    elif present not in known:
-        yield wrong("database", f"revision {present} is of a newer version: install that one")
-    elif present != known[0]:
-        yield note(
-            "database", f"{kind}, revision {present}; `serve` or `migrate` makes it {known[0]}"
-        )
-    else:
+    elif present == newest:
         yield ok("database", f"{kind}, revision {present}")
+    else:
+        try:
+            database.check_revision(present)
+            yield note(
+                "database", f"{kind}, revision {present}; `serve` or `migrate` makes it {newest}"
+            )
+        except OtherTables as error:
+            yield wrong("database", str(error))
     for fault in sqlite_faults(database, deep):
         yield wrong("database", f"{DAMAGED}: {fault}")
 
 
 def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
     present = present_revision(database)
-    if present != revisions()[0]:
+    if present != database.revisions[0]:
         if present is not None:
             yield note("files", "compared once the database is of this version: run `migrate`")
         return

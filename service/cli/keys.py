@@ -11,7 +11,7 @@ import typer
 
 from service.cli.environment import make_data_dir, read_settings
 from service.errors import ServiceError
-from service.storage.database import Database, NewerTables
+from service.storage.database import Database, OtherTables
 from service.web.access.keys import SCOPES, Key, KeyExists, Keys, Scope
 from service.web.http.names import NAME
 
@@ -58,7 +58,7 @@ def _table() -> Iterator[Keys]:
     try:
         database.migrate()
         yield Keys(database)
-    except (ServiceError, KeyExists, NewerTables) as error:
+    except (ServiceError, KeyExists, OtherTables) as error:
         print(getattr(error, "detail", error), file=sys.stderr)
         raise typer.Exit(1) from None
     finally:

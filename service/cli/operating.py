@@ -17,7 +17,7 @@ from service.storage.backups.backup import Saved, back_up
 from service.storage.backups.manifest import BackupFailed
 from service.storage.backups.restoring import restore
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, NewerTables
+from service.storage.database import Database, OtherTables
 from service.storage.ownership import ForeignFiles
 
 
@@ -58,7 +58,7 @@ def _opened(settings: Settings) -> Iterator[tuple[Database, Blobs]]:
         yield database, open_blobs(settings)
     except ServiceError as error:
         raise fail(f"{error.detail}: {error.__cause__ or ''}".rstrip(": ")) from None
-    except (BackupFailed, ForeignFiles, NewerTables, OSError) as error:
+    except (BackupFailed, ForeignFiles, OtherTables, OSError) as error:
         raise fail(str(error)) from None
     finally:
         database.close()

@@ -1,21 +1,23 @@
 from service.storage.database.database import (
     Database,
     NewerTables,
+    OlderTables,
+    OtherTables,
     in_turn,
     new_id,
     note_change,
     now,
     present_revision,
-    revisions,
 )
 
 __all__ = [
     "Database",
     "NewerTables",
+    "OlderTables",
+    "OtherTables",
     "in_turn",
     "new_id",
     "note_change",
     "now",
     "present_revision",
-    "revisions",
 ]

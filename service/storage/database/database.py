@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
@@ -20,9 +20,6 @@ from service.storage.database.model_changes import (
     SQLiteModelChanges,
 )
 from service.storage.database.write_queue import Turns
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 CLOSE_S = 3.0
 READERS, WRITERS = 8, 6
@@ -62,13 +59,27 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-class NewerTables(Exception):
+class OtherTables(Exception):
+    """The tables of the database are not of this version, and cannot become so."""
+
+
+class NewerTables(OtherTables):
     """A newer version of the service has used the database."""
+
+    def __init__(self, revision: str, newest: str) -> None:
+        super().__init__(
+            f"the database is of a newer version of svm-service (revision {revision}, this one "
+            f"knows {newest}); install that version, or restore an earlier backup"
+        )
+
+
+class OlderTables(OtherTables):
+    """The database was made before the first release."""
 
     def __init__(self, revision: str) -> None:
         super().__init__(
-            f"the database is of a newer version of svm-service (revision {revision}, this one "
-            f"knows {_newest_revision()}); install that version, or restore a backup of before"
+            f"the database was made before 0.1.0 (revision {revision}), the first release, and "
+            "cannot be upgraded; use another database and data directory"
         )
 
 
@@ -80,9 +91,14 @@ class Database:
     was on the way.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, migrations: Path = MIGRATIONS) -> None:
         """`url` is `sqlite:///path` or `postgresql://…`; nothing is opened yet."""
         self.url = url
+        self.revisions = sorted(
+            (path.name[:4] for path in (migrations / "versions").glob("[0-9]*.py")), reverse=True
+        )
+        """Of the tables, the newest first: the names of the migrations' files."""
+        self._migrations = migrations
         # Those who read wait for nobody who writes, and the check of health for neither.
         self._reading = connect(url, READERS)
         self._is_sqlite = self._reading.dialect.name == "sqlite"
@@ -141,24 +157,33 @@ class Database:
                 return None
         return self._model_changes.take()
 
-    def migrate(self, revision: str = "head") -> None:
-        """Bring the schema to the newest revision; nothing happens where it is there already.
+    def migrate(self, revision: str | None = None) -> None:
+        """Bring the tables to a revision, by default the newest; do nothing if they have it.
 
-        Raises NewerTables, and Unavailable.
+        Raises OtherTables, and Unavailable.
         """
         present = present_revision(self)
-        if revision == "head" and present == _newest_revision():
+        if revision is None and present == self.revisions[0]:
             return
-        if present is not None and present not in revisions():
-            raise NewerTables(present)
-        # Imported here: hardly any start has something to migrate, and no worker.
+        if present is not None:
+            self.check_revision(present)
+        # Imported here: it takes time and memory, and few starts have something to migrate.
         from alembic import command
+        from alembic.config import Config
 
-        config = _alembic()
+        config = Config()
+        config.set_main_option("script_location", str(self._migrations))
         with self.write() as connection:
             in_turn(connection, "migrate")
             config.attributes["connection"] = connection
-            command.upgrade(config, revision)
+            command.upgrade(config, revision or "head")
+
+    def check_revision(self, revision: str) -> None:
+        """Raises OlderTables and NewerTables for what cannot become the newest revision."""
+        if revision not in self.revisions:
+            if revision < self.revisions[-1]:
+                raise OlderTables(revision)
+            raise NewerTables(revision, self.revisions[0])
 
     def close(self) -> None:
         """Close all connections, those in use by other threads once they are done."""
@@ -172,18 +197,6 @@ class Database:
             while pool.checkedout() and time.monotonic() < deadline:
                 time.sleep(0.01)  # a thread whose caller has left is still at it
             engine.dispose()
-
-
-def revisions() -> list[str]:
-    """All that this version's migrations know, the newest first."""
-    from alembic.script import ScriptDirectory
-
-    return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
-
-
-def _newest_revision() -> str:
-    """The first of `revisions`, by the names of their files."""
-    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 def present_revision(database: Database) -> str | None:
@@ -212,11 +225,3 @@ def note_change(connection: sa.Connection, model_name: str) -> None:
     in_turn(connection, "model changes")
     connection.execute(_NOTE_CHANGE, {"name": model_name})
     connection.get_execution_options()[_CHANGED].add(model_name)
-
-
-def _alembic() -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    return config

@@ -53,7 +53,7 @@ datasets = Table(
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
     Column("parent", String),  # the dataset it was made from, which may be gone by now
     Column("inherited_rows", BigInteger),  # as many first rows are those of an appended parent
-    Column("uploaded_at", Float, nullable=False, server_default="0"),  # the last time
+    Column("uploaded_at", Float, nullable=False),  # the last time
     Index(None, "uploaded_at", "id"),  # the latest upload
     Index(None, "created_at", "id"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,12 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from service.storage.database import Database, NewerTables, present_revision, revisions
-from service.storage.database.tables import metadata
+from service.storage.backups.backup import back_up
+from service.storage.backups.restoring import restore
+from service.storage.blobs import LocalBlobs
+from service.storage.database import Database, NewerTables, OlderTables, present_revision
+from service.storage.database.database import MIGRATIONS
+from service.storage.database.tables import datasets, metadata
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -42,96 +47,85 @@ def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
     database.close()
 
 
-def test_rows_of_the_first_schema_are_kept(empty_database_url: str) -> None:
-    """A service that is brought up to date goes on with the jobs that it had."""
-    database = Database(empty_database_url)
-    database.migrate("0001")
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0101"
+down_revision = "0100"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("datasets") as table:
+        table.add_column(sa.Column("color", sa.String(), nullable=False, server_default="red"))
+"""
+
+
+@pytest.fixture
+def next_migrations(tmp_path: Path) -> Path:
+    """Those of a version after this one."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / "versions" / "0101_color.py").write_text(NEXT)
+    return folder
+
+
+def add_dataset(database: Database) -> None:
+    fill: dict[type, Any] = {str: "x", int: 1, float: 1.5, bool: True}
+    row = {column.name: fill.get(column.type.python_type, {}) for column in datasets.columns}
     with database.write() as connection:
-        first = sa.MetaData()
-        first.reflect(connection)
-        fill: dict[type, Any] = {str: "x", int: 1, float: 1.0, bool: True}
-        for name in ("datasets", "jobs", "models", "model_versions", "model_aliases", "job_trace"):
-            table = first.tables[name]
-            row = {column.name: fill.get(column.type.python_type, {}) for column in table.columns}
-            connection.execute(table.insert().values(row))
-    database.migrate()
+        connection.execute(datasets.insert().values(row))
+
+
+def colors(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        for table in first.tables.values():
-            if table.name != "alembic_version":
-                assert connection.execute(sa.select(table)).all() != [], table.name
-        job = connection.execute(sa.select(metadata.tables["jobs"])).one()
-        dataset = connection.execute(sa.select(metadata.tables["datasets"])).one()
-    assert (job.id, job.caller, job.pause_requested) == ("x", "", False)
-    assert dataset.uploaded_at == dataset.created_at
+        rows = connection.execute(sa.text("SELECT id, color FROM datasets"))
+        return [(row.id, row.color) for row in rows]
+
+
+def test_rows_are_kept_by_an_upgrade(empty_database_url: str, next_migrations: Path) -> None:
+    database = Database(empty_database_url)
+    database.migrate()
+    add_dataset(database)
     database.close()
+    newer = Database(empty_database_url, next_migrations)
+    newer.migrate()
+    assert (present_revision(newer), colors(newer)) == ("0101", [("x", "red")])
+    newer.close()
 
 
-def test_models_know_whether_they_give_probabilities(empty_database_url: str) -> None:
-    """Of those trained before the column there was, too: asking for it alone did not make them."""
+def test_backup_is_restored_by_a_newer_version(
+    empty_database_url: str, next_migrations: Path, tmp_path: Path
+) -> None:
+    """The tables are made as they were, filled, and then upgraded."""
+    older = Database(f"sqlite:///{tmp_path / 'older.db'}")
+    older.migrate()
+    add_dataset(older)
+    back_up(older, LocalBlobs(tmp_path / "older"), tmp_path / "backup.tar")
+    older.close()
+    newer = Database(empty_database_url, next_migrations)
+    restore(newer, LocalBlobs(tmp_path / "newer"), tmp_path / "backup.tar")
+    assert (present_revision(newer), colors(newer)) == ("0101", [("x", "red")])
+    newer.close()
+
+
+def test_tables_from_before_the_first_release_are_refused(empty_database_url: str) -> None:
     database = Database(empty_database_url)
-    database.migrate("0014")
-    measured: list[dict[str, Any]] = [{}, {"validation": {}}, {"validation": {"calibration": {}}}]
-    with database.write() as connection:
-        tables = sa.MetaData()
-        tables.reflect(connection)
-        connection.execute(
-            tables.tables["models"].insert().values(name="iris", created_at=0, last_version=3)
-        )
-        versions = tables.tables["model_versions"]
-        fill: dict[type, Any] = {str: "x", int: 1, float: 1.0}
-        row = {
-            column.name: fill.get(column.type.python_type, {})
-            for column in versions.columns
-            if not column.nullable
-        }
-        for number, metrics in enumerate(measured, start=1):
-            given = {
-                "model_name": "iris",
-                "version": number,
-                "spec": {"calibration": "isotonic"},
-                "result": {"metrics": metrics},
-            }
-            connection.execute(versions.insert().values({**row, **given}))
     database.migrate()
-    columns = metadata.tables["model_versions"].c
-    with database.read() as connection:
-        found = connection.scalars(sa.select(columns.calibration).order_by(columns.version))
-        assert list(found) == [None, None, "isotonic"]
-    database.close()
-
-
-def test_labels_of_before_can_be_filtered_by(empty_database_url: str) -> None:
-    """Those of jobs and datasets that had none in rows of their own."""
-    database = Database(empty_database_url)
-    database.migrate("0015")
     with database.write() as connection:
-        tables = sa.MetaData()
-        tables.reflect(connection)
-        fill: dict[type, Any] = {str: "x", int: 1, float: 1.5, bool: True}
-        for name in ("datasets", "jobs"):
-            table = tables.tables[name]
-            row = {
-                column.name: fill.get(column.type.python_type, {})
-                for column in table.columns
-                if not column.nullable
-            }
-            connection.execute(table.insert().values({**row, "labels": {"team": "a", "n": "1"}}))
-    database.migrate()
-    with database.read() as connection:
-        for name in ("dataset_labels", "job_labels"):
-            table = metadata.tables[name]
-            found = {tuple(row) for row in connection.execute(sa.select(table))}
-            assert found == {("x", "team", "a", 1.5), ("x", "n", "1", 1.5)}
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0017'"))
+    with pytest.raises(OlderTables, match=r"made before 0\.1\.0"):
+        database.migrate()
     database.close()
 
 
 def test_tables_of_a_newer_version_are_left_alone(empty_database_url: str) -> None:
-    """Whoever goes back a version is told what to do, by a sentence."""
+    """The error says what to do."""
     database = Database(empty_database_url)
     database.migrate()
     with database.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(NewerTables, match="install that version, or restore a backup"):
+    with pytest.raises(NewerTables, match="install that version, or restore an earlier backup"):
         database.migrate()
     assert present_revision(database) == "9999"
     database.close()
@@ -142,7 +136,7 @@ def test_a_start_without_anything_to_migrate_has_no_use_for_alembic(tmp_path: Pa
     url = f"sqlite:///{tmp_path / 'service.db'}"
     database = Database(url)
     database.migrate()
-    assert present_revision(database) == revisions()[0]
+    assert present_revision(database) == database.revisions[0]
     database.close()
     code = (
         "import sys; from service.storage.database.database import Database; "
