@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import ipaddress
 import signal
 import socket
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-import typer
 import uvicorn
 from threadpoolctl import threadpool_limits
 
@@ -23,8 +24,13 @@ from service.web.server.malloc import keep_freed_memory
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+BACKLOG = 2048
+"""Connections that the kernel makes before they are accepted."""
 GRACE_S = 5
 """How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""
+IDLE_S = 75
+"""A connection between two requests. A proxy must be the first to close it, or it sends a request
+into a connection that has just been closed: nginx does so after 60 s."""
 
 
 def serve(host: str, port: int) -> None:
@@ -37,7 +43,7 @@ def serve(host: str, port: int) -> None:
         from service.app import create_app
 
         configure_logging(settings.log_level)
-        listener = _listen(host, port)
+        listener = _bind(host, port)
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         if settings.auth == "auto" and not own_machine:
             settings = settings.model_copy(update={"auth": "on"})
@@ -56,6 +62,8 @@ def serve(host: str, port: int) -> None:
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=proxy_addresses(settings.proxies),
             timeout_graceful_shutdown=GRACE_S,
+            timeout_keep_alive=IDLE_S,
+            backlog=BACKLOG,
         )
         _Server(config, app, host, listener.getsockname()[1]).run([listener])
 
@@ -66,10 +74,15 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: FastAPI, host: str, port: int) -> None:
         super().__init__(config)
         self._app = app
+        self._at = host, port
         self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # another process listens there since the port was bound
+            await self.lifespan.shutdown()
+            _cannot_listen(*self._at, error)
         gc.freeze()  # a full collection looks at what comes from here on: milliseconds of the loop
         gc.enable()
         at = self._address
@@ -77,18 +90,60 @@ class _Server(uvicorn.Server):
         if self._app.state.first_key is not None:
             print(f"callers need an API key; one is in {self._app.state.first_key}", flush=True)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve the connections that clients have made already, and take no more."""
+        waiting = [each for listener in sockets or () for each in _close(listener)]
+        for server in self.servers:
+            server.close()
+        loop = asyncio.get_running_loop()
+        for connection in waiting:
+            await loop.connect_accepted_socket(self._protocol, connection)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._app.state.conduct.protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._app.state.health.draining = True
+        self._app.state.conduct.limits.ending = True
         super().handle_exit(sig, frame)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
+    """A socket that listens once the service has started: until then callers are refused, which a
+    proxy understands, and do not wait for an answer."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        return listener
     except OSError as error:
-        print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        _cannot_listen(host, port, error)
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> NoReturn:
+    print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
+    raise SystemExit(1) from None
+
+
+def _close(listener: socket.socket) -> list[socket.socket]:
+    """Stop listening; the connections that nobody has accepted yet, which would be reset."""
+    listener.setblocking(False)
+    waiting = []
+    with suppress(OSError):
+        for _ in range(BACKLOG):
+            waiting.append(listener.accept()[0])
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    return waiting
 
 
 def _own_names(host: str, own_machine: bool) -> set[str]:

@@ -26,6 +26,8 @@ client that sends a byte now and then would otherwise hold its connection for ev
 UNREAD_S = 60.0
 """So long some 50 kB of a reply may wait for their reader."""
 RETRY_S = 5
+LAST_REQUEST_S = 1.0
+"""So long a connection is kept for a request that was sent before its client knew of the end."""
 
 
 @dataclass
@@ -38,6 +40,8 @@ class ConnectionLimits:
     """Open at once."""
     metrics: Metrics
     """Counts those that are refused."""
+    ending: bool = field(default=False, init=False)
+    """Each reply is the last of its connection."""
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
@@ -82,6 +86,20 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.server_state.connections) > self._limits.most:
             self._refuse(503, "too-many-connections", "too many connections; try again later")
             transport.close()
+        elif self._limits.ending:
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """Close after the reply that is due, or the next one, if a request comes soon."""
+        self._limits.ending = True
+        if self._busy():
+            super().shutdown()
+        else:
+            self.loop.call_later(LAST_REQUEST_S, self._close_unused)
+
+    def _close_unused(self) -> None:
+        if not self._in_message and not self._busy():
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -103,6 +121,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_header = False
         self._progress_at = self.loop.time()
         super().on_headers_complete()
+        if self._limits.ending:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         self._came(len(body))

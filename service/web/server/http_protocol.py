@@ -171,7 +171,7 @@ class ServiceProtocol(MessageProtocol):
             self._parse_after_all(quick)
         else:
             self._quick = None
-            self._write(reply, new_request_id(), not quick.closing)
+            self._write(reply, new_request_id(), not self._limits.ending)
             quick.caller.count()
             seconds = time.perf_counter() - quick.started
             self._conduct.metrics.record("POST", quick.call.route, 200, seconds)
@@ -182,19 +182,15 @@ class ServiceProtocol(MessageProtocol):
         """Nothing has happened yet that the parser would have to know."""
         self._quick = None
         super().data_received(quick.whole())
-        if quick.closing and self.cycle is not None:
-            self.cycle.keep_alive = False
         self._go_on(quick)
 
     def _go_on(self, quick: QuickRequest) -> None:
         for data in quick.next or ():
             self.data_received(data)
 
-    def shutdown(self) -> None:
-        if self._quick is not None:
-            self._quick.closing = True
-        else:
-            super().shutdown()
+    def _close_unused(self) -> None:
+        if self._quick is None:
+            super()._close_unused()
 
     # What the parser reports
 

@@ -84,7 +84,6 @@ class QuickRequest:
     """All of it has come."""
     next: list[bytes] | None = None
     """What came after it."""
-    closing: bool = False
     task: asyncio.Task[None] | None = None
 
     @property

@@ -1,0 +1,157 @@
+"""Replicas behind the proxy of `docker-compose.yml` are restarted in turn: no caller sees it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from service.settings import Settings
+from tests.backends import ON_POSTGRES_AND_S3
+from tests.journeys.server import COMMAND
+from tests.nginx import nginx
+from tests.service.models.registered_models import Shelf, fitted_pipeline
+
+pytestmark = ON_POSTGRES_AND_S3
+
+CALLERS = 6
+PREDICT = "/v1/models/iris/predict"
+BODY = json.dumps({"instances": [[1.0, 2.0, 3.0]]})
+
+
+class Replica:
+    """A process of the service at one port, which it keeps when it is started again."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        self._log = folder.with_suffix(".log").open("ab")
+        self._environment = {
+            **os.environ,
+            "SVM_DATA_DIR": str(folder),
+            "SVM_DATABASE_URL": settings.database_url,
+            "SVM_BLOB_URL": str(settings.blob_url),
+            "SVM_WORKERS": "0",
+            "SVM_AUTH": "off",
+        }
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [COMMAND, "serve", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+
+    def wait_ready(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        assert select.select([self._process.stdout], [], [], 30)[0], "it does not start"
+        assert "http://" in self._process.stdout.readline()
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if httpx2.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200:
+                return
+            time.sleep(0.02)
+        raise AssertionError("it does not become ready")
+
+    def stop(self) -> None:
+        """By SIGTERM, as containers are."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            assert self._process.wait(30) == 0
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+        self._log.close()
+
+
+@pytest.fixture
+def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[Replica]]:
+    """Two, running, that share a model."""
+    shelf = Shelf(settings)
+    shelf.add("iris", fitted_pipeline())
+    shelf.database.close()
+    two = [Replica(settings, tmp_path / name) for name in ("one", "two")]
+    try:
+        for replica in two:
+            replica.start()
+        for replica in two:
+            replica.wait_ready()
+        yield two
+    finally:
+        for replica in two:
+            replica.close()
+
+
+@contextmanager
+def load(url: str, outcomes: Counter[str]) -> Iterator[None]:
+    """Callers who predict one after the other, and now and then read."""
+    ended = threading.Event()
+    with ExitStack() as stack:
+        for _ in range(CALLERS):
+            thread = threading.Thread(target=_call, args=(url, outcomes, ended))
+            thread.start()
+            stack.callback(thread.join)
+        stack.callback(ended.set)
+        yield
+
+
+def _call(url: str, outcomes: Counter[str], ended: threading.Event) -> None:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    count = 0
+    while not ended.is_set():
+        count += 1
+        try:
+            if count % 20:
+                connection.request("POST", PREDICT, BODY, {"Content-Type": "application/json"})
+            else:
+                connection.request("GET", "/v1/models/iris")
+            reply = connection.getresponse()
+            reply.read()
+            outcome = str(reply.status)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            outcome = type(error).__name__
+        outcomes[outcome] += 1
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "restarts", [1, pytest.param(10, marks=[pytest.mark.torture, pytest.mark.timeout(900)])]
+)
+def test_rolling_restart_loses_no_call(
+    replicas: list[Replica], tmp_path: Path, restarts: int
+) -> None:
+    """Every call is answered with success: neither 502 nor a broken connection."""
+    outcomes: Counter[str] = Counter()
+    with nginx(tmp_path / "nginx", [each.port for each in replicas]) as url:
+        with load(url, outcomes):
+            time.sleep(0.5)
+            for number in range(restarts):
+                replica = replicas[number % 2]
+                replica.stop()
+                replica.start()
+                replica.wait_ready()
+            time.sleep(0.5)
+        print(dict(outcomes))
+        assert set(outcomes) == {"200"}, dict(outcomes)
