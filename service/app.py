@@ -65,6 +65,7 @@ from service.web.access.fast_path import ShortCut
 from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
+from service.web.body_budget import BodyBudget, BodyShares
 from service.web.hosts import Hosts
 from service.web.http.compression import Compression
 from service.web.http.head import HeadAsGet
@@ -205,13 +206,16 @@ def create_app(
     app.state.health = state
     app.state.reservations = reservations
     app.state.first_key = None
+    largest = max(limits.predict_body_bytes, limits.control_body_bytes)
+    bodies = BodyBudget(max(limits.bodies_bytes, largest))
     connections = ConnectionLimits(
-        settings.header_s, settings.body_idle_s, settings.connections, metrics
+        settings.header_s, settings.body_idle_s, settings.connections, metrics, bodies
     )
     app.state.conduct = Conduct(predictor, gate, metrics, connections)
     app.add_middleware(Compression)
     app.add_middleware(ShortCut, answerer=predictor)
     app.add_middleware(Admission, gate=gate)
+    app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     replies.install(app)

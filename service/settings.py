@@ -44,6 +44,10 @@ class Limits(BaseModel):
     """Largest JSON body of a control request, such as `POST /v1/jobs`."""
     predict_body_bytes: PositiveInt = 32 * MIB
     """Largest body of a prediction, after decompression."""
+    bodies_bytes: PositiveInt = 40 * MIB
+    """Memory for all bodies that are coming or being answered at once, in each process; at least
+    one of the largest size always has room. Further ones hear 503; small ones that come whole do
+    not count, nor do uploads, which go to files."""
     predict_rows: PositiveInt = 100_000
     """Rows of one prediction; `POST /v1/batch-predictions` takes more."""
     rows: PositiveInt = 5_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
@@ -146,7 +147,7 @@ class PageRoute(APIRoute):
 def problem_page(request: Request, error: ServiceError) -> Response:
     """What went wrong, with all its places."""
     known = PROBLEMS.get(error.code)
-    return page(
+    reply = page(
         request,
         "problem.html",
         status_of(error),
@@ -154,3 +155,6 @@ def problem_page(request: Request, error: ServiceError) -> Response:
         title=known.title if known else error.code,
         about=known.description if known else None,
     )
+    if error.retry_after_s is not None:
+        reply.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    return reply

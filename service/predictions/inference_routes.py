@@ -174,6 +174,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
     async def infer(request: Request, name: str, version: int | None) -> Response:
         target = Target(name, version, request.scope["route"].path, inference=True)
         call = predictor.call_of(target, request.scope["headers"])
+        await predictor.check(call)
         body = await read_limited(request, predictor.body_limit_bytes)
         return as_response(await unless_left(request.receive, predictor.answer(call, body)))
 

@@ -95,6 +95,14 @@ class Predictor:
             return PredictionCall(target, InferenceExchange(headers, self._limits))
         return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
 
+    def knows(self, call: PredictionCall) -> bool:
+        """Whether the model is at hand."""
+        return self._models.at_hand(call.target.name, call.target.reference) is not None
+
+    async def check(self, call: PredictionCall) -> None:
+        """That there is such a model. Raises as `LoadedModels.get`."""
+        await self._models.get(call.target.name, call.target.reference)
+
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
         """Raises ServiceError: see `LoadedModels.get`, `bodies.decode`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)

@@ -101,6 +101,7 @@ def router(predictor: Predictor) -> Routes:
     ) -> Response:
         target = Target(name, reference, request.scope["route"].path)
         call = predictor.call_of(target, request.scope["headers"], outputs)
+        await predictor.check(call)
         body = await read_limited(request, predictor.body_limit_bytes)
         return as_response(await unless_left(request.receive, predictor.answer(call, body)))
 

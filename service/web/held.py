@@ -21,11 +21,14 @@ class Held:
     caller: Caller
     headers: Headers
     parts: list[bytes] = field(default_factory=list)
+    received: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     def body(self) -> bytes:
         """What has come of the body."""
-        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        if len(self.parts) > 1:
+            self.parts = [b"".join(self.parts)]
+        return self.parts[0]
 
 
 def usual_length(headers: Headers) -> int:

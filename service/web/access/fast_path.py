@@ -49,6 +49,12 @@ class Answerer(Protocol):
     def call(self, path: bytes, headers: Headers) -> Any | None:
         """A `Call`; None for a path that is not answered here. Raises ServiceError."""
 
+    def knows(self, call: Any) -> bool:
+        """Whether `check` would find nothing wrong, as far as that is known without a wait."""
+
+    async def check(self, call: Any) -> None:
+        """That what is asked for is there, before the body is read. Raises ServiceError."""
+
     def answer_soon(
         self,
         call: Any,
@@ -86,6 +92,7 @@ class ShortCut:
         scope["route"] = _Route(call.route)
         request = Request(scope, receive)
         try:
+            await self._answerer.check(call)
             body = await read_limited(request, self._answerer.body_limit_bytes)
             response = as_response(await unless_left(receive, self._answerer.answer(call, body)))
         except ServiceError as error:

@@ -13,18 +13,25 @@ from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.bodies.idempotency import note
 from service.web.bodies.strict_json import BOM, parse_json
 from service.web.bodies.validation import body_error
+from service.web.body_budget import overloaded, share_of
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import inflate
+
+AT_ONCE_BYTES = 64 * 1024
+"""A body of this size that came in one piece takes no share of the budget."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
-    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent, and
-    InvalidRequest where it is not what its Content-Digest says."""
+    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent,
+    Unavailable if there is no room for it, and InvalidRequest where it is not what its
+    Content-Digest says."""
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit_bytes:
+    length = int(announced) if announced.isdecimal() else None
+    if length is not None and length > limit_bytes:
         raise _too_large(limit_bytes)
+    share = share_of(request)
     digest = ContentDigest(request)
     body = bytearray()
     try:
@@ -32,6 +39,9 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
             body += chunk
             if len(body) > limit_bytes:
                 raise _too_large(limit_bytes)
+            came_whole = len(chunk) == length and len(chunk) <= AT_ONCE_BYTES
+            if not came_whole and not share.cover(len(body)):
+                raise overloaded()
     except ClientDisconnect:
         raise InvalidRequest("malformed-request", "the client left before the body ended") from None
     digest.update(body)
@@ -50,6 +60,8 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
         media_type = request.headers.get("content-type", "application/json").partition(";")[0]
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
+        if encoding and not share_of(request).cover(len(body)):
+            raise overloaded()
         note(request, body)
         if body and media_type.strip().lower() != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")

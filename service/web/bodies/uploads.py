@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.bodies.idempotency import note
+from service.web.body_budget import overloaded, share_of
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import Inflater
 
@@ -98,6 +99,8 @@ class IncomingBody:
             parser = form.parser(options[b"boundary"])
             async for piece in self._pieces(limit_bytes, inflated_bytes):
                 await run_sync(parser.write, piece)
+                if not share_of(self._request).cover(form.field_bytes):
+                    raise overloaded()
             parser.finalize()
         except FormParserError:
             raise _malformed("the parts of the form cannot be told apart") from None
@@ -129,6 +132,8 @@ class _Form:
     ) -> None:
         self.parts: dict[str, Part] = {}
         self.finished = False
+        self.field_bytes = 0
+        """In memory."""
         self._folder = folder
         self._file_names = file_names
         self._note = note
@@ -193,6 +198,7 @@ class _Form:
             self._file.write(memoryview(data)[start:end])
         elif part.size <= FIELD_BYTES:
             part.content += data[start:end]
+            self.field_bytes += end - start
         else:
             raise _malformed(f"the field {part.name[:64]!r} has more than {FIELD_BYTES:,} bytes")
 
@@ -212,20 +218,23 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
     digest = ContentDigest(request)
     size = 0
     buffer = bytearray()
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            digest.update(chunk)
-            if size > limit_bytes:
-                raise _too_large(limit_bytes)
-            buffer += chunk
-            if len(buffer) >= BUFFER_BYTES:
-                yield bytes(buffer)
-                buffer.clear()
-    except ClientDisconnect:
-        raise InvalidRequest("malformed-request", "the client left before the body ended") from None
-    digest.check()
-    yield bytes(buffer)
+    with share_of(request).another() as share:
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                digest.update(chunk)
+                if size > limit_bytes:
+                    raise _too_large(limit_bytes)
+                buffer += chunk
+                # Without room each piece is written as it comes.
+                if len(buffer) >= BUFFER_BYTES or not share.cover(len(buffer)):
+                    yield bytes(buffer)
+                    buffer.clear()
+        except ClientDisconnect:
+            detail = "the client left before the body ended"
+            raise InvalidRequest("malformed-request", detail) from None
+        digest.check()
+        yield bytes(buffer)
 
 
 def _malformed(detail: str) -> InvalidRequest:

@@ -279,7 +279,10 @@ PROBLEMS: dict[str, Problem] = {
         "Its file does not match its digest. The version is set aside, others keep serving.",
     ),
     "overloaded": Problem(
-        503, "Too many predictions are waiting", "Retry-After says when to try again."
+        503,
+        "The service has no capacity for the request now",
+        "Too many predictions are waiting, or the bodies of other requests take all memory for "
+        "bodies. Retry-After says when to try again.",
     ),
     "results-corrupt": Problem(
         500, "The file of results is damaged", "It does not match its digest; ask for it again."

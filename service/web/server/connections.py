@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from service.web.body_budget import BodyBudget
 from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of
@@ -40,6 +41,7 @@ class ConnectionLimits:
     """Open at once."""
     metrics: Metrics
     """Counts those that are refused."""
+    bodies: BodyBudget
     ending: bool = field(default=False, init=False)
     """Each reply is the last of its connection."""
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -177,8 +179,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # What becomes no request
 
-    def _refuse(self, status: int, code: str, detail: str) -> None:
-        path = (self.url or b"").partition(b"?")[0].decode("latin-1") if self.headers else ""
+    def _refuse(self, status: int, code: str, detail: str, url: bytes | None = None) -> None:
+        url = url or (self.url if self.headers else b"")
+        path = url.partition(b"?")[0].decode("latin-1")
         request_id = request_id_of(self.headers or [])
         body, media_type = problem_bytes(status, code, detail, path, request_id)
         headers = MutableHeaders(

@@ -25,8 +25,10 @@ from uvicorn.server import ServerState
 from service.errors import ServiceError
 from service.web.access.authenticator import Gate
 from service.web.access.fast_path import Answerer, Reply
+from service.web.body_budget import DETAIL
 from service.web.held import Held, header_of, usual_length
 from service.web.http.headers import add_headers
+from service.web.lingering import Lingering
 from service.web.messages import MessageProtocol
 from service.web.server.connections import ConnectionLimits
 from service.web.server.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
@@ -81,10 +83,13 @@ class ServiceProtocol(MessageProtocol):
         self._held: Held | None = None
         self._quick: QuickRequest | None = None
         self._head: Head | None = None
+        self._share = conduct.limits.bodies.share()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._quick is not None and self._quick.task is not None:
             self._quick.task.cancel()  # nobody waits for the answer
+        self._quick = self._held = None  # now, not when the connection is collected
+        self._share.release()
         super().connection_lost(exc)
 
     # Heads that are known
@@ -95,6 +100,7 @@ class ServiceProtocol(MessageProtocol):
             self._came(len(data))
             if quick.due:
                 quick.keep(data)
+                self.flow.pause_reading()
             else:
                 quick.add(data)
                 self._proceed(quick)
@@ -123,6 +129,9 @@ class ServiceProtocol(MessageProtocol):
                     return
                 self._head = head
         super().data_received(data)
+        held = self._held
+        if held is not None and held.cycle.more_body and not self._share.cover(held.received):
+            self.turn_away()
 
     def received(self, nbytes: int) -> None:
         """Some of a large request has come into its buffer."""
@@ -134,8 +143,7 @@ class ServiceProtocol(MessageProtocol):
 
     def _proceed(self, quick: QuickRequest) -> None:
         if quick.missing:
-            if quick.missing >= LARGE_BYTES:
-                self._receive_by(BodyReceiver(self, quick))
+            self._await_more(quick)
             return
         quick.due = True
         body = quick.body()
@@ -147,6 +155,27 @@ class ServiceProtocol(MessageProtocol):
             quick.task = self.loop.create_task(self._answer_in_time(quick, body))
         else:
             self._parse_after_all(quick)
+
+    def _await_more(self, quick: QuickRequest) -> None:
+        if not self._share.held and not self._conduct.answerer.knows(quick.call):
+            self._parse_after_all(quick)
+            return
+        if quick.missing >= LARGE_BYTES:
+            receiver = BodyReceiver(self, quick, self._share)
+            if receiver.has_room():
+                self._receive_by(receiver)
+                return
+        elif self._share.cover(quick.received):
+            return
+        self.turn_away()
+
+    def turn_away(self) -> None:
+        """Refuse a request of whose body there is no room for the rest."""
+        url = None if self._quick is None else self._quick.url
+        self._quick = self._held = None
+        self._share.release()
+        self._refuse(503, "overloaded", DETAIL, url)
+        Lingering(self, self.transport)
 
     def _receive_by(self, protocol: asyncio.BaseProtocol) -> None:
         # uvloop looks at the kind of protocol when it begins to read.
@@ -164,8 +193,7 @@ class ServiceProtocol(MessageProtocol):
 
     def _deliver_quick(self, reply: Reply | Exception) -> None:
         quick = self._quick
-        assert quick is not None
-        if self.transport.is_closing():
+        if quick is None or self.transport.is_closing():
             self._quick = None
         elif isinstance(reply, Exception) or self.flow.write_paused:
             self._parse_after_all(quick)
@@ -181,10 +209,13 @@ class ServiceProtocol(MessageProtocol):
     def _parse_after_all(self, quick: QuickRequest) -> None:
         """Nothing has happened yet that the parser would have to know."""
         self._quick = None
+        self._share.release()
         super().data_received(quick.whole())
         self._go_on(quick)
 
     def _go_on(self, quick: QuickRequest) -> None:
+        if quick.next is not None:
+            self.flow.resume_reading()
         for data in quick.next or ():
             self.data_received(data)
 
@@ -205,6 +236,7 @@ class ServiceProtocol(MessageProtocol):
         else:
             self._came(len(body))
             held.parts.append(body)
+            held.received += len(body)
 
     def on_message_complete(self) -> None:
         held = self._held
@@ -237,7 +269,7 @@ class ServiceProtocol(MessageProtocol):
             call = self._conduct.answerer.call(scope["raw_path"] or b"", self.headers)
         except ServiceError:
             return None  # the application says it
-        if call is None:
+        if call is None or not self._conduct.answerer.knows(call):
             return None
         caller = self._conduct.gate.find_quickly(self.headers)
         if caller is None or not caller.may("predict") or not caller.is_admitted():
@@ -278,11 +310,13 @@ class ServiceProtocol(MessageProtocol):
     def _release(self, held: Held) -> None:
         """Let the application answer: it takes its time, or says what is wrong."""
         self._held = None
+        self._share.release()
         held.cycle.body = bytearray(held.body())
         held.cycle.message_event.set()
         super()._start_asgi_task(held.cycle, self.app)
 
     def _write(self, reply: Reply, request_id: str, keep_alive: bool) -> None:
+        self._share.release()
         preamble = self._conduct.preamble(self.server_state)
         self.transport.write(preamble + header_of(reply, request_id, keep_alive) + reply.body)
         if not keep_alive:

@@ -8,10 +8,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
+from service.web.body_budget import Share
 from service.web.http.callers import Caller
 
 KNOWN_HEADS = 4096
 LONGEST_HEAD = 2048
+LEAST_BUFFER = 256 * 1024
+GROWTH = 4
+"""A buffer is at most so many times as large as what has come."""
 
 _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,9})\r\n")
 
@@ -87,6 +91,10 @@ class QuickRequest:
     task: asyncio.Task[None] | None = None
 
     @property
+    def url(self) -> bytes:
+        return self.parts[0].split(b" ", 2)[1]
+
+    @property
     def missing(self) -> int:
         return self.head.size - self.received
 
@@ -118,6 +126,7 @@ class Connection(Protocol):
     """What a body is received for."""
 
     def received(self, nbytes: int) -> None: ...
+    def turn_away(self) -> None: ...
     def eof_received(self) -> None: ...
     def connection_lost(self, exc: Exception | None) -> None: ...
     def pause_writing(self) -> None: ...
@@ -125,23 +134,40 @@ class Connection(Protocol):
 
 
 class BodyReceiver(asyncio.BufferedProtocol):
-    """Receives the rest of a large request straight into its buffer."""
+    """Receives the rest of a large request straight into its buffer, which grows with it: what is
+    announced but never sent takes no memory."""
 
-    def __init__(self, connection: Connection, request: QuickRequest) -> None:
+    def __init__(self, connection: Connection, request: QuickRequest, share: Share) -> None:
         self._connection = connection
         self._request = request
+        self._share = share
         whole, end = request.whole(), request.head.end
-        request.buffer = bytearray(request.head.size - end)
-        request.buffer[: len(whole) - end] = whole[end:]
+        self._buffer = request.buffer = bytearray(whole[end:])
         request.parts = [whole[:end]]
-        self._view = memoryview(request.buffer)
+        self._view = memoryview(self._buffer)
+        self._room = 0
+
+    def has_room(self) -> bool:
+        """Whether more bytes may be received; the buffer grows to hold them."""
+        size, filled = self._request.head.size - self._request.head.end, len(self._buffer)
+        self._room = min(size, max(GROWTH * filled, LEAST_BUFFER))
+        return self._share.cover(self._room)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        if len(self._buffer) < self._room:
+            self._view.release()
+            self._buffer.extend(bytes(self._room - len(self._buffer)))
+            self._view = memoryview(self._buffer)
         return self._view[self._request.received - self._request.head.end :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._request.received += nbytes
-        if not self._request.missing:
+        request = self._request
+        request.received += nbytes
+        full = request.received - request.head.end == self._room
+        if full and request.missing and not self.has_room():
+            self._connection.turn_away()
+            return
+        if not request.missing:
             self._view.release()
         self._connection.received(nbytes)
 

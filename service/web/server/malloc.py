@@ -11,6 +11,14 @@ ON_HEAP_BYTES = 16 * 1024**2
 """The largest piece that is taken from the heap, and not from the system each time."""
 
 
+def give_back_memory() -> None:
+    """Return to the system what is free by now: large bodies may have taken much more than usual.
+    Takes milliseconds."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def keep_freed_memory() -> None:
     """Tell glibc's allocator not to return memory to the system after every request.
 

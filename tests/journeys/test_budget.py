@@ -1,0 +1,129 @@
+"""Bodies that are half sent share one budget of memory."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.journeys.bombs import model
+from tests.journeys.server import Server, ok, running
+
+MIB = 1024 * 1024
+PREDICT, INFER = "/v1/models/small/predict", "/v2/models/small/infer"
+ROW = b'{"instances": [[1, 2]]}'
+TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]}]}'
+LARGE = ROW + b" " * (900 * 1024)
+"""Of these the budget below takes one."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    sizes = ("PREDICT_BODY_BYTES", "CONTROL_BODY_BYTES", "BODIES_BYTES")
+    settings = {f"SVM_LIMITS__{size}": str(MIB) for size in sizes}
+    with running(tmp_path_factory.mktemp("budget") / "var", SVM_WORKERS="0", **settings) as server:
+        json = {"Content-Type": "application/json"}
+        content = model("0.5", 2)
+        ok(server.http.post("/v1/models/small/versions", content=content, headers=json), 201)
+        ok(server.http.post(PREDICT, content=ROW, headers=json), 200)
+        yield server
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("path", [PREDICT, INFER])
+def test_bodies_beyond_the_budget_are_refused(server: Server, path: str, known: bool) -> None:
+    """503 with Retry-After at once, and the connection ends, also where the head is known; small
+    predictions do not notice, and uploads are written to files sooner."""
+    head = _head(path, "application/json", len(LARGE) + 1)
+    with _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
+        with _half_sent(server, b"") as caller:
+            if known:
+                row = ROW if path == PREDICT else TENSOR
+                for _ in range(2):
+                    caller.sendall(_head(path, "application/json", len(row)) + row)
+                    assert _reply(caller, ends=False)[0] == 200
+            caller.sendall(head + LARGE)
+            status, text = _reply(caller)
+        assert status == 503
+        assert '"code": "overloaded"' in text
+        assert f'"instance": "{path}"' in text
+        assert "\r\nretry-after: " in text.lower()
+        assert "\r\nconnection: close\r\n" in text.lower()
+        ok(server.http.post(PREDICT, json={"instances": [[1, 2]]}), 200)
+        rows = b"a,k\n1,x\n2,y\n" + b"3,x\n" * (MIB // 2)
+        csv = {"Content-Type": "text/csv"}
+        ok(server.http.post("/v1/datasets", content=rows, headers=csv), 201, 200)
+    _accepted(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/v1/jobs", "application/json"),
+        ("/v2/repository/index", "application/json"),
+        ("/train", "application/x-www-form-urlencoded"),
+    ],
+)
+def test_every_body_counts(server: Server, path: str, media_type: str) -> None:
+    """Those of control requests and of forms too."""
+    with _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
+        reply = server.http.post(path, content=LARGE, headers={"Content-Type": media_type})
+        assert reply.status_code == 503, reply.text
+        assert "overloaded" in reply.text or "<html" in reply.text
+        assert reply.headers["Retry-After"] == "1"
+    _accepted(server)
+    with (
+        _half_sent(server, _head(path, media_type, len(LARGE) + 1) + LARGE) as caller,
+        _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE) as other,
+    ):
+        other.settimeout(20)
+        assert _reply(other)[0] == 503
+        caller.sendall(b" ")
+        assert _reply(caller, ends=False)[0] in (200, 400, 413, 422)
+    _accepted(server)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/none/predict", "/v2/models/none/infer"])
+def test_a_missing_model_is_told_before_the_body(server: Server, path: str) -> None:
+    """Nothing of the body has been sent when the reply comes."""
+    with _half_sent(server, _head(path, "application/json", MIB)) as caller:
+        assert _reply(caller, ends=False)[0] == 404
+
+
+def _accepted(server: Server) -> None:
+    """A large body is answered once the budget is free."""
+    json = {"Content-Type": "application/json"}
+    for _ in range(50):
+        reply = server.http.post(PREDICT, content=LARGE, headers=json)
+        if reply.status_code == 200:
+            return
+    raise AssertionError(reply.text)
+
+
+def _head(path: str, media_type: str, length: int) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+@contextmanager
+def _half_sent(server: Server, data: bytes) -> Iterator[socket.socket]:
+    """A connection that has sent so much, and waits for nothing."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as caller:
+        caller.sendall(data)
+        if data:
+            server.http.get("/livez")  # read after it
+        yield caller
+
+
+def _reply(caller: socket.socket, ends: bool = True) -> tuple[int, str]:
+    """The status and all of the reply, after which the connection ends."""
+    received = caller.recv(65536)
+    while ends and (more := caller.recv(65536)):
+        received += more
+    text = received.decode()
+    return int(text.split()[1]), text
