@@ -165,7 +165,8 @@ class Settings(BaseSettings):
     body_idle_s: PositiveFloat = 15
     """A body of which less than 4 KiB came in so long has stopped coming."""
     connections: PositiveInt = 4096
-    """Open at once; further ones hear 503."""
+    """Open at once; further ones hear 503. Fewer if the process may not open so many files: half of
+    its limit, which it raises as far as it may, without 128 for other files."""
     auth: Literal["auto", "on", "off"] = "auto"
     """Whether callers need an API key. `auto`: as soon as a key was ever made, and wherever the
     service listens on another address than the machine's own; `off`: never."""

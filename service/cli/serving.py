@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from service import __version__
 from service.addresses import proxy_addresses
+from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import held_data_dir
 from service.web.server.logs import configure_logging
 from service.web.server.malloc import keep_freed_memory
@@ -47,6 +48,8 @@ def serve(host: str, port: int) -> None:
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         if settings.auth == "auto" and not own_machine:
             settings = settings.model_copy(update={"auth": "on"})
+        connections = most_connections(settings.connections, raise_file_limit())
+        settings = settings.model_copy(update={"connections": connections})
         # A row's bits must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()

@@ -97,7 +97,10 @@ class Predictor:
 
     def knows(self, call: PredictionCall) -> bool:
         """Whether the model is at hand."""
-        return self._models.at_hand(call.target.name, call.target.reference) is not None
+        try:
+            return self._models.at_hand(call.target.name, call.target.reference) is not None
+        except Exception:  # whatever it is, `check` meets it again, where it is told
+            return False
 
     async def check(self, call: PredictionCall) -> None:
         """That there is such a model. Raises as `LoadedModels.get`."""
@@ -124,11 +127,11 @@ class Predictor:
         this turn of the loop, where nothing needs time: the model is at hand, the body small and
         sound. False, and nothing happens, where that is not so: `answer` then says why, or takes
         its time."""
-        model = self._models.at_hand(call.target.name, call.target.reference)
         exchange = call.exchange
-        if model is None or not _is_read_soon(exchange, body):
-            return False
         try:
+            model = self._models.at_hand(call.target.name, call.target.reference)
+            if model is None or not _is_read_soon(exchange, body):
+                return False
             asked = exchange.read(body, model)
             if not _is_told_soon(model, asked):
                 return False

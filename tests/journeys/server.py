@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,13 @@ def ok(reply: httpx2.Response, *expected: int) -> dict[str, Any]:
 
 
 @contextmanager
-def running(data_dir: Path, **environment: str) -> Iterator[Server]:
-    """The service on a free port with its data in `data_dir`, until the end of the block."""
+def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) -> Iterator[Server]:
+    """The service on a free port with its data in `data_dir`, until the end of the block.
+    `start_by`: a command that becomes the service, such as `prlimit`."""
     log_path = data_dir.parent / f"{data_dir.name}.log"
     log = log_path.open("ab")
     process = subprocess.Popen(
-        [COMMAND, "serve", "--port", "0"],
+        [*start_by, COMMAND, "serve", "--port", "0"],
         env={**os.environ, "SVM_DATA_DIR": str(data_dir), **environment},
         stdout=subprocess.PIPE,
         stderr=log,

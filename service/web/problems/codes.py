@@ -282,7 +282,7 @@ PROBLEMS: dict[str, Problem] = {
         503,
         "The service has no capacity for the request now",
         "Too many predictions are waiting, or the bodies of other requests take all memory for "
-        "bodies. Retry-After says when to try again.",
+        "bodies, or too many files are open. Retry-After says when to try again.",
     ),
     "results-corrupt": Problem(
         500, "The file of results is damaged", "It does not match its digest; ask for it again."

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web.http.headers import add_headers
-from service.web.problems import internal_error
+from service.web.problems import internal_error, no_more_files, render
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 TRACEPARENT = re.compile(
@@ -157,11 +157,17 @@ class Observability:
             await self._app(scope, receive, send_marked)
         except ClientDisconnect:
             log.info("client left")
-        except Exception:
-            log.exception("unexpected error", path=scope["path"])
+        except Exception as error:
+            overload = no_more_files(error)
+            if overload is None:
+                log.exception("unexpected error", path=scope["path"])
+            else:
+                log.warning("no file descriptor left", path=scope["path"])
             if status:  # too late to say so; the server closes the connection
                 raise
-            await internal_error(Request(scope))(scope, receive, send_marked)
+            request = Request(scope)
+            reply = internal_error(request) if overload is None else render(request, overload)
+            await reply(scope, receive, send_marked)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             structlog.contextvars.unbind_contextvars(*marks)
