@@ -103,6 +103,8 @@ START_S = 30.0
 SOUND_S = 1.0
 """How long the start looks for damage: some 300 MB of a database that is in memory."""
 LOOK_S = 0.01
+MODEL_LOOK_S = 1.0
+"""How often to look for the first model."""
 PRUNE_S = 3600.0
 THREADS = 100
 """Requests that may be in the database or in files at once."""
@@ -163,14 +165,15 @@ def create_app(
         if settings.workers > 0:
             engine.start()
         sweeper.start()
+        tasks: list[asyncio.Task[None]] = []
         if warm:
             pages = (lambda: app.document, solvers.warm_up, dashboard.warm_up)
-            has_models = await run_sync(registry.page, PageRequest(size=1))
-            if has_models.items:
-                await _warm_up((*pages, warm_up_predictions), state=state)
-            else:  # nothing can be predicted yet
-                await _warm_up(pages, (warm_up_predictions,), state=state)
-        tasks = [
+            if await run_sync(_has_models, registry):
+                await _warm_up((*pages, warm_up_predictions), state)
+            else:
+                await _warm_up(pages, state)
+                tasks.append(asyncio.create_task(_await_model(registry, state)))
+        tasks += [
             asyncio.create_task(_prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(tail.run()),
             asyncio.create_task(gate.refresh_forever()),
@@ -274,27 +277,36 @@ def _prepare(database: Database, blobs: Blobs) -> None:
         time.sleep(1)
 
 
-async def _warm_up(first: Steps, later: Steps = (), *, state: health.Health) -> None:
-    """Carry out the steps in a thread, and return after the first ones; a shutdown does not wait
-    for them."""
+async def _warm_up(steps: Steps, state: health.Health) -> None:
+    """Carry out the steps in a thread; a shutdown does not wait for them."""
     done = threading.Event()
 
     def carry_out() -> None:
-        _try(first)
+        for step in steps:
+            try:
+                step()
+            except Exception:  # the request that needs it reports the failure
+                log.exception("a part of the start failed")
         done.set()
-        _try(later)
 
     threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
     while not done.is_set() and not state.draining:
         await asyncio.sleep(LOOK_S)
 
 
-def _try(steps: Steps) -> None:
-    for step in steps:
-        try:
-            step()
-        except Exception:  # the request that needs it reports the failure
-            log.exception("a part of the start failed")
+async def _await_model(registry: ModelRegistry, state: health.Health) -> None:
+    """Warm up predictions as soon as there is a model. Before, nothing can be predicted, and the
+    process stays small."""
+    has_models = False
+    while not has_models:
+        await asyncio.sleep(MODEL_LOOK_S)
+        with contextlib.suppress(Unavailable):
+            has_models = await run_sync(_has_models, registry)
+    await _warm_up((warm_up_predictions,), state)
+
+
+def _has_models(registry: ModelRegistry) -> bool:
+    return bool(registry.page(PageRequest(size=1)).items)
 
 
 async def _prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:

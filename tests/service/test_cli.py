@@ -59,18 +59,18 @@ def _address(process: subprocess.Popen[Any]) -> str:
 
 
 def test_server_is_soon_ready_and_small(start: Start) -> None:
-    """Ready after 1.6 s of work, or twice that on a slow machine, in one of three starts where
-    others keep the processor busy, and at most 130 MB resident."""
+    """Ready after 1.6 s of work, or a few times that on a slow or busy machine, in one of three
+    starts, and at most 150 MB resident."""
     work_s = float("inf")
     for _ in range(3):
         server = start("serve", "--port", "0")
         assert httpx2.get(f"{_address(server)}/readyz").status_code == 200
         process = psutil.Process(server.pid)
         work_s = min(work_s, sum(process.cpu_times()[:2]))
-        assert process.memory_info().rss < 130e6
+        assert process.memory_info().rss < 150e6
         server.terminate()
         server.wait(30)
-        if work_s < 3.5:
+        if work_s < 7:
             return
     pytest.fail(f"ready after {work_s:.2f} s of work")
 

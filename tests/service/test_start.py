@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from service.settings import Settings
 from tests.service.models.registered_models import Shelf, shelf
 
@@ -13,16 +15,25 @@ __all__ = ["shelf"]
 
 ASK = """
 import sys
+import time
 from pathlib import Path
 from starlette.testclient import TestClient
 from service.app import create_app
+from service.predictions.warm_up import warm_up
 from service.settings import Settings
 
 settings = Settings(data_dir=Path(sys.argv[1]), workers=0)
 app = create_app(settings, (), warm=True)
 with TestClient(app, base_url="http://localhost") as client:
-    known = set(sys.modules)
     assert "document" in vars(app)
+    assert ("numba" in sys.modules) is (sys.argv[3] == "model")
+    print("started", flush=True)
+    input()
+    deadline = time.monotonic() + 60
+    while not warm_up.cache_info().currsize:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    known = set(sys.modules)
     body = {"instances": [[1, 2, 3]], "outputs": ["label", "decision"]}
     client.post("/v1/models/iris/predict", json=body).raise_for_status()
     csv = {"Content-Type": "text/csv"}
@@ -35,13 +46,23 @@ Path(sys.argv[2]).write_text(" ".join(set(sys.modules) - known))
 """
 
 
+@pytest.mark.parametrize("there", ["model", "nothing"])
 def test_first_requests_import_and_make_nothing(
-    shelf: Shelf, settings: Settings, tmp_path: Path
+    shelf: Shelf, settings: Settings, tmp_path: Path, there: str
 ) -> None:
-    """Predictions in all forms, the document and pages: after a start with a model."""
-    shelf.add("iris")
+    """Predictions in all forms, the document and pages: after a start with a model, or soon after
+    the first model is made. Until then Numba is not loaded."""
     imported = tmp_path / "imported"
-    command = [sys.executable, "-c", ASK, str(settings.data_dir), str(imported)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", ASK, str(settings.data_dir), str(imported), there]
+    if there == "model":
+        shelf.add("iris")
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        said = server.stdout.readline()
+        if there == "nothing":
+            shelf.add("iris")
+        _, log = server.communicate("\n", timeout=100)
+    assert (said, server.returncode) == ("started\n", 0), log
     assert imported.read_text() == ""
