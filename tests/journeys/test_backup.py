@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.client import Client
+from service.client import Client, Job
 from tests.journeys.server import COMMAND, running
 
 LONG: dict[str, Any] = {
@@ -19,6 +19,8 @@ LONG: dict[str, Any] = {
     "stopping": {"max_epochs": 16_000, "duality_gap": 1e-12},
     "seed": 1,
 }
+"""Ends within seconds, to the same bits each time."""
+ENDLESS: dict[str, Any] = {**LONG, "stopping": {"max_epochs": 10**9, "duality_gap": 1e-12}}
 OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}
 
 
@@ -47,10 +49,19 @@ def _told(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
+def _at_checkpoint(job: Job, attempt: int = 1) -> Job:
+    """The job, once that attempt has saved a checkpoint."""
+    for event in job.events():
+        if event.kind == "checkpoint" and job.refresh().attempt >= attempt:
+            return job
+    raise AssertionError(f"{job.refresh().data} ended without a checkpoint")
+
+
 @pytest.mark.timeout(300)
 def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
-    """Datasets, jobs, models, digests and predictions are those of the moment of the backup; a
-    training that ran then goes on from its checkpoint, and ends with the bits it ends with here."""
+    """Datasets, jobs, models, digests and predictions are those of the moment of the backup. A
+    training that ran then continues from its checkpoint; one that was paused ends with the bits it
+    ends with here."""
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 20))
     y = np.where(X[:, 0] + random.normal(size=3000) > 0, "yes", "no")
@@ -65,29 +76,29 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
         dataset = client.upload(X, y, name="known")
         client.train(dataset, "iris", set_alias="champion").wait()
         before = _told(client, X)
-        job = client.train(
-            dataset, "long", LONG["solver"], **{k: LONG[k] for k in ("stopping", "seed")}
-        )
-        for event in job.events():
-            if event.kind == "checkpoint":
-                break
+        paused = _at_checkpoint(client.train(dataset, "long", **LONG)).pause()
+        endless = _at_checkpoint(client.train(dataset, "endless", **ENDLESS))
         load = threading.Thread(target=upload_and_delete, args=(here.url,))
         load.start()
         saved = _command(tmp_path / "here", "backup", str(tmp_path / "backup.tar"))
         stop.set()
         load.join()
         assert "files" in saved
-        undisturbed = job.wait(200).model_version().digest
+        endless.cancel()
+        undisturbed = paused.resume().wait(200).model_version().digest
 
     assert "restored" in _command(tmp_path / "there", "restore", str(tmp_path / "backup.tar"))
     with running(tmp_path / "there", **OFTEN) as there, Client(there.url) as client:
-        again = client.job(job.id)
-        assert not again.ended
         after = _told(client, X)
         mine = [d for d in after["datasets"] if d["name"] is not None]
         assert mine == [d for d in before["datasets"] if d["name"] is not None]
         assert {**after, "datasets": None} == {**before, "datasets": None}
-        assert again.wait(200).attempt > 1
+        again = client.job(endless.id)
+        assert not again.ended
+        _at_checkpoint(again, attempt=2).cancel()
+        again = client.job(paused.id)
+        assert again.state == "paused"
+        assert again.resume().wait(200).attempt > 1
         assert again.model_version().digest == undisturbed
         assert [event.kind for event in again.events()].count("end") == 1
     assert "saved" in _command(tmp_path / "there", "backup", str(tmp_path / "again.tar"))
