@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Collection
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Collection
 
 import structlog
 from anyio.to_thread import current_default_thread_limiter, run_sync
@@ -16,13 +13,20 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.addresses import ANY, host_names
+from service.background import (
+    has_models,
+    keep_reserve_forever,
+    prepare,
+    prune_forever,
+    warm_up,
+    warm_up_for_first_model,
+)
 from service.dashboard import routes as dashboard
 from service.dashboard.context import Parts
 from service.dashboard.distributions import Distributions
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
-from service.errors import Unavailable
 from service.jobs import catalog as solvers
 from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
@@ -49,13 +53,11 @@ from service.predictions.predictor import Predictor
 from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Settings
-from service.storage.backups.inspection import check_sound
-from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, OtherTables
+from service.storage.blobs import open_blobs
+from service.storage.database import Database
 from service.storage.database.idempotency import Reservations
-from service.storage.database.pages import PageRequest
 from service.storage.machine_code import machine_code_folder
-from service.storage.ownership import ForeignFiles, claim, secret_of
+from service.storage.ownership import secret_of
 from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
 from service.web import docs, health, problem_pages
@@ -98,18 +100,8 @@ TAGS = {
     "operations": "Is it well, what does it allow, what do its errors mean?",
 }
 """The parts of the document, in the order of `/docs`."""
-START_S = 30.0
-"""Database and file store may start at the same time as this process."""
-SOUND_S = 1.0
-"""How long the start looks for damage: some 300 MB of a database that is in memory."""
-LOOK_S = 0.01
-MODEL_LOOK_S = 1.0
-"""How often to look for the first model."""
-PRUNE_S = 3600.0
 THREADS = 100
 """Requests that may be in the database or in files at once."""
-
-Steps: TypeAlias = tuple[Callable[[], object], ...]
 
 log = structlog.stdlib.get_logger("service")
 
@@ -157,24 +149,26 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = THREADS
-        await run_sync(_prepare, database, blobs)
-        if settings.auth == "on":
-            app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
+        with database.reserve_released():
+            await run_sync(prepare, database, blobs)
+            if settings.auth == "on":
+                app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
+            app.state.secret = await run_sync(secret_of, database)
         await gate.refresh()
-        app.state.secret = await run_sync(secret_of, database)
         if settings.workers > 0:
             engine.start()
         sweeper.start()
         tasks: list[asyncio.Task[None]] = []
         if warm:
             pages = (lambda: app.document, solvers.warm_up, dashboard.warm_up)
-            if await run_sync(_has_models, registry):
-                await _warm_up((*pages, warm_up_predictions), state)
+            if await run_sync(has_models, registry):
+                await warm_up((*pages, warm_up_predictions), state)
             else:
-                await _warm_up(pages, state)
-                tasks.append(asyncio.create_task(_await_model(registry, state)))
+                await warm_up(pages, state)
+                tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
         tasks += [
-            asyncio.create_task(_prune_forever(event_log, reservations, limits.history_s)),
+            asyncio.create_task(prune_forever(event_log, reservations, limits.history_s)),
+            asyncio.create_task(keep_reserve_forever(database, limits)),
             asyncio.create_task(tail.run()),
             asyncio.create_task(gate.refresh_forever()),
         ]
@@ -256,64 +250,3 @@ def create_app(
     )
     login.mount(app, gate)
     return app
-
-
-def _prepare(database: Database, blobs: Blobs) -> None:
-    """Bring the tables up to date and see that the files are theirs; wait a while for both."""
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            check_sound(database, SOUND_S)
-            database.migrate()
-            return claim(database, blobs)
-        except (OtherTables, ForeignFiles) as error:
-            log.critical("cannot start", reason=str(error))
-            raise
-        except Unavailable as error:
-            if error.code == "storage-damaged" or time.monotonic() > deadline:
-                log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
-                raise
-            log.warning("waiting", reason=error.detail, cause=str(error.__cause__)[:300])
-        time.sleep(1)
-
-
-async def _warm_up(steps: Steps, state: health.Health) -> None:
-    """Carry out the steps in a thread; a shutdown does not wait for them."""
-    done = threading.Event()
-
-    def carry_out() -> None:
-        for step in steps:
-            try:
-                step()
-            except Exception:  # the request that needs it reports the failure
-                log.exception("a part of the start failed")
-        done.set()
-
-    threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
-    while not done.is_set() and not state.draining:
-        await asyncio.sleep(LOOK_S)
-
-
-async def _await_model(registry: ModelRegistry, state: health.Health) -> None:
-    """Warm up predictions as soon as there is a model. Before, nothing can be predicted, and the
-    process stays small."""
-    has_models = False
-    while not has_models:
-        await asyncio.sleep(MODEL_LOOK_S)
-        with contextlib.suppress(Unavailable):
-            has_models = await run_sync(_has_models, registry)
-    await _warm_up((warm_up_predictions,), state)
-
-
-def _has_models(registry: ModelRegistry) -> bool:
-    return bool(registry.page(PageRequest(size=1)).items)
-
-
-async def _prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:
-    while True:
-        try:
-            await run_sync(event_log.prune, history_s)
-            await run_sync(reservations.prune, history_s)
-        except Exception:
-            log.exception("old events and replies could not be removed")
-        await asyncio.sleep(PRUNE_S)

@@ -33,9 +33,10 @@ def _used(settings: Settings) -> Iterator[Path]:
     """The folders, or what is there of them, and the files in them that are there."""
     folder, database = settings.data_dir, settings.sqlite_file
     folders = [folder, *(folder / name for name in ("numba", "s3"))]
-    files = [folder / "lock", folder / "reserve"]
+    files = [folder / "lock"]
     if database is not None:
         folders.append(database.parent)
+        files.append(database.parent / "reserve")
         files += (Path(f"{database}{end}") for end in ("", "-wal", "-shm"))
     if not settings.blob_url.startswith("s3://"):
         folders += (Path(settings.blob_url), Path(settings.blob_url, "incoming"))

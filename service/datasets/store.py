@@ -194,7 +194,7 @@ class DatasetStore:
         active = sa.select(jobs.c.id).where(
             jobs.c.dataset_id == dataset_id, jobs.c.state.in_(ACTIVE)
         )
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             check(_find(connection, dataset_id, lock=True))
             job_id = connection.scalar(active.limit(1))
             if job_id is not None:

@@ -284,7 +284,7 @@ class ModelRegistry:
     @contextmanager
     def _write(self, name: str) -> Iterator[sa.Connection]:
         """A transaction that changes this model, which no other one changes meanwhile."""
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             alone_with(connection, name)
             yield connection
             note_change(connection, name)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from service.storage.private import private_folder
+from service.storage.reserve import Reserve
 
 
 class DataDirInUse(RuntimeError):
@@ -38,7 +39,8 @@ def exclusive(data_dir: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip()
             raise DataDirInUse(data_dir, holder) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        with Reserve(data_dir).released():
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
         yield

@@ -28,11 +28,16 @@ FAILING = frozenset(
 log = structlog.stdlib.get_logger("service.storage")
 
 
+def watermark(total_bytes: int, limits: Limits) -> float:
+    """How much of a disk of that size stays free."""
+    return min(limits.disk_free_share * total_bytes, limits.disk_free_bytes)
+
+
 def check_room(folder: Path, limits: Limits) -> None:
     """Raises StorageFull where so little is free that nothing new should begin: running jobs end
     with it, and resources are deleted."""
     disk = shutil.disk_usage(folder)
-    if disk.free < min(limits.disk_free_share * disk.total, limits.disk_free_bytes):
+    if disk.free < watermark(disk.total, limits):
         detail = "the disk is nearly full; nothing was stored. Delete what is not needed any more"
         raise StorageFull("storage-full", detail)
 

@@ -7,13 +7,13 @@ import contextlib
 import itertools
 import os
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import sqlalchemy as sa
 from httpx2 import Response
@@ -35,36 +35,7 @@ from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.processes import until
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, take
 
-DISK_BYTES = 16 * 1024 * 1024
 SPEC = {"model_name": "m", "solver": {"name": "newton", "C": 1.0}}
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mount.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {mount.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def fill(folder: Path, leave_bytes: int = 0) -> Path:
-    """Write a file that leaves so much room."""
-    ballast = folder / "ballast"
-    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    with ballast.open("rb+") as file:
-        file.truncate(max(0, ballast.stat().st_size - leave_bytes))
-    return ballast
 
 
 @contextlib.contextmanager
@@ -73,7 +44,7 @@ def running(settings: Settings) -> Iterator[TestClient]:
         yield client
 
 
-def send_csv(client: TestClient, n_samples: int = 60, seed: int = 0) -> Response:
+def send_csv(client: httpx2.Client, n_samples: int = 60, seed: int = 0) -> Response:
     return client.post(
         "/v1/datasets",
         content=csv_of(n_samples, seed=seed).encode(),
@@ -81,7 +52,7 @@ def send_csv(client: TestClient, n_samples: int = 60, seed: int = 0) -> Response
     )
 
 
-def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
+def train(client: httpx2.Client, worker: Worker, **fields: Any) -> dict[str, Any]:
     job_id = create(client, **fields)
     assert worker.take_next_job()
     return read(client, job_id)
@@ -103,7 +74,7 @@ def every_write(client: TestClient, dataset_id: str, job_id: str) -> Iterator[Re
     yield client.delete(f"/v1/datasets/{dataset_id}")
 
 
-def predict(client: TestClient) -> int:
+def predict(client: httpx2.Client) -> int:
     body = {"instances": [[0.0, 0.0, 0.0]]}
     status: int = client.post("/v1/models/clouds/predict", json=body).status_code
     return status
@@ -111,62 +82,6 @@ def predict(client: TestClient) -> int:
 
 def answer(reply: Response) -> tuple[int, str | None]:
     return reply.status_code, reply.json().get("code") if reply.content else None
-
-
-def test_full_disk_refuses_what_is_new_and_serves_what_is_there(
-    small_disk: Path, settings: Settings
-) -> None:
-    """507 before the last byte is gone; predictions go on, and uploads once there is room."""
-    settings = Settings(data_dir=small_disk / "var", workers=0)
-    with running(settings) as client:
-        dataset_id = upload(client)
-        train(client, Worker(settings, threading.Event()))
-        ballast = fill(small_disk, leave_bytes=DISK_BYTES // 40)  # half of the watermark
-        body = {"dataset_id": dataset_id, "model_name": "m", "solver": {"name": "newton"}}
-        for refused in (send_csv(client, seed=1), client.post("/v1/jobs", json=body)):
-            assert answer(refused) == (507, "storage-full")
-        assert predict(client) == 200
-        for read_on in ("", "/content"):
-            assert client.get(f"/v1/datasets/{dataset_id}{read_on}").status_code == 200
-        ballast.unlink()
-        assert send_csv(client, seed=1).status_code == 201
-
-
-def test_disk_full_to_the_last_byte_loses_nothing(small_disk: Path) -> None:
-    """Writing goes wrong anywhere, in the database too: 507, and what was acknowledged stays."""
-    settings = Settings(data_dir=small_disk / "var", workers=0)
-    with running(settings) as client:
-        dataset_id = upload(client)
-        train(client, Worker(settings, threading.Event()))
-        ballast = fill(small_disk)
-        acknowledged = None
-        for number in itertools.count():
-            labels = {"number": f"{number} {'x' * 200}"}
-            reply = client.patch(f"/v1/datasets/{dataset_id}", json={"labels": labels})
-            if reply.status_code != 200:
-                break
-            acknowledged = labels
-        assert answer(reply) == (507, "storage-full")
-        for refused in (send_csv(client, seed=1), client.delete("/v1/models/clouds")):
-            assert answer(refused) == (507, "storage-full")
-        assert predict(client) == 200
-        ballast.unlink()
-        kept = client.get(f"/v1/datasets/{dataset_id}").json()["labels"]
-        assert kept == (acknowledged or {})
-        assert client.delete("/v1/models/clouds").status_code == 204
-
-
-def test_job_whose_model_finds_no_room_says_so(small_disk: Path, settings: Settings) -> None:
-    """It ends as failed with what to do, not as one whose worker was lost."""
-    settings = settings.model_copy(update={"blob_url": str(small_disk / "blobs")})
-    with running(settings) as client:
-        upload(client)
-        job_id = create(client)
-        fill(small_disk)
-        assert Worker(settings, threading.Event()).take_next_job()
-        job = read(client, job_id)
-        assert (job["state"], job["error"]["code"]) == ("failed", "storage-full")
-        assert "free disk space" in job["error"]["hint"]
 
 
 def test_files_on_a_disk_that_is_away_are_unavailable(settings: Settings, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ class Leases:
 
         Raises LeaseLost.
         """
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             pause = _held(connection, lease).pause_requested
             target = State.PAUSED if pause else State.QUEUED
             _write(connection, lease, report, move(target), events.state)

@@ -183,7 +183,7 @@ class JobStore:
 
     def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
         """Cancel now, or have a worker do it. Raises NotFound, Conflict `invalid-state`."""
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
             effect = cancellation(
                 job.state, keep_model=keep_model, has_checkpoint=job.checkpoint_key is not None
@@ -209,7 +209,7 @@ class JobStore:
 
     def pause(self, job_id: str) -> tuple[Job, Effect]:
         """Pause now, or have the worker do it. Raises NotFound, Conflict `invalid-state`."""
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
             effect = pausing(job.state, cancel_requested=job.cancel_requested)
             if effect is Effect.IMPOSSIBLE:
@@ -243,7 +243,7 @@ class JobStore:
 
         `check` raises where the job is not to be deleted. Raises NotFound, Conflict.
         """
-        with self._database.write() as connection:
+        with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
             check(job)
             if not job.is_final:

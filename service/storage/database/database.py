@@ -6,7 +6,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from service.storage.database.model_changes import (
     SQLiteModelChanges,
 )
 from service.storage.database.write_queue import Turns
+from service.storage.reserve import Reserve
 
 CLOSE_S = 3.0
 READERS, WRITERS = 8, 6
@@ -107,6 +108,9 @@ class Database:
         self._checking = connect(url, 1)
         self._turns = Turns(at_once, WAITING, wait_s(url))
         self._model_changes: ModelChanges | None = None
+        file = self._reading.url.database if self._is_sqlite else None
+        self.reserve = None if file is None else Reserve(Path(file).parent)
+        """None with PostgreSQL, whose disk is another one."""
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -120,8 +124,11 @@ class Database:
                 yield connection
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
+    def write(self, *, makes_room: bool = False) -> Iterator[sa.Connection]:
         """A transaction that commits at the end of the block, and rolls back if it raises.
+
+        If it `makes_room`, because it deletes something or because less is written afterwards, it
+        succeeds on a full disk, too: it uses the reserve.
 
         SQLite's are alone from their start. PostgreSQL's run beside each other, and each statement
         sees what was committed before it (READ COMMITTED): what a transaction reads in order to
@@ -130,10 +137,19 @@ class Database:
         changed: set[str] = set()
         with self._turns.turn(), failures_reported(), self._writing.connect() as connection:
             connection.execution_options(svm_writes=True, **{_CHANGED: changed})
-            with connection.begin():
+            # It begins without writing, and ends before the reserve is taken back.
+            with ExitStack() as reserve, connection.begin():
+                if makes_room:
+                    reserve.enter_context(self.reserve_released())
                 yield connection
         if changed and self._model_changes is not None:
             self._model_changes.committed(changed)
+
+    @contextmanager
+    def reserve_released(self) -> Iterator[None]:
+        """See `Reserve.released`."""
+        with nullcontext() if self.reserve is None else self.reserve.released():
+            yield
 
     def check(self) -> None:
         """That the database answers. Raises Unavailable."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import html
 import json
 import math
@@ -19,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import errors
-from service.errors import Fault, ServiceError, Unavailable
+from service.errors import Fault, ServiceError
 from service.web.bodies.parameters import check_path
 from service.web.bodies.validation import parameter_error
 from service.web.http.content_negotiation import choose
@@ -29,7 +28,6 @@ from service.web.problems.plain_page import plain_page
 
 MEDIA_TYPE = "application/problem+json"
 MAX_VALUE_CHARACTERS = 64
-RETRY_S = 5
 
 STATUS: dict[type[ServiceError], int] = {
     errors.InvalidRequest: 400,
@@ -181,14 +179,6 @@ def render(request: Request, error: ServiceError) -> Response:
 def status_of(error: ServiceError) -> int:
     """The HTTP status of an error's family."""
     return next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
-
-
-def no_more_files(error: Exception) -> Unavailable | None:
-    """What a caller sees of an exception if the process has no file descriptor left."""
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        detail = "too many files are open; try again shortly"
-        return Unavailable("overloaded", detail, retry_after_s=RETRY_S)
-    return None
 
 
 def internal_error(request: Request) -> Response:

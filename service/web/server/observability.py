@@ -19,7 +19,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web.http.headers import add_headers
-from service.web.problems import internal_error, no_more_files, render
+from service.web.problems import internal_error, render
+from service.web.server.descriptors import no_more_files
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 TRACEPARENT = re.compile(

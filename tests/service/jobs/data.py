@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import numpy as np
 from starlette.testclient import TestClient
 
@@ -22,7 +23,7 @@ def csv_of(n_samples: int = 60, n_classes: int = 2, n_features: int = 3, seed: i
     return "".join(",".join(cells) + "\n" for cells in (header, *rows))
 
 
-def upload(client: TestClient, text: str | None = None, **query: str) -> str:
+def upload(client: httpx2.Client, text: str | None = None, **query: str) -> str:
     """Upload CSV and return the dataset's id."""
     reply = client.post(
         "/v1/datasets",
@@ -40,7 +41,7 @@ def job_body(dataset_id: str = "latest", **fields: Any) -> dict[str, Any]:
     return {"dataset_id": dataset_id, "model_name": "clouds", "solver": solver, "seed": 1, **fields}
 
 
-def create(client: TestClient, dataset_id: str = "latest", **fields: Any) -> str:
+def create(client: httpx2.Client, dataset_id: str = "latest", **fields: Any) -> str:
     """Queue a training and return the job's id."""
     reply = client.post("/v1/jobs", json=job_body(dataset_id, **fields))
     assert reply.status_code == 202, reply.text
@@ -48,7 +49,7 @@ def create(client: TestClient, dataset_id: str = "latest", **fields: Any) -> str
     return job_id
 
 
-def read(client: TestClient, job_id: str, **query: Any) -> dict[str, Any]:
+def read(client: httpx2.Client, job_id: str, **query: Any) -> dict[str, Any]:
     reply = client.get(f"/v1/jobs/{job_id}", params=query)
     assert reply.status_code == 200, reply.text
     job: dict[str, Any] = reply.json()

@@ -1,0 +1,110 @@
+"""What the service does before and beside requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeAlias
+
+import structlog
+from anyio.to_thread import run_sync
+
+from service.errors import StorageFull, Unavailable
+from service.jobs.core.events import EventLog
+from service.models.registry import ModelRegistry
+from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.settings import Limits
+from service.storage.backups.inspection import check_sound
+from service.storage.blobs import Blobs
+from service.storage.database import Database, OtherTables
+from service.storage.database.idempotency import Reservations
+from service.storage.database.pages import PageRequest
+from service.storage.ownership import ForeignFiles, claim
+from service.web.health import Health
+
+START_S = 30.0
+"""Database and file store may start at the same time as this process."""
+SOUND_S = 1.0
+"""How long the start looks for damage: some 300 MB of a database that is in memory."""
+LOOK_S = 0.01
+MODEL_LOOK_S = 1.0
+"""How often to look for the first model."""
+PRUNE_S = 3600.0
+RESERVE_S = 5.0
+
+Steps: TypeAlias = tuple[Callable[[], object], ...]
+
+log = structlog.stdlib.get_logger("service")
+
+
+def prepare(database: Database, blobs: Blobs) -> None:
+    """Bring the tables up to date and see that the files are theirs; wait a while for both."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            check_sound(database, SOUND_S)
+            database.migrate()
+            return claim(database, blobs)
+        except (OtherTables, ForeignFiles, StorageFull) as error:
+            log.critical("cannot start", reason=str(error))
+            raise
+        except Unavailable as error:
+            if error.code == "storage-damaged" or time.monotonic() > deadline:
+                log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
+                raise
+            log.warning("waiting", reason=error.detail, cause=str(error.__cause__)[:300])
+        time.sleep(1)
+
+
+async def warm_up(steps: Steps, state: Health) -> None:
+    """Carry out the steps in a thread; a shutdown does not wait for them."""
+    done = threading.Event()
+
+    def carry_out() -> None:
+        for step in steps:
+            try:
+                step()
+            except Exception:  # the request that needs it reports the failure
+                log.exception("a part of the start failed")
+        done.set()
+
+    threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
+    while not done.is_set() and not state.draining:
+        await asyncio.sleep(LOOK_S)
+
+
+async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
+    """Warm up predictions as soon as there is a model. Before, nothing can be predicted, and the
+    process stays small."""
+    there = False
+    while not there:
+        await asyncio.sleep(MODEL_LOOK_S)
+        with suppress(Unavailable):
+            there = await run_sync(has_models, registry)
+    await warm_up((warm_up_predictions,), state)
+
+
+def has_models(registry: ModelRegistry) -> bool:
+    return bool(registry.page(PageRequest(size=1)).items)
+
+
+async def prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:
+    while True:
+        try:
+            await run_sync(event_log.prune, history_s)
+            await run_sync(reservations.prune, history_s)
+        except Exception:
+            log.exception("old events and replies could not be removed")
+        await asyncio.sleep(PRUNE_S)
+
+
+async def keep_reserve_forever(database: Database, limits: Limits) -> None:
+    while database.reserve is not None:
+        try:
+            await run_sync(database.reserve.keep, limits)
+        except OSError as error:
+            log.warning("no disk space could be reserved", cause=str(error))
+        await asyncio.sleep(RESERVE_S)
