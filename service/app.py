@@ -64,11 +64,11 @@ from service.web import docs, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Gate
 from service.web.access.fast_path import ShortCut
+from service.web.access.hosts import Hosts
 from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
-from service.web.body_budget import BodyBudget, BodyShares
-from service.web.hosts import Hosts
+from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.http.compression import Compression
 from service.web.http.head import HeadAsGet
 from service.web.problems import replies

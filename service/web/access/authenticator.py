@@ -16,8 +16,8 @@ from anyio.to_thread import run_sync
 
 from service.errors import Unavailable
 from service.web.access.fast_path import Headers
+from service.web.access.hosts import Hosts
 from service.web.access.keys import SCOPES, Key, Keys, matching
-from service.web.hosts import Hosts
 from service.web.http.callers import Caller, Rate
 
 REFRESH_S = 1.0

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.idempotency import note
 from service.web.bodies.strict_json import BOM, parse_json
 from service.web.bodies.validation import body_error
-from service.web.body_budget import overloaded, share_of
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import inflate
 

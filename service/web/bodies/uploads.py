@@ -14,8 +14,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.idempotency import note
-from service.web.body_budget import overloaded, share_of
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import Inflater
 

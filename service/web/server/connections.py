@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.web.body_budget import BodyBudget
+from service.web.bodies.body_budget import BodyBudget
 from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of

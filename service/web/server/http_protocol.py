@@ -25,13 +25,13 @@ from uvicorn.server import ServerState
 from service.errors import ServiceError
 from service.web.access.authenticator import Gate
 from service.web.access.fast_path import Answerer, Reply
-from service.web.body_budget import DETAIL
-from service.web.held import Held, header_of, usual_length
+from service.web.bodies.body_budget import DETAIL
 from service.web.http.headers import add_headers
-from service.web.lingering import Lingering
-from service.web.messages import MessageProtocol
 from service.web.server.connections import ConnectionLimits
+from service.web.server.held import Held, header_of, usual_length
 from service.web.server.known_heads import BodyReceiver, Head, KnownHeads, Learnt, QuickRequest
+from service.web.server.lingering import Lingering
+from service.web.server.messages import MessageProtocol
 from service.web.server.observability import Metrics, new_request_id, request_id_of
 
 LARGE_BYTES = 128 * 1024

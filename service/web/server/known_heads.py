@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
-from service.web.body_budget import Share
+from service.web.bodies.body_budget import Share
 from service.web.http.callers import Caller
 
 KNOWN_HEADS = 4096

@@ -11,7 +11,8 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
 
-from service.web.header_rules import (
+from service.web.server.connections import LimitedProtocol
+from service.web.server.header_rules import (
     HEADER_BYTES,
     Refusal,
     check_header,
@@ -19,8 +20,7 @@ from service.web.header_rules import (
     refusal_of,
     too_large,
 )
-from service.web.server.connections import LimitedProtocol
-from service.web.upgrades import length_alone, parser_behind
+from service.web.server.upgrades import length_alone, parser_behind
 
 
 class MessageProtocol(LimitedProtocol):
