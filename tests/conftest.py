@@ -47,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops")))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first: at the end no process works alone."""
+    folders = ("torture", "journeys")
+    items.sort(key=lambda item: not any(name in item.path.parts for name in folders))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def plain_logs() -> None:
     """Log through the standard library, where pytest catches it and shows it with a failure."""

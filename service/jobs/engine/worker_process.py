@@ -103,7 +103,8 @@ def _warm_up() -> None:
     """Compile the loops before a job needs them; they stay on disk for the other processes."""
     if _warm.is_set():
         return
-    with suppress(DataDirInUse), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
+    # A disk that is full or fails is no reason to take no jobs.
+    with suppress(DataDirInUse, OSError), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
         # One worker compiles at a time: the others stay free for jobs meanwhile.
         _warm.set()
         # Numba, which the engine process has no use for
