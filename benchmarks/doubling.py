@@ -22,8 +22,8 @@ from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import image_like
 from svm import Pipeline, Training
 from svm.data.matrices import Vector
-from svm.loops import warm_up
 from svm.solvers import SOLVERS
+from svm.training.warm_up import warm_up
 
 EPOCHS = 4
 KERNEL_SHARE = 8

@@ -46,8 +46,8 @@ from svm import (
     TrainingResult,
 )
 from svm.data.matrices import is_sparse
-from svm.loops import warm_up
 from svm.solvers import AnyChoice
+from svm.training.warm_up import warm_up
 
 GAPS = (1e-2, 1e-3)
 EXACT_GAP = 1e-5

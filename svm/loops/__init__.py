@@ -26,11 +26,3 @@ def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
         return cast(F, compile_with(cache=True)(function))
     except RuntimeError:  # read-only installation, and NUMBA_CACHE_DIR not set
         return cast(F, compile_with()(function))
-
-
-def warm_up(is_enough: Callable[[], bool] = lambda: False) -> None:
-    """Compile, or load from the cache, every loop for dense and CSR data. `is_enough` is asked
-    again and again; nothing more is compiled once it is true."""
-    from svm.training.warm_up import train_everything_once
-
-    train_everything_once(is_enough)

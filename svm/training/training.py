@@ -65,21 +65,24 @@ class Training:
     ) -> None:
         """Prepare the data; no training yet.
 
-        X is (n_samples, n_features), dense or sparse, or `StoredRows` where the solver streams: the
-        bits are the same. Labels are (n_samples,) of at least two classes; `validation` is a
-        further (X, labels), only watched. With `warm_start` it begins where another training ended
-        (see `svm.training.warm_start`). With `checkpoint` it is the training that this was taken
-        from, at that point; the other arguments are to be the same. With `prepared` of another
-        training on the same rows, X and labels are not looked at again. `seed` is 0 … 2⁶³ - 1.
-        `interrupted` is called about every 0.05 s of work, from any thread, and stops the iteration
-        by raising `Interrupted` (with `StoredRows` this preparation too). `threads` is how many
-        pairs run at once, or how many compute the kernel rows of a single one. `digest` stands for
-        X and labels in checkpoints, equal for equal ones; without it, the first checkpoint reads
-        all of them to make one.
+        X is (n_samples, n_features), dense or sparse, or `StoredRows` if the solver streams: the
+        bits are the same. Labels are (n_samples,), of at least two classes.
 
-        Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch where data,
-        hyperparameters or seed are others than those of the checkpoint; other libraries or another
-        type of processor only give a warning, for bits may differ then.
+        `validation`: another (X, labels), on which errors are reported.
+        `warm_start`: begin where another training ended (`svm.training.warm_start`).
+        `checkpoint`: continue the training that it was taken from; all other arguments must be
+        the same.
+        `prepared`: of another training on the same rows; X and labels are not read again.
+        `seed`: 0 … 2⁶³ - 1.
+        `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
+        raising `Interrupted`, and with `StoredRows` this preparation too.
+        `threads`: how many pairs run at once, or how many compute the kernel rows of a single one.
+        `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
+        first checkpoint reads all of them to compute one.
+
+        Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch if data,
+        hyperparameters or seed differ from those of the checkpoint. Another type of processor or
+        other libraries only give a warning: the bits may differ then.
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")

@@ -109,7 +109,7 @@ def _warm_up() -> None:
         _warm.set()
         # Numba, which the engine process has no use for
         from service.rows.formats import number_lists
-        from svm.loops import warm_up
+        from svm.training.warm_up import warm_up
 
         warm_up(_stopping.is_set)
         if not _stopping.is_set():
