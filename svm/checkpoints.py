@@ -1,4 +1,4 @@
-"""Checkpoints: frozen dataclasses of arrays and numbers, written as a flat dict of arrays."""
+"""Checkpoints: frozen dataclasses of arrays and numbers, as a flat dict of arrays."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from svm.errors import CheckpointMismatch
 
 Arrays = dict[str, npt.NDArray[Any]]
 DERIVED = {"derived": True}
-"""Metadata of an array that follows from other fields: no checkpoint holds it."""
+"""Metadata of an array that follows from other fields: checkpoints leave it out."""
 T = TypeVar("T")
 
 
 def flatten(value: Any, prefix: str) -> Arrays:
-    """The fields of a dataclass instance, but for derived ones: each array under `prefix`name, and
-    all numbers and texts as one JSON under `prefix`numbers: thousands of pairs have many."""
+    """The fields of a dataclass instance, except derived ones: each array under `prefix`name, and
+    all numbers and texts as one JSON text under `prefix`numbers, as thousands of pairs have many.
+    """
     arrays: Arrays = {}
     numbers: dict[str, Any] = {}
     for field in fields(value):
@@ -37,30 +38,34 @@ def flatten(value: Any, prefix: str) -> Arrays:
 def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> T:
     """An instance of the template's class from `flatten`'s arrays.
 
-    Scalars come back as Python numbers, derived arrays empty. Raises CheckpointMismatch where a
-    field is missing or its dtype or number of dimensions is not the template's.
+    Scalars become Python numbers, derived arrays are empty. Raises CheckpointMismatch if a field is
+    missing, or its dtype or number of dimensions differs from the template's.
     """
     try:
         numbers = json.loads(str(arrays[f"{prefix}numbers"]))
     except (KeyError, ValueError):
-        raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}numbers") from None
-    found: dict[str, Any] = {}
+        raise CheckpointMismatch(
+            f"{prefix}numbers of the checkpoint is missing or damaged"
+        ) from None
+    values: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
         expected = np.asarray(getattr(template, field.name))
         if field.metadata == DERIVED:
-            found[field.name] = expected[:0]
+            values[field.name] = expected[:0]
             continue
-        there = numbers if expected.ndim == 0 else arrays
-        value = there.get(field.name if expected.ndim == 0 else f"{prefix}{field.name}")
+        source = numbers if expected.ndim == 0 else arrays
+        value = source.get(field.name if expected.ndim == 0 else f"{prefix}{field.name}")
         array = np.asarray(value)
         if array.ndim != expected.ndim or array.dtype.kind != expected.dtype.kind:
-            raise CheckpointMismatch(f"the checkpoint has no fitting {prefix}{field.name}")
-        found[field.name] = value
-    return type(template)(**found)
+            raise CheckpointMismatch(
+                f"{prefix}{field.name} of the checkpoint is missing or does not fit"
+            )
+        values[field.name] = value
+    return type(template)(**values)
 
 
 def platform() -> str:
-    """What equal bits depend on: the type of processor and the numerical libraries."""
+    """The processor type and the numerical libraries, on which the bits of results depend."""
     import llvmlite.binding
     import numba
     import scipy

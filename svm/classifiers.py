@@ -1,4 +1,4 @@
-"""What a solver learnt from one binary problem."""
+"""What a solver learned from one binary problem."""
 
 from __future__ import annotations
 

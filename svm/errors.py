@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class SVMError(Exception):
-    """Base of everything that `svm` raises on purpose."""
+    """Base of all errors that `svm` raises."""
 
 
 class InvalidHyperparameter(SVMError, ValueError):
@@ -29,7 +29,7 @@ class InvalidHyperparameter(SVMError, ValueError):
 
 
 class InvalidData(SVMError, ValueError):
-    """The data cannot be used; `code` names the reason for programs."""
+    """The data cannot be used; `code` is the reason, for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -45,7 +45,7 @@ class CheckpointMismatch(SVMError, ValueError):
 
 
 class Diverged(SVMError):
-    """The iterates left the range of floating-point numbers; `suggestion` says what may help."""
+    """The iterates left the range of floating-point numbers; `suggestion` is what may help."""
 
     def __init__(self, message: str, suggestion: str) -> None:
         super().__init__(message, suggestion)

@@ -27,8 +27,8 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
 
     Parameters
     ----------
-    solver : name of a solver in `svm.SOLVERS`, or `auto`, which takes one by the data.
-    C : weight of the sum of hinge losses against ½‖w‖²; ignored where `regularization` is given.
+    solver : name of a solver in `svm.SOLVERS`, or `auto`, which chooses one for the data.
+    C : weight of the sum of hinge losses against ½‖w‖²; ignored if `regularization` is given.
     regularization : weight λ of ½‖w‖² against the mean hinge loss.
     kernel : name of a kernel, for the solvers that take one; `kernel_options` are its parameters.
     solver_options : further hyperparameters of the solver.
@@ -41,7 +41,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     Attributes
     ----------
     classes_ : (n_classes,) sorted labels.
-    n_features_in_ : features seen in `fit`.
+    n_features_in_ : number of features in `fit`.
     result_ : the `svm.TrainingResult`: certificate, stop reason, epochs, warnings.
     """
 

@@ -1,4 +1,4 @@
-"""Hyperparameters are frozen dataclasses whose ranges stand once, in the annotations.
+"""Hyperparameters are frozen dataclasses whose ranges are written once, in the annotations.
 
 `Hyperparameters.__post_init__` checks the ranges for Python callers. The same annotations become
 the JSON schema of the service, which needs nothing but `__pydantic_config__`, a plain dict.
@@ -19,8 +19,8 @@ from svm.errors import InvalidHyperparameter
 
 Positive = Annotated[float, Gt(0), Predicate(math.isfinite)]
 Moderate = Annotated[float, Ge(1e-100), Le(1e100)]
-"""Positive, and of a size that can be divided by, multiplied and squared: as large as the data may
-be (`svm.data.matrices.LARGEST`), or its inverse."""
+"""Positive, and of a size that can be inverted, multiplied and squared: between the largest allowed
+data value (`svm.data.matrices.LARGEST`) and its inverse."""
 NonNegative = Annotated[float, Ge(0), Predicate(math.isfinite)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 PositiveInt = Annotated[int, Ge(1)]
@@ -36,8 +36,7 @@ Dtype = Literal["float64", "float32"]
 class Doc:
     """The description of a field that subclasses inherit.
 
-    Where a class describes a field of its own in a docstring below it, Pydantic reads that; of an
-    inherited field it would not find the source.
+    Pydantic reads the docstring below a field only in the class that defines the field.
     """
 
     text: str
@@ -70,7 +69,7 @@ class Checked:
         hints = _hints(cls)
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, np.generic):  # such as a value out of an array to be searched over
+            if isinstance(value, np.generic):  # such as an entry of an array of values to try
                 value = value.item()
                 object.__setattr__(self, field.name, value)
             if (expected := _violation(hints[field.name], value)) is not None:
@@ -86,9 +85,13 @@ class Hyperparameters(Checked):
     cost_per_epoch: ClassVar[str]
     reference: ClassVar[str]
     starts_from: ClassVar[tuple[str, ...]]
-    """Names of the solvers whose models a warm start can go on from."""
+    """Names of the solvers whose models a warm start can begin from."""
     inherits: ClassVar[str]
-    """What it takes of such a model, in words."""
+    """What it takes from such a model, in words."""
+    needs_certifier: ClassVar[bool] = True
+    """Whether another solver may find a better bound after this one has stopped."""
+    streaming_option: ClassVar[str] = ""
+    """The setting with which this solver reads rows from files, if it needs one."""
 
     lambda_: Annotated[
         Moderate | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")
@@ -97,7 +100,7 @@ class Hyperparameters(Checked):
         Moderate | None,
         Doc(
             "Weight of the sum of hinge losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
-            "binary problem. 1 where λ is not given either."
+            "binary problem. 1 if λ is not given either."
         ),
     ] = None
     dtype: Annotated[
@@ -112,9 +115,14 @@ class Hyperparameters(Checked):
 
     @property
     def streams(self) -> bool:
-        """Whether the rows may stay in files (`svm.data.stored_rows`): it takes them in an order
-        that can be read block by block."""
+        """Whether the rows may stay in files (`svm.data.stored_rows`): the solver reads them in an
+        order that allows reading block by block."""
         return False
+
+    @property
+    def warm_start_obstacle(self) -> str:
+        """Why these hyperparameters do not allow a warm start; empty if they do."""
+        return ""
 
     def regularization(self, n_samples: int) -> float:
         """λ of a binary problem with `n_samples` rows (see `svm.problem.objectives`)."""
@@ -129,7 +137,7 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def _violation(annotation: Any, value: object) -> str | None:
-    """What was expected where `value` does not fit the annotation, else None."""
+    """What was expected if `value` does not fit the annotation, else None."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *constraints = get_args(annotation)
@@ -146,7 +154,7 @@ def _violation(annotation: Any, value: object) -> str | None:
             _violation(keys, k) is None and _violation(values, v) is None for k, v in value.items()
         )
         return None if fits else _describe(annotation)
-    if annotation is float:  # numbers are numbers: True is not 1
+    if annotation is float:  # True is not 1
         return None if isinstance(value, int | float) and not isinstance(value, bool) else "number"
     if annotation is int:
         return None if isinstance(value, int) and not isinstance(value, bool) else "integer"

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
+from typing import Self
 
 from svm.hyperparameters import Checked, Fraction, Positive, PositiveInt
 
-StopReason = Literal["converged", "gap-reached", "max-epochs", "time-budget", "canceled"]
-
 DEFAULT_MAX_EPOCHS = 1000
 DEFAULT_DUALITY_GAP = 1e-3
+
+
+class StopReason(StrEnum):
+    """Why a training ended, and what to do about it. Of several pairs the first reason counts."""
+
+    advice: str
+
+    CANCELED = "canceled", "It was canceled: train again, or start a training from this model."
+    TIME_BUDGET = "time-budget", "Its time was up: give a larger time_budget_s."
+    MAX_EPOCHS = "max-epochs", "Its epochs were used up: give more, or scale the features."
+    GAP_REACHED = "gap-reached", "The duality gap that was asked for is proven."
+    CONVERGED = "converged", "By the solver's rule, more epochs would change little."
+
+    def __new__(cls, value: str, advice: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.advice = advice
+        return member
+
+    @property
+    def converged(self) -> bool:
+        """Whether a stopping rule was met, rather than a limit."""
+        return self in (StopReason.GAP_REACHED, StopReason.CONVERGED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +53,8 @@ class CostChange(Checked):
 class Stopping(Checked):
     """The first of the given conditions ends a training.
 
-    Nothing given means a relative duality gap of 1e-3 or 1,000 epochs. A gap alone is joined by
-    the 1,000 epochs; `max_epochs` alone and `cost_change` alone stand for themselves.
+    Nothing given means a relative duality gap of 1e-3 or 1,000 epochs. With a gap alone, the limit
+    of 1,000 epochs still applies; `max_epochs` alone and `cost_change` alone are the only rule.
     """
 
     max_epochs: PositiveInt | None = None
@@ -40,10 +62,10 @@ class Stopping(Checked):
     duality_gap: Positive | None = None
     """Relative: (primal - dual) / primal."""
     cost_change: CostChange | None = None
-    """Stop where the cost hardly changes."""
+    """Stop when the cost hardly changes."""
     time_budget_s: Positive | None = None
-    """Seconds of training, all attempts together; the epoch that has begun is brought to its end.
-    Results under a budget are not reproducible."""
+    """Seconds of training, all attempts together; an epoch that has begun is finished. Results
+    under a budget are not reproducible."""
 
     def resolved(self) -> Stopping:
         """The same conditions with the defaults written out."""

@@ -14,7 +14,7 @@ from service.jobs.read_schemas import READ
 from service.web.access.routing import Routes
 from service.web.problems import responses
 from svm.solvers import CHOICES
-from svm.solvers.protocol import WorksOnRows
+from svm.solvers.protocol import HasDualCoefficients
 
 SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
 
@@ -100,7 +100,7 @@ def describe(name: str) -> SolverRead:
         warm_start=WarmStartRead(
             goes_on_from=list(solver.starts_from),
             takes=solver.inherits,
-            needs_rows=issubclass(solver, WorksOnRows),
+            needs_rows=issubclass(solver, HasDualCoefficients),
         ),
         parameters=TypeAdapter(solver).json_schema(),
     )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from service.errors import Corrupt
 from service.models.mapped import ForgettingWriter, blocks
 from svm.model.pipeline import FittedPipeline
-from svm.model.serialization import from_arrays
+from svm.model.serialization import from_arrays, to_arrays
 
 Content = Mapping[str, NDArray[Any] | str | int | float]
 
@@ -34,7 +34,7 @@ _PLAIN_KINDS = "biufU"  # booleans, integers, floats and fixed-width text: no ob
 
 def dump(fitted: FittedPipeline, path: Path) -> str:
     """Write the model's file and return `digest` of its content."""
-    content = {name: _little_endian(value) for name, value in fitted.to_arrays().items()}
+    content = {name: _little_endian(value) for name, value in to_arrays(fitted).items()}
     arrays = (value for value in content.values() if isinstance(value, np.ndarray))
     with ForgettingWriter(path, arrays) as file:
         joblib.dump(content, file)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from service.errors import Fault, InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix
-from svm.model.contributions import terms
+from svm.model.contributions import contributions
 from svm.model.multiclass import splits_of
 from svm.transforms.features import RandomFourier
 
@@ -46,7 +46,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
     splits = splits_of(fitted.multiclass, len(model.classes))
     found = []
     for i, row_scores in enumerate(scores.tolist()):
-        row_terms = terms(fitted, X[i : i + 1])
+        row_terms = contributions(fitted, X[i : i + 1])
         row = []
         for k, split in enumerate(splits):
             row.append(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from svm.errors import InvalidData
 
-if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
+if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
     from scipy.sparse import csr_array
     from typing_extensions import TypeIs
 
@@ -23,10 +23,10 @@ Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"
 """(n_samples, n_features), float64 or float32."""
 
 CACHED_VALUES = 1 << 16
-"""Values that stay in the processor's cache from one look to the next."""
+"""Values that stay in the processor's cache between two passes."""
 
 LARGEST = 1e100
-"""Sizes beyond this are refused in training: their squares come near the end of float64."""
+"""Larger values are refused in training: their squares come near the limit of float64."""
 
 
 def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
@@ -35,9 +35,9 @@ def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
 
 
 def cuts(sizes: int | Indices, n: int, limit: int) -> Indices:
-    """Where to cut n rows of `sizes` values each: 0 … n, so that each part has about `limit`.
+    """Positions 0 … n that cut n rows of `sizes` values each into parts of about `limit` values.
 
-    A part has at least one row, and at most `limit` values but for its last row.
+    A part has at least one row, and at most `limit` values without its last row.
     """
     if isinstance(sizes, int):
         inner = np.arange(0, n, max(1, limit // max(1, sizes)))
@@ -48,7 +48,7 @@ def cuts(sizes: int | Indices, n: int, limit: int) -> Indices:
 
 
 def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
-    """X as a C-contiguous array or a canonical CSR matrix of `dtype`; copies only where it must.
+    """X as a C-contiguous array or a canonical CSR matrix of `dtype`; copies only if necessary.
 
     Raises InvalidData (`bad-shape`, `not-a-number`, `non-finite-value`).
     """
@@ -58,13 +58,13 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
 
 
 def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
-    """As `as_matrix`, but any numbers pass."""
+    """As `as_matrix`, but allows numbers that are not finite."""
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
-        raise InvalidData("not-a-number", "X holds complex numbers; give real ones")
+        raise InvalidData("not-a-number", "X has complex numbers; give real ones")
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # reported by require_finite
             sparse = csr_array(X, dtype=dtype)
         if not sparse.has_canonical_format:  # sorted column indices, no duplicates
             sparse = sparse.copy()
@@ -78,14 +78,16 @@ def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
         with np.errstate(over="ignore"):
             dense = np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
     except (TypeError, ValueError) as error:
-        raise InvalidData("not-a-number", "X must be a rectangle of numbers") from error
+        raise InvalidData(
+            "not-a-number", "X must be a table of numbers, with rows of one length"
+        ) from error
     if np.ndim(X) != 2:
         raise InvalidData("bad-shape", f"X must have two dimensions, got {np.ndim(X)}")
     return dense
 
 
 def read_only(X: Vector) -> Vector:
-    """X, not to be written to: one type for compiled code, which is made for each."""
+    """X as a read-only view: compiled code then exists for one type only."""
     view = X.view()
     view.flags.writeable = False
     return view
@@ -102,7 +104,7 @@ def require_finite(X: Matrix) -> None:
     """Raises InvalidData (`non-finite-value`)."""
     values = X.data if is_sparse(X) else X
     # A sum of finite values may overflow, but an infinite or undefined value always shows in it:
-    # the exact test runs only where the cheap one raises suspicion.
+    # the exact test runs only if the cheap one fails.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(values.sum())
     if suspicious and not np.isfinite(values).all():
@@ -111,11 +113,11 @@ def require_finite(X: Matrix) -> None:
 
 
 def require_moderate(X: Matrix) -> None:
-    """Raises InvalidData (`non-finite-value`) where sums of squares may leave float64."""
+    """Raises InvalidData (`non-finite-value`) if sums of squares may leave float64."""
     values = (X.data if is_sparse(X) else X).reshape(-1)
     largest = 0.0
     for start in range(0, len(values), CACHED_VALUES):
-        some = values[start : start + CACHED_VALUES]  # for the second look it is in the cache
+        some = values[start : start + CACHED_VALUES]  # in the cache for the second pass
         largest = max(largest, float(some.max()), -float(some.min()))
     if largest > LARGEST:
         raise InvalidData(

@@ -1,6 +1,6 @@
 """Randomness is a function of counters, so no generator is ever saved.
 
-A draw is named by the seed, the pair, the epoch, and what it is for.
+Every draw is determined by the seed, the pair, the epoch and its purpose.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ def split(
 ) -> tuple[Indices, Indices]:
     """(training rows, validation rows), both ascending: a function of the arguments alone.
 
-    `codes` are class numbers, (n,). `fraction` in (0, 1) of the rows are held out, of every class
-    alike if `stratify`. Raises InvalidData (`class-too-small`) where a class would have no row to
-    train on, or stratified none to validate on.
+    `codes` are class numbers, (n,). `fraction` in (0, 1) of the rows are held out, the same
+    share of every class if `stratify`. Raises InvalidData (`class-too-small`) if a class would have
+    no row for training, or, stratified, none for validation.
     """
     random = generator("split", seed)
     held_out = np.zeros(len(codes), dtype=bool)
@@ -47,8 +47,8 @@ def split(
 def fold_numbers(codes: npt.NDArray[Any], n_folds: int, *, seed: int) -> Indices:
     """The fold of every row, 0 … n_folds - 1, (n,): a function of the arguments alone.
 
-    Folds are of one size, and so are their parts of every class, give or take a row. Raises
-    InvalidData (`class-too-small`) where a class has fewer rows than there are folds.
+    Folds have the same size, and the same number of rows of every class, up to one row. Raises
+    InvalidData (`class-too-small`) if a class has fewer rows than there are folds.
     """
     random = generator("split", seed)
     numbers = np.empty(len(codes), dtype=np.int64)

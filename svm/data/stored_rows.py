@@ -1,4 +1,4 @@
-"""Rows that stay in files and are read where they are needed: data larger than memory.
+"""Rows that stay in files and are read when needed: data larger than memory.
 
 Files are read, not mapped: mapped pages count as memory of the process that maps them.
 """
@@ -22,29 +22,29 @@ import numpy.typing as npt
 from svm.data.matrices import Floats, Indices, Matrix, cuts, is_sparse
 
 PIECE_VALUES = 1 << 20
-"""Values of a matrix that are looked at together: 8 MiB."""
+"""Values of a matrix that are processed together: 8 MiB."""
 FAR = 1024
-"""Rows between two that are wanted from which on they are passed over, not read."""
+"""Gaps between two wanted rows with more rows than this are skipped, not read."""
 
 
 class StoredArray:
-    """Numbers in a file, one after the other; read by position, so from any thread."""
+    """Numbers in a file, one after the other; read by position, so any thread may read."""
 
     def __init__(self, file: IO[bytes], dtype: np.dtype[Any], offset: int = 0) -> None:
-        """After `offset` bytes of an open file, which the caller may close: it stays open here."""
+        """Numbers after `offset` bytes of an open file. The caller may close its file object."""
         self.dtype = dtype
         self._offset = offset
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
     def read_into(self, out: npt.NDArray[Any], start: int) -> None:
-        """Fill `out`, C-contiguous, with the numbers from `start` on. Raises OSError."""
+        """Fill `out`, C-contiguous, with the numbers from position `start`. Raises OSError."""
         rest = out.reshape(-1).view(np.uint8).data
         at = self._offset + start * self.dtype.itemsize
         while rest:
             count = os.preadv(self._descriptor, [rest], at)
             if count == 0:
-                raise OSError(f"a file of rows ends at byte {at}, where more was expected")
+                raise OSError(f"a file of rows ends at byte {at}, but more was expected")
             rest, at = rest[count:], at + count
 
 
@@ -52,7 +52,7 @@ class StoredArray:
 class StoredRows:
     """A matrix in files: dense in C order, or CSR with `indptr` in memory.
 
-    `X[rows]` chooses rows, and reads nothing yet.
+    `X[rows]` chooses rows without reading them.
     """
 
     data: StoredArray
@@ -65,9 +65,9 @@ class StoredRows:
     chosen: Indices | None = None
     """Rows of the files that are the rows of this matrix, strictly ascending; None for all."""
     digest: str
-    """Of what the rows were made from; equal for equal rows."""
+    """Of the source of the rows; equal for equal rows."""
     scratch: Path
-    """Folder for copies made on the way; they have no name there, and vanish with the process."""
+    """Folder for temporary copies. They have no name there, and are deleted with the process."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,7 +85,7 @@ class StoredRows:
         return replace(self, chosen=chosen, digest=digest)
 
     def sizes(self, rows: Indices) -> int | Indices:
-        """Values stored for each of `rows`; one number where all have the same."""
+        """Values stored for each of `rows`; one number if all have the same."""
         if self.indptr is None:
             return self.n_features
         rows = rows if self.chosen is None else self.chosen[rows]
@@ -103,9 +103,9 @@ class StoredRows:
         return csr_array(operand, shape=(len(rows), self.n_features))
 
     def rewritten(self, transform: Callable[[Matrix], Matrix], width: int = 0) -> StoredRows:
-        """What `transform` makes of the rows, in files of its own; `width` values of each row.
+        """The rows after `transform`, in new files; a transformed row has `width` values.
 
-        It is called with some rows at a time, and must give every row the same in any company.
+        It is called with some rows at a time; a row's result must not depend on the other rows.
         """
         lengths: list[npt.NDArray[Any]] = []
         with ExitStack() as stack:
@@ -139,7 +139,7 @@ Rows: TypeAlias = "Matrix | StoredRows"
 
 
 def is_csr(X: Rows) -> bool:
-    """Whether X is sparse, wherever it is kept."""
+    """Whether X is sparse, in memory or in files."""
     return getattr(X, "indptr", None) is not None
 
 
@@ -150,7 +150,7 @@ def stored_values(X: Rows) -> int:
 
 
 def row_sizes(X: Rows, rows: Indices) -> int | Indices:
-    """Values stored for each of `rows`; one number where all have the same."""
+    """Values stored for each of `rows`; one number if all have the same."""
     if isinstance(X, StoredRows):
         return X.sizes(rows)
     if is_sparse(X):
@@ -162,7 +162,7 @@ def row_sizes(X: Rows, rows: Indices) -> int | Indices:
 def pieces(X: Rows, width: int = 0, rows: Indices | None = None) -> Iterator[Matrix]:
     """All rows in order, or `rows` (ascending), about `PIECE_VALUES` values at a time.
 
-    `width` is the least that a row counts for. The same pieces wherever X is kept.
+    Every row counts for at least `width` values. The pieces are the same in memory and in files.
     """
     chosen = np.arange(X.shape[0]) if rows is None else rows
     sizes = row_sizes(X, chosen)
@@ -175,7 +175,7 @@ def pieces(X: Rows, width: int = 0, rows: Indices | None = None) -> Iterator[Mat
 
 
 class Reader:
-    """Reads rows into memory of its own, which the next `read` uses again; for one thread."""
+    """Reads rows into buffers that the next `read` overwrites; for one thread."""
 
     def __init__(self, X: StoredRows) -> None:
         self._X = X
@@ -185,7 +185,7 @@ class Reader:
     def read(self, *runs: Indices) -> Any:
         """The rows of all `runs`, each ascending, one below the other.
 
-        As the compiled loops take them: an array, or (data, indices, indptr).
+        An operand of compiled loops: an array, or (data, indices, indptr).
         """
         X = self._X
         if X.chosen is not None:
@@ -204,14 +204,14 @@ class Reader:
         return parts[0].reshape(-1, X.n_features) if X.indptr is None else (*parts, indptr)
 
     def _extents(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Where the values of each row begin and end in the files."""
+        """Positions in the files at which the values of each row begin and end."""
         X = self._X
         if X.indptr is None:
             return rows * X.n_features, (rows + 1) * X.n_features
         return X.indptr[rows].astype(np.int64), X.indptr[rows + 1].astype(np.int64)
 
     def _fill(self, parts: list[npt.NDArray[Any]], at: int, rows: Indices) -> int:
-        """Read ascending rows of the files to `at` and after; returns where they end."""
+        """Read ascending rows of the files into `parts` from position `at`; returns their end."""
         if len(rows) == 0:
             return at
         starts, ends = self._extents(rows[[0, -1]])
@@ -220,7 +220,7 @@ class Reader:
             for part, array in zip(parts, self._arrays, strict=True):
                 array.read_into(part[at:stop], int(starts[0]))
             return stop
-        # Stretches of the files are read whole, a piece at a time, and the wanted rows kept.
+        # All rows in between are read, a piece at a time, and the wanted ones kept.
         stretch = np.arange(rows[0], rows[-1] + 1)
         wanted = np.zeros(len(stretch), dtype=bool)
         wanted[rows - rows[0]] = True

@@ -1,4 +1,4 @@
-"""Kernel values of rows with fixed vectors, which are prepared for it once."""
+"""Kernel values of rows with fixed vectors, which are prepared once."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from svm.kernel.kernels import AnyKernel
 from svm.kernel.row_products import row_norms, row_products
 
 
-class Likeness:
+class KernelEvaluator:
     """X ↦ k(xᵢ, zⱼ), (n_samples, n_vectors). The bits of a row depend on that row alone.
 
-    Dense vectors are packed into panels, for compiled code; of sparse ones the transpose is kept.
+    Dense vectors are packed into panels for compiled code; sparse ones are transposed.
     """
 
     def __init__(self, kernel: AnyKernel, Z: Matrix) -> None:
         self._kernel = kernel
         self._n_vectors = Z.shape[0]
         self.stored_values = stored_values(Z)
-        """Multiplications for a row, about."""
+        """About how many multiplications one row needs."""
         self._panels: Vector | None = None
-        self._across: Any = None
+        self._transposed: Any = None
         self._Z: Any = None
         norms = row_norms(Z)
         if is_sparse(Z):
             self._Z = Z
-            self._across = Z.astype(np.float64, copy=False).T.tocsr()
+            self._transposed = Z.astype(np.float64, copy=False).T.tocsr()
         else:
             from svm.loops.panels import pack
 
@@ -39,15 +39,15 @@ class Likeness:
 
     @property
     def nbytes(self) -> int:
-        """Memory of what was prepared."""
+        """Memory of the prepared vectors."""
         if self._panels is not None:
             return self._panels.nbytes
-        across = self._across
-        return int(across.data.nbytes + across.indices.nbytes + across.indptr.nbytes)
+        transposed = self._transposed
+        return int(transposed.data.nbytes + transposed.indices.nbytes + transposed.indptr.nbytes)
 
     def __call__(self, X: Matrix) -> Vector:
-        """X, float64, in the form of the model's rows."""
-        products = self._products(X)  # and those with the zeros that fill up the last panel
+        """X is float64, dense or sparse like the rows of the model."""
+        products = self._products(X)  # with those of the padding of the last panel
         values = self._kernel.of_products(products, row_norms(X), self._norms)
         return values[:, : self._n_vectors]
 
@@ -55,7 +55,7 @@ class Likeness:
         if self._panels is None:
             if not is_sparse(X):
                 return row_products(X, self._Z)
-            products: Any = X.astype(np.float64, copy=False) @ self._across
+            products: Any = X.astype(np.float64, copy=False) @ self._transposed
             return np.asarray(products.toarray())
         from svm.loops.panels import WIDTH, panel_products
 

@@ -1,6 +1,6 @@
 """Kernels: inner products of rows in a feature space that is never built.
 
-Only positive semi-definite ones, for without that there is no dual bound and no certificate.
+Only positive semi-definite ones: others have no dual bound and no certificate.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from svm.errors import InvalidData
 from svm.hyperparameters import Checked, NonNegative, Positive
 
 MEDIAN_ROWS = 1000
-"""Rows that the median distance is taken from."""
+"""Rows for the median distance."""
 ROUNDING = 3e-14
-"""A squared distance that may be nothing but rounding, relative to ‖x‖²."""
+"""A squared distance that may be pure rounding error, relative to ‖x‖²."""
 LARGEST_VALUE = 1e300
-"""Of a kernel: sums of larger ones leave float64."""
+"""Of a kernel: sums of larger values leave float64."""
 UNDERFLOW = 1e-10
 """A kernel value that adds nothing, relative to k(x, x)."""
 UNDERFLOW_ROWS = 200
-"""Rows between which kernel values are looked at."""
+"""Rows for the test of kernel values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class LinearKernel(Checked):
     name: Literal["linear"] = "linear"
 
     def fitted(self, X: Rows) -> LinearKernel:
-        """This kernel: nothing to learn from the data."""
+        """This kernel: it learns nothing from the data."""
         return self
 
     def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
@@ -53,7 +53,7 @@ class GaussianKernel(Checked):
 
     name: Literal["gaussian"] = "gaussian"
     gamma: Positive | Literal["median"] = "median"
-    """γ; `median`: one over the median squared distance between rows, a sound first choice."""
+    """γ; `median`: one over the median squared distance between rows, a good first choice."""
 
     def fitted(self, X: Rows) -> GaussianKernel:
         """With γ as a number: from the distances between at most 1,000 rows, evenly spread."""
@@ -63,8 +63,8 @@ class GaussianKernel(Checked):
         norms = np.einsum("ij,ij->i", Z, Z)
         distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
         upper = distances[np.triu_indices(len(Z), 1)]
-        # Rounding leaves equal rows a distance like -1e-16; they say nothing about the scale. Nor
-        # do distances that are no longer normal numbers.
+        # Equal rows have distances like -1e-16 by rounding, which carry no information about the
+        # scale. Nor do distances that are subnormal numbers.
         upper = upper[upper > max(1e-12 * norms.max(initial=0.0), np.finfo(np.float64).tiny)]
         return replace(self, gamma=1.0 / float(np.median(upper)) if len(upper) else 1.0)
 
@@ -73,7 +73,7 @@ class GaussianKernel(Checked):
         products *= -2.0
         products += x_norms[:, None]
         products += z_norms
-        # A row is at distance 0 from itself, however large γ makes what rounding leaves of that.
+        # A row has distance 0 from itself: a large γ must not amplify the rounding error.
         np.putmask(products, products <= ROUNDING * x_norms[:, None], 0.0)
         with np.errstate(over="ignore", under="ignore"):
             products *= -float(self.gamma)
@@ -94,10 +94,10 @@ class PolynomialKernel(Checked):
     gamma: Positive = 1.0
     """Weight of the inner product."""
     coef0: NonNegative = 1.0
-    """At least 0: below, the kernel is not positive semi-definite."""
+    """At least 0: with less the kernel is not positive semi-definite."""
 
     def fitted(self, X: Rows) -> PolynomialKernel:
-        """This kernel: nothing to learn from the data."""
+        """This kernel: it learns nothing from the data."""
         return self
 
     def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
@@ -116,7 +116,7 @@ class PolynomialKernel(Checked):
 
 
 MEDIAN_GAUSSIAN = GaussianKernel()
-"""The kernel where none is named."""
+"""The default kernel."""
 
 AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
 
@@ -126,8 +126,8 @@ KERNELS: dict[str, type[Checked]] = {
 
 
 def require_moderate_values(kernel: AnyKernel, norms: Vector) -> None:
-    """Raises InvalidData (`non-finite-value`) where kernel values of rows with these ‖x‖² are too
-    large to be added up: none is larger than the largest k(x, x)."""
+    """Raises InvalidData (`non-finite-value`) if sums of kernel values of rows with these ‖x‖²
+    would overflow: no value is larger than the largest k(x, x)."""
     largest = float(kernel.of_norms(norms).max())
     if not largest <= LARGEST_VALUE:
         raise InvalidData(
@@ -145,7 +145,7 @@ def dense_rows(X: Rows, rows: Any) -> Vector:
 
 
 def inner_products(X: Matrix, Z: Matrix) -> Vector:
-    """⟨xᵢ, zⱼ⟩ of rows in one layout, (len(X), len(Z)), in float64."""
+    """⟨xᵢ, zⱼ⟩ of rows, both dense or both sparse, (len(X), len(Z)), in float64."""
     if is_sparse(X):
         sparse: Any = X.astype(np.float64, copy=False) @ Z.T.astype(np.float64, copy=False)
         products: Vector = sparse.toarray()
@@ -155,10 +155,10 @@ def inner_products(X: Matrix, Z: Matrix) -> Vector:
 
 
 def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
-    """Whether most values between different rows are as good as 0: a kernel far too narrow.
+    """Whether most values between different rows are almost 0: a kernel far too narrow.
 
-    Such a model remembers its training rows and knows nothing else: half of the answers on new
-    rows are right. Raw 0 … 255 pixels under γ = 2 do that.
+    Such a model fits its training rows and predicts new ones by chance. Raw pixels 0 … 255 with
+    γ = 2 do that.
     """
     Z = _spread_rows(X, UNDERFLOW_ROWS)
     norms = np.einsum("ij,ij->i", Z, Z)

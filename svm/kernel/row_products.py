@@ -1,7 +1,7 @@
-"""Products of rows with fixed vectors, the bits of each depending on that row alone.
+"""Products of rows with fixed vectors; the bits of each row depend on that row alone.
 
-One matrix product for all rows would be faster for large batches, but gives a row other bits in
-other company. Here every row is one matrix-vector product of the same shape.
+One matrix product for all rows would be faster for large batches, but then the bits of a row depend
+on the other rows. Here every row is one matrix-vector product of the same shape.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def row_products(X: Matrix, W: Matrix) -> Vector:
 
 
 def kernel_values(kernel: AnyKernel, X: Matrix, Z: Matrix, z_norms: Vector | None = None) -> Vector:
-    """k(xᵢ, zⱼ), (n_samples, len(Z)); `z_norms` are the `row_norms` of Z, if at hand."""
+    """k(xᵢ, zⱼ), (n_samples, len(Z)); `z_norms` are the `row_norms` of Z, if known."""
     norms = row_norms(Z) if z_norms is None else z_norms
     return kernel.of_products(row_products(X, Z), row_norms(X), norms)
 

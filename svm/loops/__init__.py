@@ -1,4 +1,4 @@
-"""The compiled inner loops. Importing this package imports Numba, so solvers do it when they run.
+"""The compiled inner loops. They import Numba, so solvers import them when they run.
 
 A loop is written once, over `svm.loops.row_operations`, and compiled for dense and for CSR data.
 Every loop has a slow, obvious NumPy twin in `tests/svm`.
@@ -14,13 +14,13 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums may be reordered, which lets them use vector registers; unlike blanket fast-math this keeps
-# infinities and NaN, which tell that a training diverged.
+# Sums may be reordered, so that they can use vector registers. Unlike full fast-math this keeps
+# infinities and NaN, by which a diverged training is detected.
 REORDER = {"reassoc", "contract", "nsz"}
 
 
 def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
-    """Compile without the GIL, and keep the machine code on disk where a folder is writable."""
+    """Compile without the GIL, and keep the machine code on disk if a folder is writable."""
     compile_with = partial(numba.njit, nogil=True, fastmath=set(fastmath), error_model="numpy")
     try:
         return cast(F, compile_with(cache=True)(function))

@@ -31,8 +31,8 @@ def sweep(
     """One step in one αᵢ at a time, for every i in `order`.
 
     αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1), 0, sᵢ), and w, kept equal to `scale` Σ αᵢ yᵢ xᵢ. `rest`
-    grows from 0 to 1, 3, 7 … `LONGEST_REST` where a variable is found at a bound at which its
-    gradient holds it, and falls to 0 where it moves. α, w and `rest` change in place. Returns
+    grows from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient keeps it
+    there, and becomes 0 if it moves. α, w and `rest` change in place. Returns
     (intercept, largest and smallest projected gradient).
     """
     largest, smallest = -np.inf, np.inf

@@ -36,12 +36,12 @@ def descend(
 ) -> tuple[float, float, int, int, int]:
     """Batches of `batch_size` rows, one after the other; w and `gradient` change in place.
 
-    `gradient` and `intercept_gradient` are those of `seen` rows of the first batch already; a batch
-    that does not end here is left to the next call in the same way. `to_come` rows of the epoch are
-    left, `drawn` among them, so that the last batch may be short. With `once` the first update ends
-    the loop.
+    `gradient` and `intercept_gradient` have the sum over `seen` rows of the first batch; a batch
+    that does not end here is continued by the next call. `to_come` rows of the epoch are left,
+    including `drawn`, so the last batch may be short. With `once` the loop ends after the first
+    update.
 
-    The sub-gradient of one batch is r w - C Σ sᵢ yᵢ xᵢ over its violations, with r = 1 where the
+    The sub-gradient of one batch is r w - C Σ sᵢ yᵢ xᵢ over its violations, with r = 1 if the
     regularizer is `whole`, else the batch's share of all rows. After `updates` updates the learning
     rate is learning_rate (1 + decay updates)^-power.
 
@@ -50,9 +50,9 @@ def descend(
     for position in range(len(drawn)):
         i = drawn[position]
         if y[i] * (dot(operand, rows[i], w) + intercept) < 1.0:
-            pull = C * weights[i] * y[i]
-            add(operand, rows[i], -pull, gradient)
-            intercept_gradient -= pull
+            change = C * weights[i] * y[i]
+            add(operand, rows[i], -change, gradient)
+            intercept_gradient -= change
         seen += 1
         if seen < batch_size and position + 1 < to_come:
             continue

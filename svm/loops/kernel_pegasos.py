@@ -22,8 +22,8 @@ def updates(
     """One update for every i in `drawn`, after `step` earlier ones; returns the intercept.
 
     `sums` (len(drawn),) holds Σⱼ sⱼ yⱼ violationsⱼ k(xⱼ, xᵢ) as it was before the block, and `gram`
-    (len(drawn), len(drawn)) the kernel between the rows drawn, by which the block keeps it right.
-    `sums` and `violations` change in place.
+    (len(drawn), len(drawn)) the kernel between the rows drawn, which updates `sums` within the
+    block. `sums` and `violations` change in place.
     """
     for position in range(len(drawn)):
         i = drawn[position]

@@ -20,9 +20,9 @@ def slope_and_curvature(
         if short >= smoothing:
             slope -= weights[i] * changes[i]
         elif short > 0.0:
-            pull = weights[i] * changes[i] / smoothing
-            slope -= pull * short
-            curvature += pull * changes[i]
+            factor = weights[i] * changes[i] / smoothing
+            slope -= factor * short
+            curvature += factor * changes[i]
     return slope, curvature
 
 
@@ -38,9 +38,9 @@ def curvature_product(
 ) -> float:
     """out += Σ curvatureᵢ (⟨xᵢ, v⟩ + v_intercept) xᵢ; `total` and its constant-feature part."""
     for i in range(len(rows)):
-        pull = curvature[i] * (dot(operand, rows[i], v) + v_intercept)
-        add(operand, rows[i], pull, out)
-        total += pull
+        factor = curvature[i] * (dot(operand, rows[i], v) + v_intercept)
+        add(operand, rows[i], factor, out)
+        total += factor
     return total
 
 

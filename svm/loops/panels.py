@@ -1,9 +1,9 @@
 """Inner products of rows with fixed vectors, each summed in the order of the features.
 
-The vectors lie side by side in panels of WIDTH, feature by feature: one multiply-add brings eight
-sums one feature further, so no sum is cut into parts that would have to be put together. Several
-rows share what is read of a panel. Each sum is a chain of fused multiply-adds whose bits depend on
-its row and its vector alone, however many rows are at work.
+The vectors are stored in panels of WIDTH, feature by feature: one multiply-add adds one feature to
+eight sums, so no sum is split into parts. Several rows share each load of a panel. Each sum is a
+chain of fused multiply-adds whose bits depend on its row and its vector alone, not on the number of
+rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from svm.loops import compiled
 
 LANES = 8
 WIDTH = 4 * LANES
-"""Vectors in a panel: for four rows half of the registers of AVX-512 hold sums."""
+"""Vectors in a panel: with four rows, half of the registers of AVX-512 are sums."""
 
 _DOUBLE, _INT, _SHORT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _LANES = ir.VectorType(_DOUBLE, LANES)
 
 
 def pack(Z: Floats) -> Vector:
-    """Z (m, d) as panels of float64, (⌈m / WIDTH⌉, d, WIDTH), filled up with zeros."""
+    """Z (m, d) as panels of float64, (⌈m / WIDTH⌉, d, WIDTH), padded with zeros."""
     m, d = Z.shape
     panels = np.zeros((-(-m // WIDTH), d, WIDTH))
     for start in range(0, m, WIDTH):
@@ -39,7 +39,7 @@ def pack(Z: Floats) -> Vector:
 
 
 def _tile(rows: int) -> Any:
-    """⟨x, z⟩ of `rows` rows with the vectors of one panel, as code of LLVM's: what Numba makes of
+    """⟨x, z⟩ of `rows` rows with the vectors of one panel, in LLVM code: Numba's code for such
     loops keeps the sums in memory."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -63,18 +63,18 @@ def _tile(rows: int) -> Any:
         k = builder.phi(_INT)
         k.add_incoming(_INT(0), before)
         sums = [[builder.phi(_LANES) for _ in range(WIDTH // LANES)] for _ in range(rows)]
-        place = builder.gep(z, [builder.mul(k, _INT(WIDTH))])
-        parts = [_lanes(builder, place, c) for c in range(WIDTH // LANES)]
+        address = builder.gep(z, [builder.mul(k, _INT(WIDTH))])
+        values = [_lanes(builder, address, c) for c in range(WIDTH // LANES)]
         for i in range(rows):
             x = builder.load(builder.gep(xs[i], [k]))
             x = builder.insert_element(ir.Constant(_LANES, ir.Undefined), x, _SHORT(0))
-            everywhere = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)
-            x = builder.shuffle_vector(x, ir.Constant(_LANES, ir.Undefined), everywhere)
-            for c, part in enumerate(parts):
-                further = builder.call(fma, [x, part, sums[i][c]])
+            broadcast = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)
+            x = builder.shuffle_vector(x, ir.Constant(_LANES, ir.Undefined), broadcast)
+            for c, value in enumerate(values):
+                total = builder.call(fma, [x, value, sums[i][c]])
                 sums[i][c].add_incoming(ir.Constant(_LANES, [0.0] * LANES), before)
-                sums[i][c].add_incoming(further, loop)
-                sums[i][c] = further
+                sums[i][c].add_incoming(total, loop)
+                sums[i][c] = total
         following = builder.add(k, _INT(1))
         k.add_incoming(following, loop)
         builder.cbranch(builder.icmp_signed("<", following, d), loop, after)
@@ -82,9 +82,9 @@ def _tile(rows: int) -> Any:
         builder.position_at_end(after)
         first = builder.mul(panel, _INT(WIDTH))
         for line, row_sums in zip(lines, sums, strict=True):
-            place = builder.gep(out.data, [builder.add(builder.mul(line, columns), first)])
+            address = builder.gep(out.data, [builder.add(builder.mul(line, columns), first)])
             for c, total in enumerate(row_sums):
-                builder.store(total, _pointer(builder, place, c)).align = 8
+                builder.store(total, _pointer(builder, address, c)).align = 8
         return context.get_dummy_value()
 
     def tile(_: Any, X: Any, row: Any, panels: Any, panel: Any, out: Any) -> Any:
@@ -93,12 +93,12 @@ def _tile(rows: int) -> Any:
     return intrinsic(tile)
 
 
-def _pointer(builder: Any, place: Any, c: int) -> Any:
-    return builder.gep(builder.bitcast(place, _LANES.as_pointer()), [_INT(c)])
+def _pointer(builder: Any, address: Any, c: int) -> Any:
+    return builder.gep(builder.bitcast(address, _LANES.as_pointer()), [_INT(c)])
 
 
-def _lanes(builder: Any, place: Any, c: int) -> Any:
-    value = builder.load(_pointer(builder, place, c))
+def _lanes(builder: Any, address: Any, c: int) -> Any:
+    value = builder.load(_pointer(builder, address, c))
     value.align = 8
     return value
 

@@ -12,7 +12,7 @@ from svm.loops.row_operations import add, dot, prefetch, squared_norm
 NONE, AUGMENTED, FREE = 0, 1, 2
 
 LEAST_FACTOR = 1e-100
-"""Left over by projections in turn; its inverse, which counts a violation, is to stay finite."""
+"""Least product of projection factors: its inverse, which counts a violation, must be finite."""
 
 
 @compiled
@@ -38,16 +38,16 @@ def updates(
 
     With step size 1/(λt) the iterate is w_t = v_t/(λt), where v_t sums sᵢyᵢxᵢ over the violations
     so far: shrinking w costs nothing. v, `violations` and v_lag change in place. `intercept` is b
-    where it is free, and the constant feature's entry of v where it is augmented.
+    if it is free, and the constant feature's entry of v if it is augmented.
 
     The average of w since some step T₀ costs one addition a violation: with h_t = Σ 1/s over
     T₀ < s ≤ t, the sum of v_t/t is h_T v_T - Σ h_{t-1} (v_t - v_{t-1}); `harmonic` is h and v_lag
     that last sum. `intercept_sum` adds up a free b, and `intercept_lag` is the lag of an augmented
-    one. With `project`, w is drawn back onto the ball of radius 1/√λ (all of v shrinks by a
-    factor, counts of violations too). Averages are kept where v_lag is not empty.
+    one. With `project`, w is projected onto the ball of radius 1/√λ (all of v shrinks by a
+    factor, counts of violations too). Averages are kept if v_lag is not empty.
 
     Returns (intercept, harmonic, intercept_sum, intercept_lag, factor): the caller multiplies the
-    violations by the factor that projections left over.
+    violations by the remaining factor of the projections.
     """
     averaged = len(v_lag) > 0
     norm, factor = 0.0, 1.0
@@ -78,8 +78,8 @@ def updates(
                 intercept += change
                 intercept_lag += harmonic * change
             elif treatment == FREE:
-                # The objective is not strongly convex in b: 1/(λt) alone would throw b to ±1/λ at
-                # first; 1/√t is the step for that case, and the smaller of the two is taken.
+                # The objective is not strongly convex in b: 1/(λt) alone would move b to ±1/λ at
+                # first; 1/√t is the step for that case, and the smaller of the two is used.
                 intercept += min(1.0 / (regularization * step), step**-0.5) * change
             if project:
                 square = squared_norm(operand, rows[i])

@@ -1,4 +1,4 @@
-"""Products with chosen rows of a matrix, accumulated in float64 whatever the data's precision."""
+"""Products with chosen rows of a matrix, accumulated in float64 even if the data is float32."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the loops do with one row, for a dense matrix and for CSR's (data, indices, indptr).
+"""Operations on one row of a dense matrix or of CSR's (data, indices, indptr).
 
-These are ordinary functions to Python and to the type checker; inside compiled code Numba picks
-the form that fits the operand.
+For Python and the type checker these are ordinary functions; in compiled code Numba chooses the
+form for the operand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add(operand: Any, row: int, factor: float, out: Any) -> None:
 
 
 def prefetch(operand: Any, row: int) -> None:
-    """Let the processor bring the row x into its cache while it works on another one."""
+    """Load the row x into the processor's cache while another row is processed."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -113,7 +113,7 @@ def _prefetch(operand: Any, row: Any) -> Callable[..., Any]:
     if isinstance(operand, types.Array):
 
         def dense(operand: Any, row: Any) -> None:
-            """The processor itself sees that a long row is read from one end to the other."""
+            """Not needed: the processor prefetches consecutive values itself."""
 
         return dense
 

@@ -1,4 +1,4 @@
-"""Scores of a linear model in one pass over the rows, each in an order of its own."""
+"""Scores of a linear model in one pass; the order of operations depends on the row alone."""
 
 from __future__ import annotations
 

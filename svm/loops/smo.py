@@ -16,23 +16,23 @@ def solve_pairs(
 ) -> int:
     """At most `steps` steps in two variables that keep Σ aᵢ yᵢ; a and `scores` change in place.
 
-    Minimizes ½ Σ aᵢ aⱼ yᵢ yⱼ gramᵢⱼ - Σ aᵢ + (what the other rows add to the scores) over
+    Minimizes ½ Σ aᵢ aⱼ yᵢ yⱼ gramᵢⱼ - Σ aᵢ + (the part of the other rows in the scores) over
     0 ≤ aᵢ ≤ upperᵢ. `scores` are fᵢ = Σⱼ aⱼ yⱼ k(xⱼ, xᵢ) over all rows of the problem. Variable i
-    violates most, j promises the largest decrease together with it (Fan, Chen, Lin 2005); ends
-    once no pair violates by more than `tolerance`. Returns the steps made.
+    violates most, j gives the largest decrease together with it (Fan, Chen, Lin 2005). Ends
+    when no pair violates by more than `tolerance`. Returns the steps made.
     """
     n = len(y)
     for step in range(steps):
         i, most = -1, -np.inf
         least = np.inf
         for k in range(n):
-            pull = y[k] - scores[k]
+            residual = y[k] - scores[k]
             rises = a[k] < upper[k] if y[k] > 0.0 else a[k] > 0.0
             falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
-            if rises and pull > most:
-                i, most = k, pull
-            if falls and pull < least:
-                least = pull
+            if rises and residual > most:
+                i, most = k, residual
+            if falls and residual < least:
+                least = residual
         if i < 0 or most - least <= tolerance:
             return step
         j, best = -1, 0.0
@@ -61,9 +61,9 @@ def solve_pairs(
 def solve_singles(
     gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
 ) -> int:
-    """The same without the sum to keep: steps in the variable that promises the largest decrease.
+    """The same without the constraint on the sum: steps in the variable with the largest decrease.
 
-    Ends once no projected gradient is beyond `tolerance`.
+    Ends when no projected gradient exceeds `tolerance`.
     """
     n = len(y)
     for step in range(steps):
@@ -91,7 +91,8 @@ def solve_singles(
 
 @compiled
 def add_values(values: Vector, rows: Indices, factor: float, out: Vector) -> None:
-    """out[rows[i]] += factor · values[i]; `rows` ascending, so as many as `out` has are all."""
+    """out[rows[i]] += factor · values[i]; `rows` are ascending, so if there are as many as in
+    `out`, they are all rows."""
     if len(rows) == len(out):
         for i in range(len(out)):
             out[i] += factor * values[i]
@@ -101,7 +102,7 @@ def add_values(values: Vector, rows: Indices, factor: float, out: Vector) -> Non
 
 
 @compiled
-def take_values(values: Vector, places: Indices, columns: Indices, out: Vector) -> None:
-    """out[columns[i]] = values[places[i]]."""
-    for i in range(len(places)):
-        out[columns[i]] = values[places[i]]
+def take_values(values: Vector, positions: Indices, columns: Indices, out: Vector) -> None:
+    """out[columns[i]] = values[positions[i]]."""
+    for i in range(len(positions)):
+        out[columns[i]] = values[positions[i]]

@@ -1,4 +1,4 @@
-"""Votes of the pairs of classes, a row at a time."""
+"""Votes of the pairs of classes, row by row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from svm.loops import compiled
 @compiled
 def votes_and_sums(scores: Vector, out: Vector) -> None:
     """out (n, n_classes) from scores (n, n_pairs) of the pairs i < j: how many pairs each class
-    wins, and its summed scores shrunk into -1/3 … 1/3 by the row's largest."""
+    wins, and its summed scores scaled to -1/3 … 1/3 by the row's largest."""
     n, n_classes = out.shape
     sums = np.empty(n_classes)
     for row in range(n):

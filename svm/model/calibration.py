@@ -1,6 +1,6 @@
-"""Probabilities from scores: learnt from scores of rows that were held back from the training.
+"""Probabilities from scores, learned from the scores of a validation set.
 
-The label follows the score; a probability is a statement beside it.
+Labels follow from the scores alone; probabilities do not change them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from svm.model.multiclass import MulticlassName, splits_of
 CalibrationName = Literal["sigmoid", "isotonic"]
 
 CLOSEST = 1e-7
-"""How near a probability of a pair may come to 0 or 1 before pairs are coupled, as in LIBSVM."""
+"""Least distance of a pair's probability from 0 and 1 when pairs are coupled, as in LIBSVM."""
 
 SYSTEM_VALUES = 1 << 16
-"""Of the systems of equations that are solved at a time, one for each row: 512 KiB, and as
-much again for what they are made of."""
+"""Values of the systems of equations, one for each row, that are solved together: 512 KiB, and as
+much again for their inputs."""
 
 _STEPS = 100
 _SMALLEST_STEP = 1e-10
@@ -41,14 +41,14 @@ class Calibration:
     values: Vector | None = None
     """isotonic: (n_knots,) probabilities."""
     starts: npt.NDArray[np.int64] | None = None
-    """isotonic: (n_problems + 1,) where the knots of each problem begin, and the end."""
+    """isotonic: (n_problems + 1,) the start of each problem's knots, and the end."""
 
     @property
     def n_problems(self) -> int:
         return len(self.knots) if self.starts is None else len(self.starts) - 1
 
     def fits(self, n_problems: int) -> bool:
-        """Whether the parts belong together and to so many problems."""
+        """Whether the arrays fit together and to `n_problems`."""
         if self.name == "sigmoid":
             return self.values is None and self.knots.shape == (n_problems, 2)
         values, starts = self.values, self.starts
@@ -66,11 +66,11 @@ class Calibration:
         """Probability of the positive class in every binary problem, (n_samples, n_problems)."""
         if self.values is None or self.starts is None:
             return _logistic(-(scores * self.knots[:, 0] + self.knots[:, 1]))
-        found = np.empty_like(scores)
+        probabilities = np.empty_like(scores)
         for k in range(self.n_problems):
             part = slice(self.starts[k], self.starts[k + 1])
-            found[:, k] = np.interp(scores[:, k], self.knots[part], self.values[part])
-        return found
+            probabilities[:, k] = np.interp(scores[:, k], self.knots[part], self.values[part])
+        return probabilities
 
     def probabilities(self, scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
         """(n_samples, n_classes), each row summing to 1 and depending on that row alone."""
@@ -79,12 +79,12 @@ class Calibration:
             return np.stack([1.0 - positive[:, 0], positive[:, 0]], axis=1)
         if scheme == "one-vs-rest":
             return _normalized(self.of_problems(scores))
-        found = np.empty((len(scores), n_classes))
+        probabilities = np.empty((len(scores), n_classes))
         rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
         for start in range(0, len(scores), rows):
             some = scores[start : start + rows]
-            found[start : start + rows] = coupled(self.of_problems(some), n_classes)
-        return found
+            probabilities[start : start + rows] = coupled(self.of_problems(some), n_classes)
+        return probabilities
 
 
 def fit_calibration(
@@ -96,7 +96,7 @@ def fit_calibration(
 ) -> Calibration:
     """Learn from the scores (n_samples, n_problems) and classes (n_samples,) of held-out rows.
 
-    Raises InvalidData (`class-too-small`) where a binary problem has no row on one of its sides.
+    Raises InvalidData (`class-too-small`) if a binary problem has no row on one of its sides.
     """
     sides = []
     for k, split in enumerate(splits_of(scheme, n_classes)):
@@ -106,23 +106,23 @@ def fit_calibration(
         if truth.all() or not truth.any():
             raise InvalidData(
                 "class-too-small",
-                "calibration needs held-out rows of every class; hold back more, or stratify",
+                "calibration needs validation rows of every class; hold out more rows, or stratify",
             )
         sides.append((scores[inside, k], truth))
     if name == "sigmoid":
         return Calibration(name, np.array([_sigmoid(*side) for side in sides]))
-    learnt = [_isotonic(*side) for side in sides]
-    lengths = [len(knots) for knots, _ in learnt]
+    curves = [_isotonic(*side) for side in sides]
+    lengths = [len(knots) for knots, _ in curves]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    knots = np.concatenate([knots for knots, _ in learnt])
-    return Calibration(name, knots, np.concatenate([values for _, values in learnt]), starts)
+    knots = np.concatenate([knots for knots, _ in curves])
+    return Calibration(name, knots, np.concatenate([values for _, values in curves]), starts)
 
 
 def coupled(positive: Vector, n_classes: int) -> Vector:
-    """Class probabilities (n_samples, n_classes) from those of the pairs i < j, which say how
-    likely class j is if it is one of the two (Wu, Lin and Weng, 2004, second method).
+    """Class probabilities (n_samples, n_classes) from those of the pairs i < j: the probability
+    of class j if it is one of the two (Wu, Lin and Weng, 2004, second method).
 
-    They minimize Σ (r_ji p_i - r_ij p_j)² where r_ij = P(i | i or j), under Σ p = 1.
+    They minimize Σ (r_ji p_i - r_ij p_j)² with r_ij = P(i | i or j), under Σ p = 1.
     """
     n = len(positive)
     r = np.zeros((n, n_classes, n_classes))
@@ -142,7 +142,7 @@ def coupled(positive: Vector, n_classes: int) -> Vector:
 
 
 def _normalized(values: Vector) -> Vector:
-    """Rows that sum to 1; equal shares where nothing is likely."""
+    """Rows that sum to 1; equal shares if all values are 0."""
     values = np.maximum(values, 0.0)
     sums = values.sum(axis=1, keepdims=True)
     shares: Vector = np.where(
@@ -153,8 +153,8 @@ def _normalized(values: Vector) -> Vector:
 
 def _logistic(x: Vector) -> Vector:
     with np.errstate(over="ignore", under="ignore"):
-        found: Vector = 1.0 / (1.0 + np.exp(-x))
-    return found
+        probabilities: Vector = 1.0 / (1.0 + np.exp(-x))
+    return probabilities
 
 
 def _sigmoid(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[float, float]:
@@ -165,7 +165,7 @@ def _sigmoid(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[float, float
     targets: Vector = np.where(
         truth, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
     )
-    # Scores of any size: the slope is looked for in units of the largest one.
+    # Scores may have any size: they are divided by the largest one.
     scale = float(np.abs(scores).max()) or 1.0
     s: Vector = scores / scale
     a, b = 0.0, float(np.log((n_negative + 1.0) / (n_positive + 1.0)))

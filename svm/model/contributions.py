@@ -1,4 +1,4 @@
-"""What a score is the sum of: a term for each feature, or for each vector it is likened to."""
+"""Contributions to a score: one for each feature, or for each vector in kernel values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Nystroem
 
 
-def terms(fitted: FittedPipeline, row: Matrix) -> Vector:
-    """(n_problems, n_terms) for one row, (1, n_features), finite; with the intercepts they sum to
+def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
+    """(n_problems, n_terms) for one finite row, (1, n_features). With the intercepts they sum to
     the scores, up to rounding.
 
-    A linear model has a term for each feature made, a kernel model one for each support vector,
-    one on Nyström features one for each of the rows that those were made from.
+    A linear model has one for each output feature, a kernel model one for each support vector, a
+    model on Nyström features one for each row that spans them.
     """
     coefficients = fitted.coefficients
     if isinstance(fitted.features.spec, Nystroem):
@@ -25,5 +25,5 @@ def terms(fitted: FittedPipeline, row: Matrix) -> Vector:
         coefficients = coefficients @ weights
     else:
         values = fitted.values_of_checked(row)
-    found: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
-    return found
+    products: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
+    return products

@@ -1,4 +1,4 @@
-"""Scores of dense rows by a linear model, which is prepared for it once."""
+"""Scores of dense rows by a linear model, which is prepared once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from svm.data.matrices import Vector, read_only
 from svm.transforms.scaling import Scaling
 
 
-class LinearScores:
+class LinearScorer:
     """X ↦ ⟨xᵢ - offset, weightsₖ⟩ + interceptsₖ, (n_samples, n_problems).
 
     The bits of a row depend on that row alone. Scores may overflow, without a warning.
@@ -22,7 +22,7 @@ class LinearScores:
             np.array(part, dtype=np.float64) for part in (offset, weights, intercepts)
         )
         self.nbytes = self._offset.nbytes + self._weights.nbytes + self._intercepts.nbytes
-        """Memory of what was prepared."""
+        """Memory of the prepared arrays."""
 
     def __call__(self, X: Vector) -> Vector:
         """X, float64 in C order."""
@@ -31,10 +31,12 @@ class LinearScores:
         return scores
 
 
-def of_unscaled(scaling: Scaling, coefficients: Vector, intercepts: Vector) -> LinearScores | None:
-    """The scores of rows that are not scaled: ⟨x - offset, coefficients / scale⟩.
+def scorer_of_unscaled(
+    scaling: Scaling, coefficients: Vector, intercepts: Vector
+) -> LinearScorer | None:
+    """A scorer of unscaled rows: ⟨x - offset, coefficients / scale⟩.
 
-    None where weights at the ends of float64 would lose what scaled rows still hold.
+    None if such weights would leave the range of float64.
     """
     with np.errstate(all="ignore"):
         weights = coefficients / (1.0 if scaling.scale is None else scaling.scale)
@@ -42,4 +44,4 @@ def of_unscaled(scaling: Scaling, coefficients: Vector, intercepts: Vector) -> L
     if not ((sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)).all():
         return None
     offset = np.zeros(coefficients.shape[1]) if scaling.offset is None else scaling.offset
-    return LinearScores(offset, weights, intercepts)
+    return LinearScorer(offset, weights, intercepts)

@@ -12,7 +12,7 @@ BINS = 15
 """Of the expected calibration error."""
 HISTOGRAM_BINS = 40
 HISTOGRAM_SPAN = (0.001, 0.999)
-"""Quantiles: a few rows far off shall not push all others into one bin."""
+"""Quantiles: so that a few outliers do not put all other rows into one bin."""
 
 
 def confusion_matrix(
@@ -62,30 +62,29 @@ def _mean(values: npt.NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RocCurve:
-    """How many of the positive rows are found, against how many of the negative ones, as the
-    threshold falls."""
+    """True positive rate against false positive rate, as the threshold falls."""
 
     thresholds: npt.NDArray[np.float64]
-    """(n_points,) descending, the first one infinite: a row counts as found from its score down."""
+    """(n_points,) descending, the first one infinite. A score ≥ threshold is positive."""
     false_positive_rate: npt.NDArray[np.float64]
     """(n_points,) 0 … 1."""
     true_positive_rate: npt.NDArray[np.float64]
     """(n_points,) 0 … 1."""
     area: float
-    """Below the curve: how often a positive row scores higher than a negative one, ties by half."""
+    """Below the curve: how often a positive row scores above a negative one; ties count half."""
 
     def thinned(self, n_points: int) -> RocCurve:
         """At most `n_points` of the points, evenly along the curve, and the area of all of them."""
         if len(self.thresholds) <= n_points:
             return self
-        way = 0.5 * (self.false_positive_rate + self.true_positive_rate)
-        kept = np.unique(np.searchsorted(way, np.linspace(0.0, 1.0, n_points)))
+        position = 0.5 * (self.false_positive_rate + self.true_positive_rate)
+        kept = np.unique(np.searchsorted(position, np.linspace(0.0, 1.0, n_points)))
         false, true = self.false_positive_rate[kept], self.true_positive_rate[kept]
         return RocCurve(self.thresholds[kept], false, true, self.area)
 
 
 def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) -> RocCurve | None:
-    """A point for every different score, but for those in the middle of a straight stretch.
+    """A point for every distinct score, without those inside a straight segment.
 
     Both are (n,). None without rows on both sides.
     """
@@ -96,11 +95,11 @@ def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) 
     order = np.argsort(-scores, kind="stable")
     falling = scores[order]
     last = np.flatnonzero(np.concatenate([np.diff(falling) != 0, [True]]))
-    found = np.concatenate([[0], np.cumsum(positive[order])[last]])
-    wrong = np.concatenate([[0], last + 1]) - found
-    corners = (np.diff(found, 2) != 0) | (np.diff(wrong, 2) != 0)
+    hits = np.concatenate([[0], np.cumsum(positive[order])[last]])
+    wrong = np.concatenate([[0], last + 1]) - hits
+    corners = (np.diff(hits, 2) != 0) | (np.diff(wrong, 2) != 0)
     kept = np.concatenate([[True], corners, [True]])
-    true, false = found[kept] / n_positive, wrong[kept] / n_negative
+    true, false = hits[kept] / n_positive, wrong[kept] / n_negative
     thresholds = np.concatenate([[np.inf], falling[last]])[kept]
     return RocCurve(thresholds, false, true, float(np.trapezoid(true, false)))
 
@@ -108,7 +107,7 @@ def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) 
 def one_vs_one_area(codes: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float | None:
     """Mean area under the ROC curves of all pairs of classes (Hand and Till, 2001).
 
-    Of a pair only its own rows count, once ranked by the value of either class: `values` is
+    For a pair only its own rows count, ranked once by the value of each class: `values` is
     (n, n_classes), `codes` (n,). None with rows of fewer than two classes.
     """
     present = np.unique(codes)
@@ -119,14 +118,14 @@ def one_vs_one_area(codes: npt.NDArray[Any], values: npt.NDArray[np.float64]) ->
 
 
 def _area(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
-    """How often one of `positive` is larger than one of `negative`, which ascend."""
+    """How often one of `positive` is larger than one of `negative`, both ascending."""
     below = np.searchsorted(negative, positive, "left").sum(dtype=np.float64)
     not_above = np.searchsorted(negative, positive, "right").sum(dtype=np.float64)
     return float(0.5 * (below + not_above) / (len(positive) * len(negative)))
 
 
 def margins(codes: npt.NDArray[Any], decision: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(n,) how far each row is on its right side, negative on a wrong one.
+    """(n,) margin of each row, negative if it is on the wrong side.
 
     Two classes, `decision` (n,): y f(x). More, (n, n_classes): the true class's value minus the
     largest other one.
@@ -136,8 +135,8 @@ def margins(codes: npt.NDArray[Any], decision: npt.NDArray[np.float64]) -> npt.N
     rows = np.arange(len(codes))
     others = decision.copy()
     others[rows, codes] = -np.inf
-    found: npt.NDArray[np.float64] = decision[rows, codes] - others.max(axis=1)
-    return found
+    margins: npt.NDArray[np.float64] = decision[rows, codes] - others.max(axis=1)
+    return margins
 
 
 def histogram_by_class(
@@ -145,7 +144,7 @@ def histogram_by_class(
 ) -> dict[str, Any]:
     """`edges` of `HISTOGRAM_BINS` bins and, for each class, the `counts` of its rows in them.
 
-    The outermost bins hold also what lies beyond `HISTOGRAM_SPAN` of the values.
+    Values outside of `HISTOGRAM_SPAN` are counted in the first and last bins.
     """
     low, high = np.quantile(values, HISTOGRAM_SPAN)
     edges = np.histogram_bin_edges([low, high], HISTOGRAM_BINS)
@@ -165,7 +164,7 @@ def calibration_metrics(
     `log_loss`: mean of -log p of the true class. `brier_score`: mean of Σ (p - truth)² over the
     classes; of two classes that of the positive one. `expected_calibration_error`: mean difference
     between the largest probability and how often it is right, over 15 bins of equal width, weighted
-    by rows. `reliability`: those bins, as far as there are rows in them.
+    by rows. `reliability`: those of the bins that have rows.
     """
     n, n_classes = probabilities.shape
     rows = np.arange(n)

@@ -23,12 +23,12 @@ class BinarySplit:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The pair (i, j) of two classes; (j,) where j stands against all others."""
+        """The pair (i, j) of two classes; (j,) for j against all others."""
         return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:
-    """The binary problems: pairs i < j in lexicographic order, or one a class; of two classes one.
+    """The binary problems: pairs i < j in lexicographic order, or one per class; two classes: one.
 
     The positive class of a pair is j.
     """
@@ -41,7 +41,7 @@ def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:
 def decision(scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
     """Decision values from one score a binary problem, (n_samples, n_problems).
 
-    Two classes: (n_samples,). More: (n_samples, n_classes), the label's is the largest.
+    Two classes: (n_samples,). More: (n_samples, n_classes); the largest is that of the label.
     """
     if n_classes == 2:
         return scores[:, 0]
@@ -51,9 +51,9 @@ def decision(scheme: MulticlassName, scores: Vector, n_classes: int) -> Vector:
 def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     """Votes per class, (n_samples, n_classes), from one score a pair, (n_samples, n_pairs).
 
-    A score > 0 is a vote for j, else for i. The summed scores of each class, shrunk into
-    -1/3 … 1/3 by the row's largest, are added: they decide between equal votes and never beat one.
-    The label is the largest entry, the lower class number where even the sums are equal.
+    A score > 0 is a vote for j, else for i. The summed scores of each class, scaled to
+    -1/3 … 1/3 by the row's largest, are added: they decide between equal votes only. The label is
+    the largest entry; if even the sums are equal, the lower class number.
     """
     from svm.loops.votes import votes_and_sums
 

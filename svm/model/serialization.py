@@ -1,29 +1,77 @@
-"""Models from their plain form: what `FittedPipeline.to_arrays` gives, whoever wrote it."""
+"""Models as plain arrays, numbers and strings, and back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+import numpy.typing as npt
+
+from svm.data.matrices import is_sparse
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import KERNELS
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
-from svm.model.pipeline import FORMAT, FittedPipeline
+from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FEATURES, FeatureMap
 from svm.transforms.scaling import Scaling
+
+FORMAT = 1
+"""Number of the format that `to_arrays` writes; old formats stay readable."""
+
+
+def to_arrays(model: FittedPipeline) -> dict[str, Any]:
+    """Plain arrays, numbers and strings, from which `from_arrays` builds an equal model."""
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "classes": model.classes,
+        "scaling": model.scaling.name,
+        "features": json.dumps(asdict(model.features.spec), sort_keys=True),
+        "n_features": model.n_features,
+        "multiclass": model.multiclass,
+        "coefficients": model.coefficients,
+        "intercepts": model.intercepts,
+    }
+    optional: dict[str, npt.NDArray[Any] | None] = {
+        "scaling_offset": model.scaling.offset,
+        "scaling_scale": model.scaling.scale,
+        "features_directions": model.features.directions,
+        "features_weights": model.features.weights,
+    }
+    if model.calibration is not None:
+        content["calibration"] = model.calibration.name
+        optional["calibration_knots"] = model.calibration.knots
+        optional["calibration_values"] = model.calibration.values
+        optional["calibration_starts"] = model.calibration.starts
+    content |= {name: array for name, array in optional.items() if array is not None}
+    if model.kernel is not None:
+        content["kernel"] = json.dumps(asdict(model.kernel), sort_keys=True)
+        vectors = model.support_vectors
+        if vectors is not None and is_sparse(vectors):
+            content["vectors_data"] = vectors.data
+            content["vectors_indices"] = vectors.indices
+            content["vectors_indptr"] = vectors.indptr
+        else:
+            content["vectors"] = vectors
+    return content
 
 
 def from_arrays(content: Mapping[str, Any]) -> FittedPipeline:
     """The model of `to_arrays`. Raises InvalidData (`model-unreadable`)."""
     if content.get("format") != FORMAT:
-        raise InvalidData("model-unreadable", "the model has an unknown format")
+        raise InvalidData(
+            "model-unreadable",
+            f"the model has format {content.get('format')!r}; this version reads {FORMAT}",
+        )
     try:
         model = _read(content)
         consistent = _consistent(model)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidData("model-unreadable", "the model lacks a part") from error
+        raise InvalidData(
+            "model-unreadable", "a part of the model is missing or damaged"
+        ) from error
     if not consistent:
         raise InvalidData("model-unreadable", "the parts of the model do not fit together")
     return model

@@ -1,4 +1,4 @@
-"""How far a model is from the optimum, at most: primal value, dual bound, and the gap."""
+"""A bound on how far a model is from the optimum: primal value, dual bound, and the gap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """Gap over primal; 0 where the primal value is 0."""
+    """Gap over primal; 0 if the primal value is 0."""
     return (primal - dual) / primal if primal > 0 else 0.0
 
 
@@ -18,33 +18,33 @@ class PairCertificate:
     """The certificate of one binary problem, in the common form of `svm.problem.objectives`."""
 
     classes: tuple[int, ...]
-    """Numbers of the negative and the positive class; one number against all others."""
+    """Numbers of the negative and the positive class; one number if it is one against the rest."""
     primal: float
     dual: float
     """A lower bound of the optimum: the best dual value seen."""
     solver_objective: float
-    """The primal value in the constants that the solver states."""
+    """The primal value in the constants of the solver's own objective."""
 
     @property
     def gap(self) -> float:
-        """Primal minus dual, ≥ 0 but for rounding."""
+        """Primal minus dual, ≥ 0 up to rounding."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
-        """Gap over primal; 0 where the primal value is 0."""
+        """Gap over primal; 0 if the primal value is 0."""
         return relative_gap(self.primal, self.dual)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One certificate a pair; the one with the largest relative gap speaks for the model."""
+    """One certificate for each pair; the model's is the one with the largest relative gap."""
 
     pairs: tuple[PairCertificate, ...]
 
     @property
     def worst(self) -> PairCertificate:
-        """The one with the largest relative gap."""
+        """The certificate with the largest relative gap."""
         return max(self.pairs, key=lambda pair: pair.relative_gap)
 
     def as_dict(self, classes: npt.NDArray[Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Products with the kernel matrix of a problem, a block at a time: it is never held whole.
+"""Products with the kernel matrix of a problem, a block at a time, never the whole matrix.
 
-Rows are numbered within the problem, 0 … n_samples - 1. Where the intercept is `augmented` the
+Rows are numbered within the problem, 0 … n_samples - 1. If the intercept is `augmented`, the
 constant feature adds 1 to every kernel value.
 """
 

@@ -13,7 +13,8 @@ Solvers state the same problem in other constants:
     ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, gradient descent)
      ‖w‖² + C Σ sᵢ hinge   λ = 2/(nC), and this objective is 2P/λ   (sub-gradient coursework)
 
-For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds what is left to gain.
+For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds the distance of P(w)
+to the optimum.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def hinge_losses(y: Vector, scores: Vector) -> Vector:
 
 
 def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
-    """P where the scores fᵢ and the penalized ‖w‖² are known already."""
+    """P from known scores fᵢ and the penalized ‖w‖²."""
     losses = problem.weights * hinge_losses(problem.y, scores)
     return 0.5 * problem.regularization * penalized + float(losses.mean())
 
@@ -44,7 +45,7 @@ def primal(problem: Problem, w: Vector, intercept: float) -> float:
 
 
 def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
-    """‖w‖² as it is penalized: with b² where the intercept is `augmented`."""
+    """‖w‖² as it is penalized: with b² if the intercept is `augmented`."""
     norm = float(w @ w)
     return norm + intercept * intercept if problem.intercept == "augmented" else norm
 
@@ -52,7 +53,7 @@ def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
 def evaluate(
     problem: Problem, classifier: Classifier, scores: Vector | None = None
 ) -> tuple[float, Vector]:
-    """(P, scores of all rows) of what a solver learnt; `scores` where it knows them already."""
+    """(P, scores of all rows) of a classifier; `scores` if they are known."""
     match classifier:
         case LinearClassifier(coefficients=w, intercept=intercept):
             if scores is None:
@@ -73,7 +74,7 @@ def dual(problem: Problem, alpha: Vector) -> float:
     """The largest D(c α) over feasible factors c, after α was made feasible; never below 0.
 
     α (n_samples,) is clipped to its box. With a free intercept the class with the larger sum is
-    scaled down to Σ αᵢ yᵢ = 0. What comes back is a lower bound of min P for any input.
+    scaled down to Σ αᵢ yᵢ = 0. The result is a lower bound of min P for any input.
     """
     alpha = feasible(problem, alpha)
     largest = float((alpha / problem.weights).max(initial=0.0))
@@ -117,7 +118,7 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
 
 
 def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:
-    """Without a kernel: w(α), and b(α) = 1/(λn) Σ αᵢ yᵢ where it is `augmented` (else 0)."""
+    """Without a kernel: w(α), and b(α) = 1/(λn) Σ αᵢ yᵢ if it is `augmented` (else 0)."""
     signed = alpha * problem.y
     scale = 1.0 / (problem.regularization * problem.n_samples)
     intercept = scale * float(signed.sum()) if problem.intercept == "augmented" else 0.0

@@ -1,4 +1,4 @@
-"""One binary problem: the rows, their labels ±1, and λ. The unit that every solver works on."""
+"""One binary problem: the rows, their labels ±1, and λ. Every solver solves such a problem."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from svm.kernel.kernel_rows import KernelRows
 from svm.stopping import CostChange
 
 BLOCK = 1 << 25
-"""Multiplications between two looks at `interrupted`: some 20 ms of work, or 0.1 s where rows lie
-far apart."""
+"""Multiplications between two calls of `interrupted`: some 20 ms of work, or 0.1 s if the rows are
+far apart in memory."""
 ROW_COST = 64
-"""What a row costs beside its own numbers, in multiplications: in random order it is fetched from
-memory."""
+"""Cost of fetching a row from memory in random order, in multiplications."""
 
 Sampling = Literal["permuted", "uniform"]
-"""Every row once an epoch, in a new order; or independent draws."""
+"""Every row once per epoch, in a new order; or independent draws."""
 Order = Literal["permuted", "uniform", "blocks", "given"]
-"""And every row once, some blocks of neighbors at a time; or as they are in the data."""
+"""As `Sampling`; or every row once, some blocks of neighbors at a time; or in the data's order."""
 
 BLOCK_VALUES = 1 << 16
 """Values of a block of neighbors: 512 KiB, which a disk reads as fast as longer stretches."""
@@ -44,7 +43,7 @@ BLOCKS_TOGETHER = 16
 """Blocks whose rows are shuffled together: 8 MiB, which the processor's cache holds."""
 
 RUN = 256
-"""Neighbors that a sample takes together: rows in files are read in stretches."""
+"""Neighbors that a sample takes together: files are read in runs of rows."""
 
 GROUP = 4
 GROUPED_FROM = 4096
@@ -57,7 +56,7 @@ def _never() -> None:
 def _operand(X: Any) -> Any:
     """An array, or (data, indices, indptr) with the indices unsigned.
 
-    Signed ones cost compiled code a test each, whether they count from the end, and half the speed.
+    Compiled code tests each signed index for being negative, which halves its speed.
     """
     if isinstance(X, np.ndarray):
         return X
@@ -66,20 +65,20 @@ def _operand(X: Any) -> Any:
 
 
 def operand_of(X: Matrix) -> Any:
-    """X as the compiled loops take it: the array, or (data, indices, indptr)."""
+    """X as an operand of compiled loops: the array, or (data, indices, indptr)."""
     return _operand((X.data, X.indices, X.indptr) if is_sparse(X) else X)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Rows `rows` of X with labels ±1; objective and conventions stand in `svm.problem.objectives`.
+    """Rows `rows` of X with labels ±1; for the conventions see `svm.problem.objectives`.
 
     A pair of a multiclass problem shares X with the others and holds only its row numbers, so
     that K (K - 1) / 2 pairs side by side need no copy of the data.
     """
 
     X: Rows
-    """In memory, or in files: methods of this class read them, solvers need not know."""
+    """In memory or in files: the methods of this class read both."""
     rows: Indices
     """(n_samples,) row numbers in X, ascending."""
     y: Vector
@@ -93,15 +92,15 @@ class Problem:
     pair: int = 0
     """Number of the binary problem in its multiclass problem; part of the random stream."""
     kernel: AnyKernel | None = None
-    """Takes the place of the inner product ⟨xᵢ, xⱼ⟩; learnt from the data where it must be."""
+    """Replaces the inner product ⟨xᵢ, xⱼ⟩; fitted to the data."""
     shared_kernel_rows: KernelRows | None = None
-    """Of all problems of a training."""
+    """Shared by all problems of a training."""
     shared_norms: Vector | None = None
-    """‖x‖² of all rows of X, where they are known."""
+    """‖x‖² of all rows of X, if known."""
     threads: int = 1
-    """That may work on this problem at once; no bit depends on them."""
+    """How many may work on this problem at once; no bit depends on it."""
     cost_change: CostChange | None = None
-    """For the solver that tests it after every update."""
+    """For solvers that test it after every update."""
     interrupted: Callable[[], None] = _never
     """Raises `Interrupted` when the work should stop; solvers call it between blocks."""
 
@@ -124,7 +123,7 @@ class Problem:
 
     @property
     def matrix(self) -> Matrix:
-        """X where it is in memory, as it is for every solver that does not stream."""
+        """X in memory, for solvers that do not stream."""
         assert not isinstance(self.X, StoredRows)
         return self.X
 
@@ -140,22 +139,22 @@ class Problem:
 
     @cached_property
     def kernel_groups(self) -> list[tuple[int, Indices]]:
-        """The groups of `kernel_rows` that this problem is made of, and its rows in each."""
+        """The groups of `kernel_rows` in this problem, and its rows in each."""
         return self.kernel_rows.groups_of(self.rows)
 
     @cached_property
     def operand(self) -> Any:
-        """X as the compiled loops take it."""
+        """X as an operand of compiled loops."""
         return operand_of(self.matrix)
 
     @cached_property
     def block_rows(self) -> int:
-        """Rows that make up one block of work."""
+        """Rows in one block of work."""
         n: int = self.X.shape[0]
         return max(1, BLOCK * n // max(1, stored_values(self.X) + ROW_COST * n))
 
     def blocks(self, n: int) -> Iterator[slice]:
-        """0 … n in slices of `block_rows`, looking at `interrupted` before each."""
+        """0 … n in slices of `block_rows`, calling `interrupted` before each."""
         for start in range(0, n, self.block_rows):
             self.interrupted()
             yield slice(start, min(n, start + self.block_rows))
@@ -163,7 +162,7 @@ class Problem:
     def parts(self, chosen: Indices | None = None) -> Iterator[tuple[slice, Any, Indices]]:
         """The rows in order, or those `chosen` (ascending), a block of work at a time.
 
-        Gives (which of them, an operand of compiled loops, their row numbers in that).
+        Yields (slice of these rows, operand of compiled loops, row numbers in the operand).
         """
         rows = self.rows if chosen is None else self.rows[chosen]
         if not isinstance(self.X, StoredRows):
@@ -177,7 +176,7 @@ class Problem:
             yield slice(start, stop), operand, np.arange(stop - start)
 
     def sample(self, share: int) -> Problem:
-        """The problem, with the same λ, on every `share`-th run of `RUN` neighbors."""
+        """The problem with the same λ on every `share`-th run of `RUN` neighbors."""
         kept = np.flatnonzero(np.arange(self.n_samples) // RUN % share == 0)
         return replace(self, rows=self.rows[kept], y=self.y[kept], weights=self.weights[kept])
 
@@ -187,7 +186,7 @@ class Problem:
 
         out = np.empty(self.n_samples)
         w = np.ascontiguousarray(w, dtype=np.float64)
-        if len(w) != self.n_features:  # compiled code would read what lies behind
+        if len(w) != self.n_features:  # compiled code would read beyond the end
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
         for part, operand, rows in self.parts():
             scores(operand, rows, w, float(intercept), out[part])
@@ -221,7 +220,7 @@ class Problem:
         return generator(purpose, self.seed, self.pair, epoch)
 
     def order(self, epoch: int, sampling: Sampling) -> Indices:
-        """The rows that one epoch of n_samples updates draws."""
+        """The rows of the n_samples updates of one epoch."""
         if sampling == "permuted":
             return self.permutation(epoch)
         return self.random(epoch).integers(self.n_samples, size=self.n_samples)
@@ -229,10 +228,10 @@ class Problem:
     def visits(
         self, epoch: int, order: Order, first: int = 0, last: int | None = None
     ) -> Iterator[tuple[Any, Indices, Indices]]:
-        """The rows that updates `first` … `last` - 1 of an epoch draw, a block of work at a time.
+        """The rows of updates `first` … `last` - 1 of an epoch, a block of work at a time.
 
-        Gives (an operand of compiled loops, the row numbers in it, rows drawn): row i of the
-        problem, for every i drawn, is row `numbers[i]` of the operand.
+        Yields (operand of compiled loops, `numbers`, rows drawn): row i of the problem, for every i
+        drawn, is row `numbers[i]` of the operand.
         """
         last = self.n_samples if last is None else last
         stored = isinstance(self.X, StoredRows)
@@ -261,9 +260,9 @@ class Problem:
     def _neighborhoods(
         self, epoch: int, order: Literal["blocks", "given"]
     ) -> Iterator[tuple[list[Indices], Indices]]:
-        """(rows to be read, each run ascending; the same rows in the order of their updates).
+        """(rows to read, each run ascending; the same rows in the order of their updates).
 
-        A function of the problem's rows and their sizes, wherever X is kept.
+        A function of the problem's rows and their sizes; the same in memory and in files.
         """
         everything = np.arange(self.n_samples)
         sizes = row_sizes(self.X, self.rows)
@@ -282,8 +281,8 @@ class Problem:
     def permutation(self, epoch: int, n: int | None = None) -> Indices:
         """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).
 
-        From `GROUPED_FROM` rows on it shuffles groups of neighbors (`docs/decisions`): single rows
-        in random order take memory two to three times as long.
+        From `GROUPED_FROM` rows on it shuffles groups of neighbors (`docs/decisions`): fetching
+        single rows in random order takes two to three times as long.
         """
         n = self.n_samples if n is None else n
         if n < GROUPED_FROM:

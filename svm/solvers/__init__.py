@@ -1,16 +1,18 @@
-"""The solvers: a new one adds its file, and one name to the first union below."""
+"""The solvers. A new one adds its file, and one name to the first union below."""
 
 from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
 from svm.hyperparameters import Hyperparameters
+from svm.problem import Problem
 from svm.solvers.auto import Auto
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.gradient_descent import GradientDescent
 from svm.solvers.kernel_pegasos import KernelPegasos
 from svm.solvers.newton import Newton
 from svm.solvers.pegasos import Pegasos
+from svm.solvers.protocol import Certifier, ChoosesSolver
 from svm.solvers.smo import SMO
 from svm.solvers.subgradient import SubGradient
 
@@ -19,7 +21,7 @@ AnySolver: TypeAlias = (
 )
 
 AnyChoice: TypeAlias = AnySolver | Auto
-"""What a caller may ask for: a solver, or that one be taken."""
+"""What a caller may ask for: a solver, or the choice of one."""
 
 SOLVERS: dict[str, type[Hyperparameters]] = {
     solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
@@ -33,10 +35,17 @@ __all__ = [
     "AnyChoice",
     "AnySolver",
     "Auto",
+    "ChoosesSolver",
     "DualCoordinateDescent",
     "GradientDescent",
     "KernelPegasos",
     "Newton",
     "Pegasos",
     "SubGradient",
+    "certifier_of",
 ]
+
+
+def certifier_of(problem: Problem) -> Certifier:
+    """The solver whose bound approaches the optimum of any problem of this kind."""
+    return Newton() if problem.kernel is None else SMO()

@@ -18,26 +18,26 @@ from svm.solvers.smoothed_hinge import builds_hessian
 MODERATE = 100.0
 """C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""
 MODERATE_TALL = 1.0
-"""The same with more than `TALL` rows to a feature, where a step of Newton's costs little more
-than a pass over the rows, and the first ones go over a sample."""
+"""The same with more than `TALL` rows for each feature, because a Newton step costs little more
+than a pass over the rows, and the first ones use a sample."""
 TALL = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Hyperparameters):
-    """Takes the solver that is the fastest one on data of this kind; the job says which and why.
+    """Chooses the fastest solver for data of this kind; a warning of the job says which and why.
 
-    `smo` with a kernel. Without one `newton`, or `dual-coordinate-descent` where the data is sparse
-    or C times the mean ‖x‖² moderate and the intercept is not `free`.
+    `smo` with a kernel. Without one `newton`; or `dual-coordinate-descent` if the intercept is not
+    `free` and the data is sparse or C times the mean ‖x‖² is moderate.
     """
 
-    objective: ClassVar = "that of the solver it takes"
-    cost_per_epoch: ClassVar = "that of the solver it takes"
+    objective: ClassVar = "that of the chosen solver"
+    cost_per_epoch: ClassVar = "that of the chosen solver"
     reference: ClassVar = "measured crossovers: docs/solvers.md"
     starts_from: ClassVar[tuple[str, ...]] = LINEAR
     inherits: ClassVar = "the weights, by newton"
     certifies: ClassVar = False
-    """Under another λ it may take another solver, so chains of comparisons begin at zero."""
+    """Another λ may lead to another solver, so chains of comparisons begin at zero."""
 
     name: Literal["auto"] = "auto"
     kernel: Annotated[
@@ -45,11 +45,11 @@ class Auto(Hyperparameters):
     ] = None
     intercept: Intercept = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,
-    which leaves `newton` and `smo`. `none`: the hyperplane passes through the origin."""
+    which only `newton` and `smo` solve. `none`: the hyperplane passes through the origin."""
 
     @property
     def streams(self) -> bool:
-        """Where rows must stay in files, it takes newton."""
+        """With rows in files it chooses newton."""
         return self.kernel is None
 
     def chosen(
@@ -57,7 +57,7 @@ class Auto(Hyperparameters):
     ) -> tuple[SMO | Newton | DualCoordinateDescent, str]:
         """The solver for this problem, and why; a function of rows, λ and intercept alone.
 
-        `warm`: it goes on from the weights of another model.
+        `warm`: it begins from the weights of another model.
         """
         common: dict[str, Any] = {
             "lambda_": self.lambda_,
@@ -70,22 +70,24 @@ class Auto(Hyperparameters):
         if self.intercept == "free":
             return Newton(**common), _because("newton", "the intercept is free")
         if warm:
-            return Newton(**common), _because("newton", "it goes on from weights")
+            return Newton(**common), _because("newton", "it begins from weights")
         if isinstance(problem.X, StoredRows):
             return Newton(**common), _because("newton", "the rows stay in files")
         reach = float(problem.squared_norms.mean()) / (problem.regularization * problem.n_samples)
         tall = problem.n_samples > TALL * problem.n_features
         limit = MODERATE_TALL if tall else MODERATE
         shape = f"{problem.n_samples} rows of {problem.n_features} features"
-        said = f"C times the mean ‖x‖² is {reach:.3g}"
+        measured = f"C times the mean ‖x‖² is {reach:.3g}"
         if not builds_hessian(problem):
             why = "the rows are sparse" if problem.sparse else f"there are {shape}"
             return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
         if reach <= limit:
-            why = f"{said}, at most {limit:g}, with {shape}"
+            why = f"{measured}, at most {limit:g}, with {shape}"
             return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
-        return Newton(**common), _because("newton", f"{said}, more than {limit:g}, with {shape}")
+        return Newton(**common), _because(
+            "newton", f"{measured}, more than {limit:g}, with {shape}"
+        )
 
 
 def _because(name: str, why: str) -> str:
-    return f"auto took {name}: {why}"
+    return f"auto chose {name}: {why}"

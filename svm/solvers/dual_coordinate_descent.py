@@ -15,7 +15,7 @@ from svm.problem.objectives import best_multiple, primal_point, squared_norm
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 OVER_RELAXATION = 1.5
-"""Steps are so many times as long as the one to the minimum: 0.7 of the epochs on sparse data."""
+"""Length of a step relative to the step to the minimum: 0.7 of the epochs on sparse data."""
 MEMORY = 0.6
 """Share of the average so far in the next one."""
 FIRST_TOLERANCE = 0.1
@@ -24,22 +24,22 @@ SMALLEST_TOLERANCE = 1e-10
 
 @dataclass(frozen=True, kw_only=True)
 class DualCoordinateDescentState(SolverState):
-    """The dual point, its primal point, and which rows rest."""
+    """The dual point, its primal point, and which rows are skipped (shrinking)."""
 
     alpha: Vector
     """(n_samples,) 0 … sᵢ."""
     w: Vector
-    """(n_features,) w(α), kept up to date through all changes of α, in double precision."""
+    """(n_features,) w(α), updated with every change of α, in double precision."""
     intercept: float
     average: Vector
-    """(n_features,) of w at the ends of the epochs, each weighing 1 / MEMORY of the one before."""
+    """(n_features,) of w at the ends of the epochs, each with 1 / MEMORY of the previous weight."""
     average_intercept: float
     resting: Counts
-    """(n_samples,) epochs for which a row still rests."""
+    """(n_samples,) epochs for which a row is still skipped."""
     rest: Counts
-    """(n_samples,) length of each row's latest rest; 0 where it has moved since."""
+    """(n_samples,) for how many epochs each row was last skipped; 0 if it has moved since."""
     tolerance: float
-    """Once the projected gradients of the visited rows spread less, no row rests any more."""
+    """If the projected gradients of the visited rows spread less, all rows are visited again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ class DualCoordinateDescent(Hyperparameters):
     """Minimization over one dual variable at a time, in random order, over-relaxed.
 
     αᵢ ← clip(αᵢ - ω (yᵢ f(xᵢ) - 1) λn/‖xᵢ‖², 0, sᵢ), ω = 1.5. A variable that stays at its bound
-    is visited more and more seldom. The fastest way to a small gap while C is small to moderate.
-    It cannot keep Σ αᵢ yᵢ = 0, so the intercept is `augmented` or `none`.
+    is visited less and less often. The fastest way to a small gap if C is small to moderate. It
+    cannot keep Σ αᵢ yᵢ = 0, so the intercept is `augmented` or `none`.
     """
 
     objective: ClassVar = "½‖w‖² + C Σ hinge, through its dual"
@@ -77,7 +77,7 @@ class DualCoordinateDescent(Hyperparameters):
     def start(
         self, problem: Problem, inherited: Inheritance | None = None
     ) -> DualCoordinateDescentState:
-        """α = 0, w = 0, no row rests; or the inherited α, as far as its box allows."""
+        """α = 0, w = 0, no row is skipped; or the inherited α, clipped to its box."""
         state = DualCoordinateDescentState(
             alpha=np.zeros(problem.n_samples),
             w=np.zeros(problem.n_features),
@@ -105,13 +105,13 @@ class DualCoordinateDescent(Hyperparameters):
     def advance(
         self, problem: Problem, state: DualCoordinateDescentState
     ) -> DualCoordinateDescentState:
-        """One pass over the rows that do not rest."""
+        """One pass over the rows that are not skipped."""
         from svm.loops.dual_coordinate_descent import sweep
 
         augmented = problem.intercept == "augmented"
         scale = 1.0 / (problem.regularization * problem.n_samples)
         curvature = scale * (problem.squared_norms + (1.0 if augmented else 0.0))
-        # A row of zeros without a constant feature: its αᵢ goes to sᵢ at once, whatever the step.
+        # A row of zeros without a constant feature: its αᵢ goes to sᵢ at once, with any step.
         step = OVER_RELAXATION / np.maximum(curvature, 1e-300)
         alpha, w, intercept = state.alpha.copy(), state.w.copy(), state.intercept
         rest = state.rest.copy()
@@ -138,7 +138,7 @@ class DualCoordinateDescent(Hyperparameters):
         resting[awake] = rest[awake]
         tolerance, stopped = state.tolerance, NOT_STOPPED
         if len(awake) == 0 or largest - smallest <= tolerance:
-            if len(awake) == problem.n_samples:  # it holds for all rows
+            if len(awake) == problem.n_samples:  # the tolerance is met by all rows
                 if tolerance <= SMALLEST_TOLERANCE:
                     stopped = "converged"
                 tolerance *= 0.1
@@ -160,11 +160,11 @@ class DualCoordinateDescent(Hyperparameters):
         )
 
     def classifier(self, problem: Problem, state: DualCoordinateDescentState) -> LinearClassifier:
-        """The average: w itself jumps with every epoch, and costs half as much again to a gap."""
+        """The average: w itself changes much in every epoch, and needs 1.5 times the epochs."""
         return LinearClassifier(state.average, state.average_intercept)
 
     def bound(self, problem: Problem, state: DualCoordinateDescentState) -> float:
-        """D(α): w(α) is at hand, and α in its box, so that no pass over the data is needed."""
+        """D(α): w(α) is known and α is in its box, so that no pass over the data is needed."""
         penalized = squared_norm(problem, state.w, state.intercept)
         return best_multiple(problem, float(state.alpha.mean()), penalized)
 

@@ -17,7 +17,7 @@ from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change
 
 BLOCKS_AT_ONCE = 4
-"""Blocks of work in one `advance` where the cost is computed after every update."""
+"""Blocks of work in one `advance` if the cost is computed after every update."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,13 @@ class RandomStart(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDescentState(SolverState):
-    """The iterate, and what the cost-change rule remembers."""
+    """The iterate, and the values of the cost-change rule."""
 
     w: Vector
     """(n_features,)"""
     intercept: float
     cost: float
-    """½‖w‖² + C Σ hinge at the iterate, where the cost-change rule needs it, else 0."""
+    """½‖w‖² + C Σ hinge at the iterate if the cost-change rule needs it, else 0."""
     change: float
     """Smoothed cost change in percent."""
 
@@ -55,12 +55,13 @@ class GradientDescent(Hyperparameters):
         "n/b updates of O(b d); with the cost-change rule O(n d) more for every update"
     )
     reference: ClassVar = "Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 12.3"
-    suggestion: ClassVar = "give a smaller learning_rate: a tenth of the present one"
+    suggestion: ClassVar = "give a smaller learning_rate: a tenth of the current one"
     starts_from: ClassVar[tuple[str, ...]] = LINEAR
     inherits: ClassVar = "the weights, and the count of updates by which a learning rate falls"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = True
     certifies: ClassVar = False
+    streaming_option: ClassVar = 'sampling: "blocks"'
 
     name: Literal["gradient-descent"] = "gradient-descent"
     intercept: Intercept = "free"
@@ -69,17 +70,17 @@ class GradientDescent(Hyperparameters):
     batch_size: PositiveInt | Literal["all"] = "all"
     """b: `all` for batch descent, 1 for stochastic descent, else mini-batches."""
     sampling: Literal["permuted", "blocks"] = "permuted"
-    """Where batches are less than all rows. `permuted`: each epoch takes the rows in a new order.
+    """For batches of less than all rows. `permuted`: each epoch takes the rows in a new order.
     `blocks`: it takes blocks of neighbors in a new order, and shuffles the rows of 16 blocks
-    together: the one for data larger than memory."""
+    together: for data larger than memory."""
     learning_rate: Positive | Schedule | None = None
     """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
     1 / (b/n + C b R²) with R² the mean ‖x‖²."""
     initial: Literal["zero"] | RandomStart = "zero"
-    """Weights to start from: zero, or small random ones; a warm start has its own."""
+    """Weights to start from: zero, or small random ones; not used by a warm start."""
     regularizer: Literal["share", "whole"] = "share"
-    """What part of ½‖w‖² one batch sees: its share b/n, which solves the stated problem, or all of
-    it, as the tutorial prints it, which solves the problem with C b/n instead of C."""
+    """The part of ½‖w‖² in the gradient of one batch: its share b/n, which solves the stated
+    problem, or all of it, as in the tutorial, which solves the problem with C b/n instead of C."""
 
     @property
     def streams(self) -> bool:
@@ -136,7 +137,7 @@ class GradientDescent(Hyperparameters):
                 )
                 drawn, at = drawn[taken:], at + taken
                 if rule is not None and step > before:
-                    with np.errstate(over="ignore", invalid="ignore"):  # told as a divergence
+                    with np.errstate(over="ignore", invalid="ignore"):  # reported as a divergence
                         previous, cost = cost, self.stated(problem, primal(problem, w, intercept))
                         change = smoothed_change(previous, cost, change, smoothing)
                     stopped = "converged" if change < rule.epsilon else NOT_STOPPED
@@ -158,7 +159,7 @@ class GradientDescent(Hyperparameters):
         return LinearClassifier(state.w, state.intercept)
 
     def bound(self, problem: Problem, state: GradientDescentState) -> float:
-        """None of its own: the rows inside the margin make a worthless dual point."""
+        """0: the rows inside the margin would give a useless dual point."""
         return 0.0
 
     def _rate(self, problem: Problem, size: int, C: float) -> tuple[float, float, float]:

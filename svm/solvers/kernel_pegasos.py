@@ -25,16 +25,16 @@ class KernelPegasosState(SolverState):
     """The dual counts: f(x) = 1/(λt) Σ sᵢ yᵢ violationsᵢ k(xᵢ, x) + b."""
 
     intercept: float
-    """b where it is free; otherwise it follows from the counts."""
+    """b if it is free; otherwise it follows from the counts."""
     violations: Indices
     """(n_samples,) how often each row was inside the margin when drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelPegasos(Hyperparameters):
-    """Pegasos with a kernel: the weights stay a sum over rows, counted, never written out.
+    """Pegasos with a kernel: the weights are kept as counts of rows, and never computed.
 
-    Update t draws a row i and counts it where yᵢ f(xᵢ) < 1; the coefficient of row j is
+    Update t draws a row i and counts it if yᵢ f(xᵢ) < 1; the coefficient of row j is
     sⱼ yⱼ countⱼ/(λt).
     """
 
@@ -46,7 +46,7 @@ class KernelPegasos(Hyperparameters):
     )
     suggestion: ClassVar = "give a larger lambda or scale the features"
     starts_from: ClassVar[tuple[str, ...]] = ("kernel-pegasos",)
-    inherits: ClassVar = "the counts of the rows, and of the updates by which its step size goes on"
+    inherits: ClassVar = "the counts of the rows, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
@@ -65,7 +65,7 @@ class KernelPegasos(Hyperparameters):
         return primal
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> KernelPegasosState:
-        """f = 0, no update made; or the inherited f, where the step size goes on."""
+        """f = 0, no updates; or the inherited f and step size."""
         state = KernelPegasosState(
             intercept=0.0, violations=np.zeros(problem.n_samples, dtype=np.int64)
         )
@@ -120,7 +120,7 @@ class KernelPegasos(Hyperparameters):
         return KernelClassifier(support, scale * signed, intercept)
 
     def bound(self, problem: Problem, state: KernelPegasosState) -> float:
-        """D at αᵢ = n sᵢ violationsᵢ / t: f(α) is the iterate itself while α is in its box."""
+        """D at αᵢ = n sᵢ violationsᵢ / t: f(α) is the iterate itself if α is in its box."""
         counts = state.violations * (problem.n_samples / max(1, state.step))
         return dual(problem, counts * problem.weights)
 

@@ -1,11 +1,11 @@
-"""Newton's method on a smoothed hinge loss, the smoothing taken to zero.
+"""Newton's method on a smoothed hinge loss, with the smoothing reduced to zero.
 
 The hinge max(0, 1 - m) = max over 0 ≤ a ≤ 1 of a (1 - m) becomes smooth by subtracting μ a²/2:
 
     ℓ_μ(m) = 0  (m ≥ 1),   (1 - m)²/(2μ)  (1 - μ < m < 1),   1 - m - μ/2  (m ≤ 1 - μ)
 
 Its slope is -a with a = clip((1 - m)/μ, 0, 1), so at the minimizer αᵢ = sᵢ aᵢ is dual feasible and
-the duality gap of the SVM itself is (μ/n) Σ sᵢ aᵢ (1 - aᵢ): the certificate comes for free.
+the duality gap of the SVM itself is (μ/n) Σ sᵢ aᵢ (1 - aᵢ): the certificate costs nothing.
 Smoothing and dual point: Nesterov, Smooth minimization of non-smooth functions (2005). Newton on
 piecewise quadratic losses: Keerthi and DeCoste (2005), Chapelle (2007).
 """
@@ -29,48 +29,49 @@ from svm.solvers.smoothed_hinge import (
     builds_hessian,
     gradient,
     line_search,
-    pulls,
+    slopes_at,
     solver_of_hessian,
 )
 
 FIRST_SMOOTHING = 4.0
-"""μ at which every row pulls at w = 0, so that the first step is a ridge regression's."""
+"""μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
 LESS_SMOOTHING = 0.25
 """Factor from one level of μ to the next."""
 SMALLEST_SMOOTHING = 1e-12
-"""μ below which nothing is left to gain."""
+"""μ below which nothing can be gained."""
 WARM_SMOOTHING = 0.125
-"""Least μ of the first step from inherited weights. With less, weights that are near the optimum
-but not at it took more steps than zero weights do."""
+"""Least μ of the first step from inherited weights. With less, weights near the optimum took more
+steps than zero weights."""
 ROUGH_GAP = 0.01
-"""Relative gap above which a Hessian in single precision does …"""
+"""Relative gap above which a Hessian in single precision is enough …"""
 LONGEST_ROUGH = 8.0
-"""… unless the line search makes its step so many times as long: rounding has hidden how flat the
-objective is there."""
+"""… unless the line search makes its step longer by this factor: then rounding has hidden how flat
+the objective is."""
 SAMPLE_SHARE = 16
-"""One row of so many is where a training with many rows begins …"""
+"""A training with many rows begins on one row of 16 …"""
 SAMPLED_FROM = 1 << 16, 256
-"""… from so many rows on, and so many to a feature: the sample says little with fewer …"""
+"""… if there are this many rows, and this many for each feature: a smaller sample is no help …"""
 SAMPLE_GAP = 0.01
-"""… and it goes on to this relative gap, about as far as the optima of sample and whole differ."""
+"""… up to this relative gap, about the difference between the optima of the sample and of all
+rows."""
 SAMPLE_STEPS = 50
-"""Most steps for that."""
+"""Most steps on the sample."""
 ROUNDING = 1e-15
 """A relative gain of the objective, or change of the weights, that is lost in rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonState(SolverState):
-    """The iterate under the present smoothing, and the best primal and dual points so far."""
+    """The iterate under the current smoothing, and the best primal and dual points so far."""
 
     w: Vector
     intercept: float
     scores: Vector = field(metadata=DERIVED)
-    """(n_samples,) of these weights; empty where the state comes from a checkpoint."""
+    """(n_samples,) of these weights; empty if the state comes from a checkpoint."""
     smoothing: float
     """μ of the next step."""
     last_smoothing: float
-    """μ of the step that led here."""
+    """μ of the latest step."""
     best_w: Vector
     best_intercept: float
     best_scores: Vector = field(metadata=DERIVED)
@@ -82,9 +83,9 @@ class NewtonState(SolverState):
 class Newton(Hyperparameters):
     """Newton steps with exact line search on a smoothed hinge whose smoothing goes to zero.
 
-    A few dozen passes over the data reach gaps that stochastic solvers never see, at any C. Builds
-    the Hessian for dense data with up to 2,000 features; beyond, and for sparse data, conjugate
-    gradients on products with it.
+    A few dozen passes over the data reach gaps that stochastic solvers never reach, at any C.
+    Builds the Hessian for dense data with up to 2,000 features; for more, and for sparse data, it
+    uses conjugate gradients on products with it.
     """
 
     objective: ClassVar = "λ/2 ‖w‖² + (1/n) Σ hinge"
@@ -101,6 +102,7 @@ class Newton(Hyperparameters):
     evaluation_growth: ClassVar = 1.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = True
+    needs_certifier: ClassVar = False
 
     name: Literal["newton"] = "newton"
     intercept: Intercept = "free"
@@ -112,11 +114,11 @@ class Newton(Hyperparameters):
         return True
 
     def stated(self, problem: Problem, primal: float) -> float:
-        """This solver states the common form itself."""
+        """P itself: this solver states the common form."""
         return primal
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
-        """w = 0, b = 0; or the inherited ones, where little smoothing is needed."""
+        """w = 0, b = 0; or the inherited w and b, with little smoothing."""
         w, scores = np.zeros(problem.n_features), np.zeros(problem.n_samples)
         state = NewtonState(
             w=w,
@@ -157,33 +159,33 @@ class Newton(Hyperparameters):
         point = np.append(state.w, state.intercept)
         scores = _scores(problem, state.w, state.intercept, state.scores)
         short = 1.0 - problem.y * scores
-        # Less smoothing leaves most of the rows that were near the margin there, only closer. As
-        # the rows between the old level's ends they show where to go; the few between the new
-        # level's ends would let the step go far too far.
+        # After the smoothing was reduced, most rows near the margin are still there, only closer.
+        # The rows in the old, wider range determine the step; the few in the new range would make
+        # it far too long.
         level = max(mu, state.last_smoothing)
         active = np.flatnonzero((short > 0.0) & (short < level))
-        pull = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
-        slope = gradient(problem, point, pull)
-        step, changes, length = self._step(problem, state, point, scores, active, slope)
-        # The slopes at the end of the whole step are those whose w(α) is that end, but for the
-        # rows that they are cut off for: a better bound than the slopes of the place it leads to.
-        pull[active] -= (problem.y * changes)[active] / mu
-        lower = dual(problem, np.clip(pull, 0.0, 1.0) * problem.weights)
+        slopes = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
+        derivative = gradient(problem, point, slopes)
+        step, changes, length = self._step(problem, state, point, scores, active, derivative)
+        # The slopes at the end of the whole step have their w(α) there, except for the rows whose
+        # slopes are clipped: a better bound than the slopes at the point that the search reaches.
+        slopes[active] -= (problem.y * changes)[active] / mu
+        lower = dual(problem, np.clip(slopes, 0.0, 1.0) * problem.weights)
         point = point + length * step
         w, intercept = point[:-1].copy(), float(point[-1])
         scores = problem.scores(w, intercept)
 
         primal = primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
-        pull = pulls(problem, scores, mu)
+        slopes = slopes_at(problem, scores, mu)
         improved = primal < state.best_primal
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
 
-        # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), what smoothing
-        # costs. Smoothing less before Newton comes near that would only ask for more steps later.
-        cost = mu * float((problem.weights * pull * (1.0 - pull)).mean())
-        # Where a step is lost in rounding, or what it would gain, nothing is left to gain here.
+        # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), the cost of the
+        # smoothing. Reducing it before Newton comes near that would only need more steps later.
+        cost = mu * float((problem.weights * slopes * (1.0 - slopes)).mean())
+        # If the step, or what it would gain, is lost in rounding, this level is done.
         moved = length * float(np.abs(step).max()) > ROUNDING * float(np.abs(point).max())
-        lost = not moved or -float(slope @ step) <= ROUNDING * primal
+        lost = not moved or -float(derivative @ step) <= ROUNDING * primal
         if lost or primal - lower <= 2.0 * cost:
             mu *= LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
@@ -210,13 +212,13 @@ class Newton(Hyperparameters):
         point: Vector,
         scores: Vector,
         active: Indices,
-        slope: Vector,
+        derivative: Vector,
     ) -> tuple[Vector, Vector, float]:
-        """(Step, what it changes in the scores, its best length)."""
+        """(Step, its change of the scores, its best length)."""
         mu = state.smoothing
         rough = builds_hessian(problem) and _relative_gap(state) > ROUGH_GAP
         while True:
-            step = solver_of_hessian(problem, active, mu, rough=rough)(-slope)
+            step = solver_of_hessian(problem, active, mu, rough=rough)(-derivative)
             changes = problem.scores(step[:-1], step[-1])
             length = line_search(problem, point, step, scores, changes, mu)
             if not rough or length <= LONGEST_ROUGH:
@@ -224,9 +226,9 @@ class Newton(Hyperparameters):
             rough = False
 
     def _after_sample(self, problem: Problem, state: NewtonState) -> NewtonState:
-        """The weights and the smoothing with which a sample of the rows comes near its optimum.
+        """The state with weights and smoothing that are nearly optimal for a sample of the rows.
 
-        The first steps need no more, and take a sixteenth of the time.
+        The first steps need no more rows, and take a sixteenth of the time.
         """
         least, least_to_feature = SAMPLED_FROM
         if problem.n_samples < max(least, least_to_feature * (problem.n_features + 1)):
@@ -270,11 +272,11 @@ def _scores(problem: Problem, w: Vector, intercept: float, known: Vector) -> Vec
 
 
 def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:
-    """(μ whose pulls at these scores make the best dual point, its value): that under which the
-    weights are nearly the optimum."""
+    """(μ whose slopes at these scores give the best dual point, its value): the smoothing for which
+    the weights are nearly optimal."""
     mu, best = FIRST_SMOOTHING, (FIRST_SMOOTHING, 0.0)
     while mu > SMALLEST_SMOOTHING:
-        lower = dual(problem, problem.weights * pulls(problem, scores, mu))
+        lower = dual(problem, problem.weights * slopes_at(problem, scores, mu))
         if 0.0 < best[1] >= lower:
             break
         best = mu, lower

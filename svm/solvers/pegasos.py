@@ -24,14 +24,14 @@ class PegasosState(SolverState):
     v: Floats
     """(n_features,) Σ sᵢ yᵢ xᵢ over all violations so far."""
     intercept: float
-    """b where it is free; the constant feature's entry of v where it is augmented."""
+    """b if it is free; the constant feature's entry of v if it is augmented."""
     violations: Vector
     """(n_samples,) how often each row was inside the margin when drawn: the dual iterate."""
     averaged_from: int = 0
     """T₀: the average is over the steps after it."""
     harmonic: float = 0.0
     v_lag: Floats
-    """Empty where no average is kept; see `svm.loops.pegasos` for this and the next two."""
+    """Empty if no average is kept; see `svm.loops.pegasos` for this and the next two."""
     intercept_sum: float = 0.0
     intercept_lag: float = 0.0
 
@@ -39,7 +39,7 @@ class PegasosState(SolverState):
 def start(
     problem: Problem, averaging: Averaging, inherited: Inheritance | None = None
 ) -> PegasosState:
-    """w = 0, b = 0, no update made; or the inherited w and b, and the step size goes on."""
+    """w = 0, b = 0, no updates; or the inherited w, b and step size."""
     d, dtype = problem.n_features, problem.dtype
     state = PegasosState(
         v=np.zeros(d, dtype=dtype),
@@ -67,7 +67,7 @@ def advance(problem: Problem, state: PegasosState, order: Order, project: bool) 
 
     treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
     if len(state.v_lag) and state.epoch & (state.epoch - 1) == 0:
-        # After 1, 2, 4, 8 … epochs the average begins anew, with the later half.
+        # After 1, 2, 4, 8 … epochs the average is restarted, with the later half.
         state = replace(
             state,
             averaged_from=state.step,
@@ -119,7 +119,7 @@ def advance(problem: Problem, state: PegasosState, order: Order, project: bool) 
 
 
 def classifier(problem: Problem, state: PegasosState) -> LinearClassifier:
-    """The last iterate, or the average where one is kept."""
+    """The last iterate, or the average if one is kept."""
     v, intercept = state.v.astype(np.float64), state.intercept
     count = state.step - state.averaged_from
     if len(state.v_lag) and count > 0:
@@ -136,7 +136,7 @@ def classifier(problem: Problem, state: PegasosState) -> LinearClassifier:
 
 
 def bound(problem: Problem, state: PegasosState) -> float:
-    """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the last iterate while α is in its box."""
+    """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the last iterate if α is in its box."""
     counts = state.violations * (problem.n_samples / max(1, state.step))
     return dual(problem, counts * problem.weights)
 
@@ -145,7 +145,7 @@ def bound(problem: Problem, state: PegasosState) -> float:
 class Pegasos(Hyperparameters):
     """Stochastic sub-gradient descent on the primal with step 1/(λt).
 
-    Update t draws a row i and sets w ← (1 - 1/t) w, plus sᵢ yᵢ xᵢ/(λt) where yᵢ f(xᵢ) < 1.
+    Update t draws a row i and sets w ← (1 - 1/t) w, plus sᵢ yᵢ xᵢ/(λt) if yᵢ f(xᵢ) < 1.
     Fast to a rough solution; λ is the natural parameter here.
     """
 
@@ -157,10 +157,11 @@ class Pegasos(Hyperparameters):
     )
     suggestion: ClassVar = "give a larger lambda or scale the features"
     starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
-    inherits: ClassVar = "the weights, and the count of updates by which its step size goes on"
+    inherits: ClassVar = "the weights, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
+    streaming_option: ClassVar = 'sampling: "blocks"'
 
     name: Literal["pegasos"] = "pegasos"
     intercept: Intercept = "free"
@@ -169,23 +170,23 @@ class Pegasos(Hyperparameters):
     sampling: Literal["permuted", "uniform", "blocks"] = "permuted"
     """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws. `blocks`:
     every row once, blocks of neighbors in a new order and the rows of 16 blocks shuffled together:
-    the one for data larger than memory."""
+    for data larger than memory."""
     averaging: Averaging = "last"
     """The model is the `last` iterate, or the average over a `suffix`: all iterates since the
-    latest of epochs 1, 2, 4, 8 …, which is between none and half of them ago."""
+    latest of epochs 1, 2, 4, 8 …: at most the later half of them."""
     project: bool = False
-    """Draw w back onto the ball of radius 1/√λ, which holds the optimum, after every update."""
+    """Project w onto the ball of radius 1/√λ, which contains the optimum, after every update."""
 
     @property
     def streams(self) -> bool:
         return self.sampling == "blocks"
 
     def stated(self, problem: Problem, primal: float) -> float:
-        """This solver states the common form itself."""
+        """P itself: this solver states the common form."""
         return primal
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> PegasosState:
-        """w = 0, b = 0, no update made; or the inherited ones, where the step size goes on."""
+        """w = 0, b = 0, no updates; or the inherited w, b and step size."""
         return start(problem, self.averaging, inherited)
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:

@@ -1,4 +1,4 @@
-"""What the training loop asks of a solver: a step function over an explicit state."""
+"""What the training loop needs from a solver: a step function over an explicit state."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Stopped = Literal["", "converged"]
 NOT_STOPPED: Stopped = ""
 
 LINEAR = ("pegasos", "subgradient", "gradient-descent", "dual-coordinate-descent", "newton")
-"""The solvers whose models are weights."""
+"""The solvers of linear models."""
 MAX_STEP = 2.0**53
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolverState:
-    """Arrays and numbers, nothing else: a checkpoint is these fields, written down."""
+    """Arrays and numbers, nothing else: checkpoints consist of these fields."""
 
     epoch: int = 0
     """Epochs finished."""
     updates: int = 0
     """Parameter updates made."""
     step: int = 0
-    """t, by which the step size falls, where it does: inherited updates count too."""
+    """t of a falling step size; updates of a warm start count too."""
     stopped: Stopped = NOT_STOPPED
-    """`converged` once the solver's own rule says that further epochs change nothing."""
+    """`converged` if by the solver's own rule further epochs change nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inheritance:
-    """What a finished binary training leaves to one that begins where it ended."""
+    """What a warm start takes from a finished binary training."""
 
     w: Vector
     """(n_features,); empty with a kernel."""
@@ -44,11 +44,11 @@ class Inheritance:
     regularization: float
     """λ of the finished one."""
     dual_coefficients: Vector
-    """(n_samples,) αᵢ/(λn), so that w = Σ dual_coefficientsᵢ yᵢ xᵢ; 0 for rows that it did not
-    have. Empty unless the solver works on them."""
+    """(n_samples,) αᵢ/(λn), so that w = Σ dual_coefficientsᵢ yᵢ xᵢ; 0 for new rows. Empty unless
+    the solver has them."""
 
     def step_at(self, regularization: float) -> int:
-        """The t ≥ 1 at which 1/(λt) is what it was, under another λ."""
+        """The t ≥ 1 at which 1/(λt) has the same value under another λ."""
         step = self.step * (self.regularization / regularization)
         return max(1, round(min(step, MAX_STEP)))
 
@@ -57,17 +57,19 @@ class Inheritance:
 
 
 class Solver(Protocol):
-    """Every method is a pure function of its arguments; `Any` stands for the solver's own state."""
+    """Every method is a pure function of its arguments; `Any` is the solver's own state."""
 
     evaluation_growth: ClassVar[float]
-    """Primal and dual are evaluated after 1 advance, and again whenever the count of updates has
-    grown by this factor: 1 for a solver that knows its gap, 2 for cheap rough epochs."""
+    """Primal and dual are evaluated after 1 advance, and again each time the count of updates has
+    grown by this factor: 1 for a solver that computes its gap anyway, 2 for cheap rough epochs."""
     certifies: ClassVar[bool]
-    """Whether `bound` approaches the optimum as the training goes on; else the certifier helps."""
+    """Whether `bound` approaches the optimum during training; if not, the certifier's is used."""
+    needs_certifier: ClassVar[bool]
+    """Whether the certifier may find a better bound after the solver has stopped."""
     tests_every_update: ClassVar[bool]
-    """Whether the solver tests the cost-change rule itself; else it is tested once an epoch."""
+    """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
     suggestion: ClassVar[str]
-    """What to try where the training diverged."""
+    """What to try if the training diverges."""
 
     @property
     def intercept(self) -> Intercept: ...
@@ -80,43 +82,51 @@ class Solver(Protocol):
     def regularization(self, n_samples: int) -> float: ...
 
     def stated(self, problem: Problem, primal: float) -> float:
-        """The common form's primal value in the constants of the solver's own objective."""
+        """The primal value of the common form, in the constants of the solver's own objective."""
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> Any:
-        """The state before the first epoch: zero, or where another training ended."""
+        """The state before the first epoch: zero, or the end of another training."""
 
     def advance(self, problem: Problem, state: Any) -> Any:
         """One epoch (or a fixed part of one); never changes `state`. May raise Interrupted."""
 
     def classifier(self, problem: Problem, state: Any) -> Classifier:
-        """The classifier so far, at any moment."""
+        """The classifier so far."""
 
     def bound(self, problem: Problem, state: Any) -> float:
-        """A lower bound of the optimum from the solver's own dual point; 0 where it has none."""
+        """A lower bound of the optimum from the solver's own dual point; 0 if it has none."""
 
 
 @runtime_checkable
-class WorksOnRows(Protocol):
-    """A solver that hands down a number for every row; to go on from it takes the same rows."""
+class HasDualCoefficients(Protocol):
+    """A solver with a dual coefficient for every row: a warm start needs the same rows."""
 
     def dual_coefficients(self, problem: Problem, state: Any) -> Vector:
         """(n_samples,) ≥ 0, see `Inheritance`."""
 
 
 @runtime_checkable
-class KnowsScores(Protocol):
-    """A solver whose state holds the scores of all rows, so that evaluating costs no pass."""
+class HasScores(Protocol):
+    """A solver whose state has the scores of all rows: evaluating it costs no pass over them."""
 
     def scores(self, problem: Problem, state: Any) -> Vector:
-        """f(xᵢ) of its classifier, (n_samples,)."""
+        """f(xᵢ) of the classifier so far, (n_samples,)."""
+
+
+@runtime_checkable
+class ChoosesSolver(Protocol):
+    """Hyperparameters that leave the choice of a solver to the data."""
+
+    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, str]:
+        """(Solver, reason for the choice). `warm`: it begins from the weights of another model."""
 
 
 class Certifier(Protocol):
-    """A solver by which the models of others are certified."""
+    """A solver that computes bounds for the models of other solvers."""
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> Any: ...
 
     def advance(self, problem: Problem, state: Any) -> Any: ...
 
     def enclosure(self, problem: Problem, state: Any) -> tuple[float, float]:
-        """What the optimum lies between, by this state: a primal value, and a bound."""
+        """(Primal value, lower bound): the optimum lies between them."""

@@ -18,7 +18,7 @@ from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 WORKING_SET = 512
 INNER_SHARE = 0.1
-"""A working set is solved until its violation is this share of what the problem's was."""
+"""A working set is solved until its violation is this share of the problem's violation."""
 INNER_STEPS = 20 * WORKING_SET
 SMALLEST_VIOLATION = 1e-9
 
@@ -30,7 +30,7 @@ class SMOState(SolverState):
     a: Vector
     """(n_samples,) 0 … sᵢ/(λn)."""
     scores: Vector
-    """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores but for a free intercept."""
+    """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores without a free intercept."""
     working: Indices
     """The latest working set, its newest rows last."""
     sets: int = 0
@@ -41,14 +41,14 @@ class SMOState(SolverState):
 class SMO(Hyperparameters):
     """The kernel SVM in its dual, solved for a few hundred variables at a time.
 
-    The rows that violate the conditions of the optimum most form a working set, whose small
-    quadratic program is solved by steps in one variable or, to keep Σ αᵢ yᵢ = 0, in two; then all
-    scores are brought up to date by one product with the working set's kernel rows. The exact
-    solver for kernels: time and memory grow with n², so it is for some ten thousand rows.
+    The rows that violate the optimality conditions most form a working set. Its small quadratic
+    program is solved by steps in one variable or, to keep Σ αᵢ yᵢ = 0, in two; then all scores are
+    updated by one product with the working set's kernel rows. The exact solver for kernels: time
+    and memory grow with n², so it is for up to some ten thousand rows.
     """
 
     objective: ClassVar = "½‖f‖² + C Σ hinge through its dual, ‖f‖ the norm of the kernel's space"
-    cost_per_epoch: ClassVar = "n kernel rows of O(n d), fewer where they are kept from before"
+    cost_per_epoch: ClassVar = "n kernel rows of O(n d), fewer if they are cached"
     reference: ClassVar = (
         "Fan, Chen, Lin: Working set selection using second order information for training support "
         "vector machines. JMLR 6 (2005); Platt: Fast training of support vector machines using "
@@ -73,7 +73,7 @@ class SMO(Hyperparameters):
         return primal / problem.regularization
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> SMOState:
-        """a = 0; or the inherited one, as far as its box allows."""
+        """a = 0; or the inherited one, clipped to its box."""
         state = SMOState(
             a=np.zeros(problem.n_samples),
             scores=np.zeros(problem.n_samples),
@@ -137,12 +137,12 @@ class SMO(Hyperparameters):
         return KernelClassifier(support, coefficients, _intercept(problem, state))
 
     def scores(self, problem: Problem, state: SMOState) -> Vector:
-        """f(xᵢ), (n_samples,): at hand, without a kernel value."""
+        """f(xᵢ), (n_samples,), without computing kernel values."""
         free = problem.intercept == "free"
         return state.scores + _intercept(problem, state) if free else state.scores
 
     def bound(self, problem: Problem, state: SMOState) -> float:
-        """D(α): Kα is at hand, and α feasible."""
+        """D(α): Kα is known, and α is feasible."""
         penalized = float((state.a * problem.y) @ state.scores)
         scale = problem.regularization * problem.n_samples
         return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
@@ -158,7 +158,7 @@ class SMO(Hyperparameters):
 
 
 KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector]]]
-"""Which rows of the problem, and for every row asked for, its kernel values with those."""
+"""(Rows of the problem, for each requested row its kernel values with them), by group."""
 
 
 def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
@@ -171,15 +171,15 @@ def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
 
 
 def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vector:
-    """k(xᵢ, xⱼ) for the `rows` i and j of the problem, whose `kernel_rows` are given."""
+    """k(xᵢ, xⱼ) for the `rows` i and j of the problem, from their `kernel_rows`."""
     from svm.loops.smo import take_values
 
     gram = np.empty((len(rows), len(rows)))
     for inside, values in kernel_rows:
         columns = np.flatnonzero(np.isin(rows, inside))
-        places = np.searchsorted(inside, rows[columns])
+        positions = np.searchsorted(inside, rows[columns])
         for k in range(len(rows)):
-            take_values(values[k], places, columns, gram[k])
+            take_values(values[k], positions, columns, gram[k])
     if problem.intercept == "augmented":
         gram += 1.0
     return gram
@@ -188,7 +188,7 @@ def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vecto
 def _add_rows(
     problem: Problem, kernel_rows: KernelRowParts, changes: Vector, scores: Vector
 ) -> None:
-    """scores += Σ changesₖ k(xₖ, ·), for the rows k whose `kernel_rows` are given."""
+    """scores += Σ changesₖ k(xₖ, ·), for the rows k of `kernel_rows`."""
     from svm.loops.smo import add_values
 
     if problem.intercept == "augmented":
@@ -200,13 +200,13 @@ def _add_rows(
 
 
 def _upper(problem: Problem) -> Vector:
-    """The box's other end, sᵢ/(λn)."""
+    """The upper end of the box, sᵢ/(λn)."""
     upper: Vector = problem.weights / (problem.regularization * problem.n_samples)
     return upper
 
 
 def _balanced(a: Vector, y: Vector) -> Vector:
-    """a with the heavier class scaled down, so that Σ aᵢ yᵢ = 0."""
+    """a with the class of the larger sum scaled down, so that Σ aᵢ yᵢ = 0."""
     up, down = float(a[y > 0].sum()), float(a[y < 0].sum())
     target = min(up, down)
     factors = np.where(y > 0, target / up if up > 0 else 0.0, target / down if down > 0 else 0.0)
@@ -217,21 +217,21 @@ def _balanced(a: Vector, y: Vector) -> Vector:
 def _violations(
     problem: Problem, a: Vector, scores: Vector, upper: Vector
 ) -> tuple[Vector, Vector]:
-    """How much the optimum wants aᵢ yᵢ to rise and to fall, -inf (or 0) where the box forbids it.
+    """How much raising and lowering aᵢ yᵢ would gain, -inf (or 0) if the box forbids it.
 
-    With a free intercept these count up to a constant, which cancels in the sum of two; without,
+    With a free intercept these have a constant added, which cancels in the sum of two; otherwise
     they are the projected gradients.
     """
     y = problem.y
-    pull = y - scores
+    residuals = y - scores
     rises = np.where(y > 0, a < upper, a > 0)
     falls = np.where(y > 0, a > 0, a < upper)
     forbidden = -np.inf if problem.intercept == "free" else 0.0
-    return np.where(rises, pull, forbidden), np.where(falls, -pull, forbidden)
+    return np.where(rises, residuals, forbidden), np.where(falls, -residuals, forbidden)
 
 
 def _working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
-    """The newer half of the latest set, then the worst violators that it does not hold."""
+    """The newer half of the latest set, then the rows outside it that violate most."""
     size = min(WORKING_SET, len(up))
     kept = latest[len(latest) // 2 :] if len(latest) == size else latest[:0]
     free = np.ones(len(up), dtype=bool)
@@ -249,9 +249,9 @@ def _working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
 
 
 def _intercept(problem: Problem, state: SMOState) -> float:
-    """The b of the smallest primal value that these scores allow.
+    """The b with the smallest primal value for these scores.
 
-    Σ sᵢ max(0, 1 - yᵢ (fᵢ + b)) has its corners at yᵢ - fᵢ, where the slope rises by sᵢ, from
+    Σ sᵢ max(0, 1 - yᵢ (fᵢ + b)) has its corners at yᵢ - fᵢ: there the slope rises by sᵢ, from
     -Σ sᵢ over the positive rows: the minimum is a weighted median of the corners.
     """
     if problem.intercept == "none":
@@ -263,6 +263,6 @@ def _intercept(problem: Problem, state: SMOState) -> float:
     slopes = np.cumsum(problem.weights[order])
     flat = float(problem.weights[problem.y > 0].sum())
     ends = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")
-    # The sum in another order may be larger by a rounding.
+    # Rounding may make the sum in another order larger.
     first, last = np.minimum(ends, len(order) - 1)
     return 0.5 * float(corners[order[first]] + corners[order[last]])

@@ -19,7 +19,7 @@ from svm.problem import Problem
 from svm.problem.objectives import hinge_losses
 
 DENSE_HESSIAN = 2000
-"""Most features for which the Hessian is built; beyond, and for sparse data, products with it."""
+"""Most features for which the Hessian is built; otherwise, and for sparse data, products."""
 GATHER_ROWS = 2048
 """Rows copied at a time to build the Hessian."""
 JITTER = 1e-14
@@ -28,15 +28,15 @@ flat Hessian below zero."""
 ROUGH_JITTER = 1e-7
 """The same in single precision."""
 MOST_JITTER = 1e-6
-"""What rounding never needs, even where it needs more than `JITTER`."""
+"""More than rounding ever needs, even if it needs more than `JITTER`."""
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 
 Solve: TypeAlias = Callable[[Vector], Vector]
 
 
-def pulls(problem: Problem, scores: Vector, mu: float) -> Vector:
-    """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): how hard each row pulls."""
+def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
+    """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): minus the slope of ℓ_μ at each row."""
     return np.minimum(hinge_losses(problem.y, scores) / mu, 1.0)
 
 
@@ -48,9 +48,9 @@ def penalty(problem: Problem) -> Vector:
     return every
 
 
-def gradient(problem: Problem, point: Vector, pull: Vector) -> Vector:
-    """Gradient of the smoothed objective in (w, b); 0 for b where there is none."""
-    signed = pull * problem.weights * problem.y / problem.n_samples
+def gradient(problem: Problem, point: Vector, slopes: Vector) -> Vector:
+    """Gradient of the smoothed objective in (w, b); 0 for b if there is none."""
+    signed = slopes * problem.weights * problem.y / problem.n_samples
     slope = penalty(problem) * point
     slope[:-1] -= problem.combination(signed)
     if problem.intercept != "none":
@@ -59,7 +59,7 @@ def gradient(problem: Problem, point: Vector, pull: Vector) -> Vector:
 
 
 def builds_hessian(problem: Problem) -> bool:
-    """Whether a step builds the Hessian; else it takes products with it."""
+    """Whether a step builds the Hessian; if not, it computes products with it."""
     return not problem.sparse and problem.n_features <= DENSE_HESSIAN
 
 
@@ -75,7 +75,7 @@ def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bo
     if problem.intercept == "none":
         ridge[-1] = 1.0  # keeps b at 0
     elif problem.intercept == "free":
-        # No row near the margin, no curvature in b: as much as one row would give.
+        # Without rows near the margin b has no curvature: use that of one row.
         ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
     if not builds_hessian(problem):
         return _conjugate_gradients(problem, active, curvature, ridge)
@@ -96,7 +96,7 @@ def _cholesky(
     hessian = _hessian(problem, active, curvature, np.float32 if rough else np.float64)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += ridge
-    # With a diagonal of ones, features of very different sizes do no harm.
+    # A diagonal of ones allows features of very different sizes.
     scale = 1.0 / np.sqrt(diagonal)
     hessian *= scale
     hessian *= scale[:, None]
@@ -106,9 +106,9 @@ def _cholesky(
     except LinAlgError as error:
         if jitter > MOST_JITTER:
             raise Diverged(
-                "a Newton step left floating-point numbers", "scale the features"
+                "a Newton step left the range of floating-point numbers", "scale the features"
             ) from error
-        # The factorization has written over what is summed anew.
+        # The factorization has overwritten the Hessian, so it is summed again.
         more = jitter if rough else 100.0 * jitter
         return _cholesky(problem, active, curvature, ridge, rough=False, jitter=more)
 
@@ -131,7 +131,7 @@ def _hessian(
     d = problem.n_features
     syrk = ssyrk if precision is np.float32 else dsyrk
     hessian = np.zeros((d + 1, d + 1), order="F")
-    # Curvatures of mean 1, so that single precision holds them.
+    # Curvatures of mean 1 fit into single precision.
     unit = float(curvature.mean()) if len(curvature) else 1.0
     root = np.sqrt(curvature / unit).astype(precision)
     buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
@@ -198,8 +198,8 @@ def line_search(
 ) -> float:
     """The t ≥ 0 that minimizes the smoothed objective at point + t step, exactly.
 
-    Its derivative in t is increasing and piecewise linear: Newton's method on it, kept inside a
-    bracket, ends after a few of the pieces.
+    Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
+    ends after a few pieces.
     """
     from svm.loops.newton import slope_and_curvature
 
@@ -216,7 +216,7 @@ def line_search(
         else:
             high = t
         following = t - slope / curvature if curvature > 0 else np.inf
-        if high == np.inf:  # an almost flat piece would throw t far beyond its end
+        if high == np.inf:  # an almost flat piece would move t far beyond its end
             following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)

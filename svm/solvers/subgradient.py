@@ -17,9 +17,9 @@ from svm.solvers.protocol import Inheritance
 class SubGradient(Hyperparameters):
     """Passes over the rows with step 1/(λt), for ‖w‖² + C Σ hinge: twice the usual weight of ‖w‖².
 
-    The intercept is the weight of a constant feature. The coursework begins the step anew in each
-    pass, which forgets all passes but the last; `step: "continued"` counts it over all passes and
-    converges. To be used with `features`, such as `square`.
+    The intercept is the weight of a constant feature. The coursework restarts the step in each
+    pass, so that only the last pass counts; `step: "continued"` counts it over all passes and
+    converges. For use with `features`, such as `square`.
     """
 
     objective: ClassVar = "‖w‖² + C Σ hinge"
@@ -29,18 +29,19 @@ class SubGradient(Hyperparameters):
     )
     suggestion: ClassVar = "give a smaller C or scale the features"
     starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
-    inherits: ClassVar = "the weights, and the count of updates by which its step size goes on"
+    inherits: ClassVar = "the weights, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = False
     certifies: ClassVar = False
+    streaming_option: ClassVar = 'order: "given"'
 
     name: Literal["subgradient"] = "subgradient"
     intercept: Literal["augmented"] = "augmented"
     """The weight of a constant feature, penalized in ‖w‖²."""
     order: Literal["permuted", "given"] = "permuted"
-    """`permuted`: the rows of each pass in a new order. `given`: as they are in the data."""
+    """`permuted`: the rows of each pass in a new order. `given`: in the order of the data."""
     step: Literal["continued", "restarted"] = "continued"
-    """Whether t counts over all passes, or from 1 in each: the weaker choice."""
+    """Whether t counts over all passes, or from 1 in each, which is worse."""
     averaging: Averaging = "last"
     """The model is the `last` iterate, or the average over a `suffix` of the passes."""
 
@@ -48,8 +49,15 @@ class SubGradient(Hyperparameters):
     def streams(self) -> bool:
         return self.order == "given"
 
+    @property
+    def warm_start_obstacle(self) -> str:
+        restarted = (
+            "step: a restarted step discards the weights of all earlier passes; use continued"
+        )
+        return restarted if self.step == "restarted" else ""
+
     def regularization(self, n_samples: int) -> float:
-        """λ = 2/(nC), for ‖w‖² + C Σ hinge is (2/λ) times the common form."""
+        """λ = 2/(nC), since ‖w‖² + C Σ hinge is (2/λ) times the common form."""
         return self.lambda_ if self.lambda_ is not None else 2.0 * super().regularization(n_samples)
 
     def stated(self, problem: Problem, primal: float) -> float:
@@ -57,14 +65,14 @@ class SubGradient(Hyperparameters):
         return 2.0 * primal / problem.regularization
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> PegasosState:
-        """w = 0, no update made; or the inherited w, where the step size goes on."""
+        """w = 0, no updates; or the inherited w and step size."""
         return pegasos.start(problem, self.averaging, inherited)
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One pass: n_samples updates."""
         if self.step == "restarted":
-            anew = pegasos.start(problem, self.averaging)
-            state = replace(anew, epoch=state.epoch, updates=state.updates)
+            start = pegasos.start(problem, self.averaging)
+            state = replace(start, epoch=state.epoch, updates=state.updates)
         return pegasos.advance(problem, state, self.order, project=False)
 
     def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:

@@ -1,4 +1,4 @@
-"""From the classifiers of binary problems to what a fitted pipeline keeps, and to new rows."""
+"""Assembling the classifiers of binary problems: the arrays of a model, and scores of new rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from svm.problem import Problem
 BLOCK_ROWS = 1024
 
 
-def stacked(
+def stack_classifiers(
     classifiers: Sequence[Classifier], problems: Sequence[Problem]
 ) -> tuple[Vector, Matrix | None]:
     """(coefficients of all problems, support vectors).
 
-    Linear: (n_problems, n_features), None. Kernel: (n_problems, n_vectors), and the vectors that
-    any of the problems needs, each once.
+    Linear: (n_problems, n_features), None. Kernel: (n_problems, n_vectors), and the support vectors
+    of all problems, each once.
     """
     supports = [
         problem.rows[classifier.support]
@@ -38,7 +38,7 @@ def stacked(
     return coefficients, vectors
 
 
-def scores_elsewhere(problem: Problem, classifier: Classifier, watched: Problem) -> Vector:
+def scores_on(problem: Problem, classifier: Classifier, watched: Problem) -> Vector:
     """The classifier's scores on the rows of `watched`, (n_samples,)."""
     if isinstance(classifier, LinearClassifier):
         return watched.scores(classifier.coefficients, classifier.intercept)

@@ -1,4 +1,4 @@
-"""The binary problems of a training: whose rows, which labels, what weights and λ."""
+"""The binary problems of a training: their rows, labels, weights and λ."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def problems(
     interrupted: Callable[[], None],
     threads: int = 1,
 ) -> list[Problem]:
-    """One problem a split, in order; they share X, and rows of the kernel matrix.
+    """One problem for each split, in order; they share X and the rows of the kernel matrix.
 
-    A single problem has all `threads` for itself; several are trained in one each.
+    A single problem may use all `threads`; several are trained on one thread each.
     """
     own = threads if len(prepared.splits) == 1 else 1
     return [
@@ -42,7 +42,7 @@ def held_out(
     like: list[Problem],
     interrupted: Callable[[], None] = lambda: None,
 ) -> list[Problem]:
-    """Validation rows as the problems that they belong to. Raises InvalidData."""
+    """The validation rows of each of the problems `like`. Raises InvalidData."""
     X = as_prepared(prepared, pipeline, X, interrupted)
     if np.shape(labels) != (X.shape[0],):
         raise InvalidData(
@@ -50,7 +50,7 @@ def held_out(
         )
     classes = prepared.classes
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    codes[classes[codes] != labels] = -1  # of no class that is trained: of no problem
+    codes[classes[codes] != labels] = -1  # an unknown class: such rows belong to no problem
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = _sides(split, codes)
@@ -95,12 +95,14 @@ def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -
     match pipeline.class_weight:
         case None:
             return np.ones(len(rows))
-        case "balanced":  # both sides of every problem weigh the same
+        case "balanced":  # both sides of every problem have the same total weight
             positive = float((y > 0).mean())
             return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
         case by_label:
             names = [label_name(label) for label in prepared.classes.tolist()]
             if unknown := sorted(by_label.keys() - set(names)):
-                raise InvalidData("unknown-class", f"class_weight names no class: {unknown[0]!r}")
+                raise InvalidData(
+                    "unknown-class", f"class_weight has an unknown class: {unknown[0]!r}"
+                )
             weights = np.array([float(by_label.get(name, 1.0)) for name in names])
             return weights[prepared.codes[rows]]

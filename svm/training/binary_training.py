@@ -1,4 +1,4 @@
-"""One binary training as a pure step: solver, evaluation, certifier, stopping."""
+"""One binary training as a step function: solver, evaluation, certifier, stopping."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import evaluate
-from svm.solvers.newton import Newton
-from svm.solvers.protocol import Certifier, Inheritance, KnowsScores, Solver
-from svm.solvers.smo import SMO
+from svm.solvers import certifier_of
+from svm.solvers.protocol import HasScores, Inheritance, Solver
 from svm.stopping import Stopping, StopReason, smoothed_change
 
 CERTIFIED_GAP = 5e-4
-"""A gap that needs no better bound."""
+"""A gap at which no better bound is needed."""
 ROUGH_BOUND = 0.01
-"""The bound is brought at least this close to the optimum, however bad the model is."""
+"""The bound is at least this close to the optimum, however bad the model is."""
 CERTIFIER_STEPS = 200
-"""Most that the certifier makes for one pair."""
+"""Most steps of the certifier for one pair."""
 CERTIFIER_STEPS_AT_ONCE = 8
-"""Most of them in one step of the training, so that it can be written down between them."""
+"""Most of them in one step of the training: a checkpoint can be taken between them."""
 
 SMALLEST_GROWTH = 1.03
-"""Of the count of updates between two evaluations, where the end seems near."""
+"""Of the count of updates between two evaluations, when the end seems near."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairProgress:
-    """Where one binary training is; with the solver's and the certifier's states a checkpoint."""
+    """The progress of one binary training; part of a checkpoint, like the solver's state."""
 
     advances: int = 0
     next_evaluation: int = 1
-    """Count of updates at the next one: 0 while a warm start is judged as it is."""
+    """Count of updates at the next one: 0 until a warm start has been evaluated."""
     evaluated_at: int = 0
     """Count of advances at the latest evaluation."""
     evaluated_updates: int = 0
@@ -47,15 +47,16 @@ class PairProgress:
     train_error: float = 1.0
     """Share of training rows on the wrong side, at the latest evaluation."""
     dual: float = 0.0
-    """The best lower bound so far: it belongs to the problem, whatever found it."""
+    """The best lower bound so far. It is a bound of the problem, whichever solver computed it."""
     certifier_steps: int = 0
-    """Advances that the certifier has made."""
+    """Advances of the certifier."""
     cost: float = math.inf
     """Primal at the last epoch, for the cost-change rule."""
     change: float = 0.0
+    """Smoothed cost change in percent."""
     stop_reason: StopReason | Literal[""] = ""
     finished: bool = False
-    """The solver has stopped, and the certifier has had its say."""
+    """The solver has stopped, and so has the certifier."""
 
     @property
     def relative_gap(self) -> float:
@@ -66,11 +67,10 @@ class PairProgress:
 
 @dataclass(frozen=True)
 class BinaryTraining:
-    """Everything about one pair at one moment. `step` gives the next moment, and changes nothing.
+    """The training of one pair at one moment. `step` returns the next one and changes nothing.
 
-    The certifier is Newton's method on the same problem, with a kernel SMO. It starts only when the
-    solver's own dual point leaves a gap, and goes on as long as its bound is what keeps the gap
-    open.
+    The certifier is a solver of the same problem (`certifier_of`). It starts only if the solver's
+    own dual point leaves a gap, and continues while a better bound would close the gap.
     """
 
     solver: Solver
@@ -81,7 +81,7 @@ class BinaryTraining:
     """The state of `certifier_of(problem)`."""
     progress: PairProgress = PairProgress()
     inside: npt.NDArray[np.bool_] | None = None
-    """(n_samples,) rows on or inside the margin, at the latest evaluation; no checkpoint has it."""
+    """(n_samples,) rows on or inside the margin at the latest evaluation; not in checkpoints."""
 
     @classmethod
     def begin(
@@ -101,12 +101,12 @@ class BinaryTraining:
 
     def step(self, out_of_time: bool) -> BinaryTraining:
         """One advance of the solver; after it has stopped, some steps of the certifier."""
-        # A model that leaves float64 is told as a divergence; a bound that does is none.
+        # A model that leaves float64 is reported as a divergence; a bound that does is not used.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.progress.stop_reason:
                 return self._certified(out_of_time)
             if self.progress.next_evaluation == 0:
-                return self._judged(out_of_time)
+                return self._evaluated_first(out_of_time)
             return self._advanced(out_of_time)
 
     def _advanced(self, out_of_time: bool) -> BinaryTraining:
@@ -123,29 +123,33 @@ class BinaryTraining:
         return training._evaluated(at_limit, out_of_time)
 
     def stopped(self, reason: StopReason) -> BinaryTraining:
-        """The same training, ended here; evaluated, not certified any further."""
+        """The same training, ended here: evaluated, but not certified any further."""
         training = self._evaluated(False, True)
         now = replace(training.progress, stop_reason=reason, finished=True)
         return replace(training, progress=now)
 
-    def _judged(self, out_of_time: bool) -> BinaryTraining:
-        """A warm start, evaluated before anything of it is changed.
+    def _evaluated_first(self, out_of_time: bool) -> BinaryTraining:
+        """A warm start, evaluated before the first update.
 
-        The bound comes first: until it is good, nobody knows whether the model is.
+        The bound is improved first: only a good bound shows whether the model is good.
         """
         training = self._evaluated(False, out_of_time)
         if training.progress.stop_reason or training.certifier is self.certifier:
             return training
         return replace(training, progress=replace(training.progress, next_evaluation=0))
 
+    def evaluate(self) -> tuple[float, Vector]:
+        """(Primal value, scores of all rows) of the classifier so far."""
+        known = None
+        if isinstance(self.solver, HasScores):
+            known = self.solver.scores(self.problem, self.state)
+        classifier = self.solver.classifier(self.problem, self.state)
+        return evaluate(self.problem, classifier, known)
+
     def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
-        classifier = self.solver.classifier(self.problem, self.state)
-        with np.errstate(over="ignore"):  # told as a divergence
-            known = None
-            if isinstance(self.solver, KnowsScores):
-                known = self.solver.scores(self.problem, self.state)
-            value, scores = evaluate(self.problem, classifier, known)
+        with np.errstate(over="ignore"):  # reported as a divergence
+            value, scores = self.evaluate()
         if not math.isfinite(value):
             raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
@@ -173,33 +177,35 @@ class BinaryTraining:
             if not math.isinf(now.cost):
                 change = smoothed_change(now.cost, value, now.change, rule.smoothing or 0.0)
                 now = replace(now, change=change)
-                reason = "converged" if change < rule.epsilon else ""
+                reason = StopReason.CONVERGED if change < rule.epsilon else ""
             now = replace(now, cost=value)
         if target is not None and now.relative_gap <= target:
-            reason = "gap-reached"
+            reason = StopReason.GAP_REACHED
         elif self.state.stopped:
-            reason = "converged"
+            reason = StopReason.CONVERGED
         elif not reason and at_limit:
-            reason = "max-epochs"
+            reason = StopReason.MAX_EPOCHS
         elif not reason and out_of_time:
-            reason = "time-budget"
-        # The gap that was asked for needs no better bound; the certifier cannot better itself.
-        finished = reason == "gap-reached" or (bool(reason) and isinstance(self.solver, Newton))
+            reason = StopReason.TIME_BUDGET
+        # A gap that was reached needs no better bound.
+        finished = bool(reason) and (
+            reason is StopReason.GAP_REACHED or not self.solver.needs_certifier
+        )
         return replace(training, progress=replace(now, stop_reason=reason, finished=finished))
 
     def _next_evaluation(self, before: PairProgress, now: PairProgress) -> int:
         """The count of updates at which to evaluate again.
 
-        It has grown by the solver's factor then, or less where the gap, if it goes on falling as it
-        did since the evaluation `before`, is what was asked for sooner.
+        By then the count has grown by the solver's factor; by less if the gap, falling as it did
+        since the evaluation `before`, would be small enough sooner.
         """
         updates, target = now.evaluated_updates, self.stopping.duality_gap
         due = updates * self.solver.evaluation_growth
         if target is not None and 0.0 < target < now.relative_gap < before.relative_gap:
             fallen = math.log(before.relative_gap / now.relative_gap)
             left = math.log(now.relative_gap / target) / fallen
-            foreseen = updates + left * (updates - before.evaluated_updates)
-            due = min(due, max(foreseen, updates * SMALLEST_GROWTH))
+            expected = updates + left * (updates - before.evaluated_updates)
+            due = min(due, max(expected, updates * SMALLEST_GROWTH))
         return max(updates + 1, math.ceil(due))
 
     @property
@@ -207,13 +213,13 @@ class BinaryTraining:
         return self.stopping.cost_change is not None and not self.solver.tests_every_update
 
     def _certified(self, out_of_time: bool) -> BinaryTraining:
-        """Some steps towards the final certificate; `finished` once it is good enough."""
+        """Some steps towards the final certificate; `finished` when it is good enough."""
         training = self if out_of_time else self._tightened(CERTIFIED_GAP)
         done = training.certifier is self.certifier
         return replace(training, progress=replace(training.progress, finished=done))
 
     def _tightened(self, target: float) -> BinaryTraining:
-        """Some steps of the certifier, while its bound is what keeps the gap open."""
+        """Some steps of the certifier, while a better bound would close the gap."""
         certifier, state, now = certifier_of(self.problem), self.certifier, self.progress
         for _ in range(CERTIFIER_STEPS_AT_ONCE):
             primal, bound = certifier.enclosure(self.problem, state)
@@ -233,8 +239,3 @@ class BinaryTraining:
         classifier = self.solver.classifier(self.problem, state)
         if not (np.isfinite(classifier.intercept) and np.isfinite(classifier.coefficients).all()):
             raise Diverged("a weight is no longer a finite number", self.solver.suggestion)
-
-
-def certifier_of(problem: Problem) -> Certifier:
-    """The solver that approaches the optimum of any problem of this kind."""
-    return Newton() if problem.kernel is None else SMO()

@@ -1,4 +1,4 @@
-"""Linear algebra on one thread: with several, the bits of a result depend on how many there are."""
+"""BLAS on one thread: with several, the bits of a result depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from threadpoolctl import ThreadpoolController
 class OneThread(ContextDecorator):
     """A block, or the calls of a function, in which the libraries of this process use one thread.
 
-    Blocks may overlap in any order, in any threads: the last one to end restores what was.
+    Blocks may overlap in any order, in any threads: the last one to end restores the old limits.
     """
 
     def __init__(self) -> None:
-        self._lock = RLock()  # a generator that is left behind ends its block wherever it is found
+        self._lock = RLock()  # an abandoned generator leaves its block in any thread
         self._inside = 0
         self._limited: ThreadpoolController | None = None
         self._limits = ExitStack()
@@ -40,7 +40,7 @@ class OneThread(ContextDecorator):
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> ThreadpoolController:
-    """Those that are loaded; looked for again, which takes ms, only where more is imported."""
+    """The loaded libraries; searched again, which takes ms, only after new imports."""
     return ThreadpoolController()
 
 

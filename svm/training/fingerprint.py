@@ -1,4 +1,4 @@
-"""What tells whether a checkpoint belongs to a training."""
+"""The fingerprint that shows whether a checkpoint belongs to a training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fingerprint(
 ) -> str:
     """Of everything that the states of a training depend on: settings, seed, data, labels.
 
-    `data_digest` stands for X and labels where there is one.
+    `data_digest`, if given, is used instead of X and labels.
     """
     X = prepared.X
     content = repr((pipeline, seed, X.shape, prepared.classes.tolist()))
@@ -37,12 +37,12 @@ def fingerprint(
         digest.update(X.digest.encode())
     else:
         parts += (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
-    begun: Arrays = {} if warm_start is None else warm_start.to_arrays()
+    initial: Arrays = {} if warm_start is None else warm_start.to_arrays()
     if warm_start is not None:
-        begun |= {
+        initial |= {
             "coefficients": warm_start.fitted.coefficients,
             "intercepts": warm_start.fitted.intercepts,
         }
-    for array in (*parts, *begun.values()):
+    for array in (*parts, *initial.values()):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

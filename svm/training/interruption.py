@@ -9,8 +9,8 @@ from contextlib import contextmanager
 class Interruption:
     """Asks the caller whether to stop; `ask` raises `Interrupted` if so.
 
-    Problems hold this and not the training, which holds them: in a circle, the data of a training
-    that has ended would stay in memory until the garbage collector comes by.
+    Problems refer to this rather than to the training, which refers to them: in a cycle, the data
+    of a finished training would stay in memory until the garbage collector runs.
     """
 
     def __init__(self, ask: Callable[[], None] | None) -> None:
@@ -22,7 +22,7 @@ class Interruption:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Nobody is asked meanwhile."""
+        """Do not ask in this block."""
         ask, self._ask = self._ask, None
         try:
             yield

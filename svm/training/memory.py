@@ -1,7 +1,7 @@
-"""How much memory a training takes at its peak, estimated before there is any data.
+"""The peak memory of a training, estimated before the data is loaded.
 
 The terms follow the code that allocates: `svm.training.preparation`, `svm.problem.problem`,
-`svm.solvers.newton` (which certifies the other solvers' models). Measured peaks stand in
+`svm.solvers.newton` (which certifies the other solvers' models). Measured peaks are in
 `docs/decisions/0017`.
 """
 
@@ -20,31 +20,31 @@ from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial
 FLOAT = 8
 INDEX = 4
 ROW_VALUES = 10
-"""Numbers kept or passed through for each row: classes, norms, scores, losses, a dual point, …"""
+"""Numbers for each row, kept or temporary: classes, norms, scores, losses, a dual point, …"""
 SPARSE_ROW_VALUES = 4
-"""Where the certifier works by Hessian products: the scores and curvatures that it keeps."""
+"""If the certifier uses Hessian products: the scores and curvatures that it keeps."""
 PROBLEM_ROW_VALUES = 5
-"""And for each row of each binary problem: its number, label, weight, order and state."""
+"""For each row of each binary problem: its number, label, weight, order and state."""
 KEPT_VECTORS = 5
-"""As long as a mapped row, of each problem: the states of solver and certifier, the model."""
+"""Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 PASSING_VECTORS = 12
-"""And of each problem that is being trained."""
+"""The same for each problem that is being trained, temporary."""
 THREADS = 4
 """Binary problems that may be trained at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSize:
-    """Of the rows that a training begins with."""
+    """The size of the rows of a training, before any transform."""
 
     n_samples: int
     n_features: int
     stored_values: int
-    """Numbers stored: n_samples · n_features where dense, non-zeros where sparse."""
+    """Numbers stored: n_samples · n_features if dense, non-zeros if sparse."""
     sparse: bool
     n_classes: int
     label_bytes: int = FLOAT
-    """Of one label."""
+    """Bytes of one label."""
 
 
 def rows_bytes(size: DataSize) -> int:
@@ -54,7 +54,7 @@ def rows_bytes(size: DataSize) -> int:
 
 
 def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
-    """Beyond X itself, at most; of whatever stays in files only pieces are in memory."""
+    """Most bytes beyond X itself. Of data in files, only pieces are in memory."""
     n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)
     still_sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
     problems = splits_of(pipeline.multiclass, size.n_classes)
@@ -64,9 +64,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
     total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
     total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
-    if getattr(pipeline.solver, "kernel", None) is not None:
-        # X in the form that kernel values come from; rows of the kernel matrix that are kept, and
-        # those at work.
+    if pipeline.kernel is not None:
+        # X as kernel values are computed from it; rows of the kernel matrix, cached and in use.
         K = size.n_classes
         total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
         total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
@@ -81,7 +80,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
 
 
 def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
-    """What scaling, features and precision make of X, one after the other."""
+    """The copies of X that scaling, features and precision make, one after the other."""
     copy = rows_bytes(size)
     total = copy if pipeline.scaling != "none" else 0
     match pipeline.features:

@@ -1,4 +1,4 @@
-"""From rows and labels to what solvers see: what is learnt before the first step of a training."""
+"""Preparing the data: scaling, features and kernel, learned before the first training step."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from svm.transforms.features import FeatureMap, Identity, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling
 
 Codes = npt.NDArray[np.intp]
-Way: TypeAlias = tuple[Any, ...]
-"""All of a pipeline that decides what solvers see of given rows."""
+PreprocessingKey: TypeAlias = tuple[Any, ...]
+"""The settings of a pipeline that decide what solvers see of given rows."""
 
 NARROW_KERNEL = (
-    "most kernel values between different rows are as good as 0: the model will remember its "
-    "training rows and know nothing of others; scale the features, or give a smaller gamma"
+    "most kernel values between different rows are almost 0: the model will fit its training rows "
+    "and predict others by chance; scale the features, or give a smaller gamma"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The data as the solvers see it, and what was learnt on the way there.
+    """The data as the solvers see it, and the transforms that made it.
 
-    Trainings with one `way` on the same rows can share it. What they then have in common saves work
-    and changes no bit.
+    Trainings with the same `preprocessing_key` on the same rows can share it: that saves work and
+    changes no bit.
     """
 
-    way: Way
+    preprocessing_key: PreprocessingKey
 
     classes: npt.NDArray[Any]
     """(n_classes,) sorted labels."""
@@ -59,20 +59,19 @@ class Prepared:
     X: Rows
     """(n_samples, n_outputs) after scaling and feature map."""
     norms: Vector | None
-    """(n_samples,) ‖x‖² of its rows; None where they stay in files."""
+    """(n_samples,) ‖x‖² of its rows; None if they stay in files."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
-    """Of all problems, and of all trainings that share this."""
+    """Shared by all problems, and by all trainings that share this."""
     multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
 
 
-def way_of(pipeline: Pipeline) -> Way:
-    """Equal for pipelines whose trainings on the same rows can share what was prepared."""
-    kernel = getattr(pipeline.solver, "kernel", None)
+def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
+    """Equal for pipelines whose trainings on the same rows can share `Prepared` data."""
     precision = _input_dtype(pipeline), pipeline.solver.dtype
-    return pipeline.scaling, pipeline.features, pipeline.multiclass, kernel, *precision
+    return pipeline.scaling, pipeline.features, pipeline.multiclass, pipeline.kernel, *precision
 
 
 def prepare(
@@ -92,10 +91,10 @@ def prepare(
         X = (in_layout if _is_plain(pipeline) else as_matrix)(X, _input_dtype(pipeline))
     elif not pipeline.solver.streams:
         raise InvalidData(
-            "plan-too-large", "this solver needs all rows in memory: use one that streams"
+            "plan-too-large", "this solver needs all rows in memory; use one that reads from files"
         )
     if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidData("empty-data", "there is nothing to train on")
+        raise InvalidData("empty-data", "there are no rows or no features to train on")
     if labels.shape != (X.shape[0],):
         raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
     classes = _classes(labels)
@@ -113,8 +112,7 @@ def prepare(
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = _mapped(X, features, pipeline, interrupted)
     norms = None if isinstance(X, StoredRows) else _norms(X)
-    kernel: AnyKernel | None = getattr(pipeline.solver, "kernel", None)
-    kernel_rows = None
+    kernel, kernel_rows = pipeline.kernel, None
     warnings: tuple[str, ...] = ()
     if kernel is not None:
         assert not isinstance(X, StoredRows)
@@ -126,7 +124,7 @@ def prepare(
         kernel_rows = KernelRows(X, kernel, codes if pairs else None)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
     return Prepared(
-        way=way_of(pipeline),
+        preprocessing_key=preprocessing_key(pipeline),
         classes=classes,
         codes=codes,
         scaling=scaling,
@@ -142,20 +140,20 @@ def prepare(
 
 
 def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The different labels, sorted. Raises InvalidData (`bad-labels`)."""
+    """The distinct labels, sorted. Raises InvalidData (`bad-labels`)."""
     try:
         classes = np.unique(labels)
     except TypeError as error:
-        raise InvalidData("bad-labels", "labels must be of one kind that can be sorted") from error
+        raise InvalidData("bad-labels", "labels must all be numbers or all be texts") from error
     if classes.dtype.kind == "f" and np.isnan(classes).any():
-        raise InvalidData("bad-labels", "a label is NaN: leave out the rows that have none")
+        raise InvalidData("bad-labels", "a label is NaN; remove the rows without a label")
     return classes
 
 
 def as_prepared(
     prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
 ) -> Rows:
-    """Other rows as solvers see those that were prepared. Raises InvalidData."""
+    """Other rows, transformed like the prepared ones. Raises InvalidData."""
     if not isinstance(X, StoredRows):
         X = as_matrix(X, _input_dtype(pipeline))
     n_features = prepared.features.n_inputs
@@ -169,18 +167,18 @@ def as_prepared(
 
 
 def _input_dtype(pipeline: Pipeline) -> str:
-    """float64 for all that comes before the solver: rounding to float32 before a large mean is
-    taken off would leave noise."""
+    """float64 for all steps before the solver: rounding to float32 before a large mean is
+    subtracted would leave noise."""
     return pipeline.solver.dtype if _is_plain(pipeline) else "float64"
 
 
 def _is_plain(pipeline: Pipeline) -> bool:
-    """Whether solvers see the rows as they are."""
+    """Whether the rows are neither scaled nor mapped."""
     return pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
 
 
 def _norms(X: Matrix) -> Vector:
-    """‖x‖² of every row. One pass finds whatever is not finite or too large, too."""
+    """‖x‖² of every row. The same pass finds values that are not finite or too large."""
     from svm.loops.products import squared_norms
 
     norms = np.empty(X.shape[0])
@@ -213,7 +211,7 @@ def _mapped(
 ) -> Rows:
     def transform(X: Matrix) -> Matrix:
         interrupted()
-        with np.errstate(over="ignore", invalid="ignore"):  # found by as_matrix
+        with np.errstate(over="ignore", invalid="ignore"):  # checked by as_matrix
             X = features.transform(X)
         X = as_matrix(X, pipeline.solver.dtype)
         require_moderate(X)

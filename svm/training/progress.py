@@ -1,4 +1,4 @@
-"""What a training says of itself while it runs."""
+"""Progress reports of a training while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svm.stopping import Stopping
 from svm.training.binary_training import BinaryTraining
 
 SLICE_S = 0.02
-"""Least work of a pair between two looks at the others, unless it is evaluated before."""
+"""Shortest time for which one pair is advanced, unless it is evaluated before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the training has reached: one for every evaluation of a pair, and between evaluations
+    """The state of the training: one report for every evaluation of a pair, and between evaluations
     one every `SLICE_S` seconds."""
 
     pair: int
@@ -47,11 +47,11 @@ class Progress:
     dual: float | None
     relative_gap: float | None
     evaluation: Evaluation | None
-    """Where this epoch was evaluated."""
+    """None if this epoch was not evaluated."""
 
 
-class Standing:
-    """What a report needs of all pairs, one number each: reports stay cheap for many pairs."""
+class ProgressTracker:
+    """Keeps a few numbers of each pair, so that reports are cheap for many pairs."""
 
     def __init__(
         self, pairs: Sequence[BinaryTraining], stopping: Stopping, elapsed_s: float
@@ -62,7 +62,7 @@ class Standing:
         self._gaps = np.zeros(len(pairs))
         self._fractions = np.zeros(len(pairs))
         for k, pair in enumerate(pairs):
-            self.take(k, pair, elapsed_s)
+            self.update(k, pair, elapsed_s)
 
     @property
     def mean_costs(self) -> tuple[float, float] | None:
@@ -70,19 +70,19 @@ class Standing:
         primal, dual = self._costs.mean(axis=0).tolist()
         return None if math.isinf(primal) else (primal, dual)
 
-    def take(self, k: int, pair: BinaryTraining, elapsed_s: float) -> None:
-        """Pair k is there now, so many seconds after the start of the training."""
+    def update(self, k: int, pair: BinaryTraining, elapsed_s: float) -> None:
+        """Record pair k, `elapsed_s` seconds after the start of the training."""
         now = pair.progress
         self._updates[k] = pair.state.updates
         self._costs[k] = now.primal, now.dual
         self._gaps[k] = math.inf if math.isinf(now.primal) else now.relative_gap
-        # The gap is not monotone, what was said of the work done should be.
+        # The gap is not monotone, but the reported fraction must not fall.
         self._fractions[k] = max(self._fractions[k], self._fraction(pair, elapsed_s))
 
     def report(
         self, k: int, pairs: Sequence[BinaryTraining], evaluation: Evaluation | None
     ) -> Progress:
-        """After an advance of pair k."""
+        """The report after an advance of pair k."""
         widest = int(self._gaps.argmax())
         worst, known = pairs[widest].progress, bool(np.isfinite(self._gaps[widest]))
         return Progress(
@@ -113,7 +113,7 @@ class Standing:
 
 
 def evaluation_of(k: int, pair: BinaryTraining, validation_error: float | None) -> Evaluation:
-    """What the latest evaluation of pair k found."""
+    """The latest evaluation of pair k."""
     now = pair.progress
     return Evaluation(
         pair=k,

@@ -1,4 +1,4 @@
-"""What a training comes to: the model, its certificate, and how it ended."""
+"""The result of a training: the model, its certificate, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,42 +9,36 @@ import numpy as np
 
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import Certificate, PairCertificate
-from svm.problem.objectives import evaluate
-from svm.solvers.protocol import KnowsScores, WorksOnRows
+from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
-from svm.training.assembly import stacked
+from svm.training.assembly import stack_classifiers
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
 from svm.training.warm_start import WarmStart
 
-REASONS: tuple[StopReason, ...] = (
-    "canceled",
-    "time-budget",
-    "max-epochs",
-    "gap-reached",
-    "converged",
-)
-"""The first one that holds for any pair speaks for the model."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The model with what is known about it."""
+    """A model and what is known about it."""
 
     fitted: FittedPipeline
     certificate: Certificate
     stop_reason: StopReason
-    converged: bool
-    """A stopping rule of the solver or the gap was met in every pair."""
+    """Of all pairs the first one, in the order of `StopReason`."""
     epochs: int
-    """Of the pair with the most."""
+    """The largest count of any pair."""
     updates: int
-    """Of all pairs."""
+    """The sum over all pairs."""
     n_support_vectors: int
     """Training rows on or inside the margin of any pair."""
     warnings: tuple[str, ...]
     warm_start: WarmStart
     """What a later training needs to begin where this one ended."""
+
+    @property
+    def converged(self) -> bool:
+        """A stopping rule of the solver or the gap was met in every pair."""
+        return self.stop_reason.converged
 
 
 def result_of(
@@ -53,14 +47,13 @@ def result_of(
     pairs: Sequence[BinaryTraining],
     warnings: tuple[str, ...],
 ) -> TrainingResult:
-    """Of the binary trainings of all splits, ended or stopped."""
+    """The result of the binary trainings of all splits, all of them ended or stopped."""
     reasons = {pair.progress.stop_reason for pair in pairs}
     fitted = _fitted(prepared, pairs)
     return TrainingResult(
         fitted=fitted,
         certificate=_certificate(prepared, pairs),
-        stop_reason=next(reason for reason in REASONS if reason in reasons),
-        converged=reasons <= {"converged", "gap-reached"},
+        stop_reason=next(reason for reason in StopReason if reason in reasons),
         epochs=max(pair.state.epoch for pair in pairs),
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
@@ -71,7 +64,7 @@ def result_of(
 
 def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
     classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
-    coefficients, support_vectors = stacked(classifiers, [pair.problem for pair in pairs])
+    coefficients, support_vectors = stack_classifiers(classifiers, [pair.problem for pair in pairs])
     return FittedPipeline(
         classes=prepared.classes,
         scaling=prepared.scaling,
@@ -89,12 +82,12 @@ def _warm_start(
 ) -> WarmStart:
     rows, coefficients = [], []
     for pair in pairs:
-        left = np.empty(0)
-        if isinstance(pair.solver, WorksOnRows):
-            left = pair.solver.dual_coefficients(pair.problem, pair.state)
-        some = np.flatnonzero(left)
-        rows.append(pair.problem.rows[some])
-        coefficients.append(left[some])
+        duals = np.empty(0)
+        if isinstance(pair.solver, HasDualCoefficients):
+            duals = pair.solver.dual_coefficients(pair.problem, pair.state)
+        support = np.flatnonzero(duals)
+        rows.append(pair.problem.rows[support])
+        coefficients.append(duals[support])
     return WarmStart(
         pipeline=pipeline,
         fitted=fitted,
@@ -125,11 +118,7 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     for pair in pairs:
         problem = pair.problem
         near = pair.inside
-        if near is None:  # it had ended before the resume
-            classifier, known = pair.solver.classifier(problem, pair.state), None
-            if isinstance(pair.solver, KnowsScores):
-                known = pair.solver.scores(problem, pair.state)
-            _, scores = evaluate(problem, classifier, known)
-            near = problem.y * scores <= 1.0
+        if near is None:  # it ended before the checkpoint that was resumed
+            near = problem.y * pair.evaluate()[1] <= 1.0
         inside[problem.rows[near]] = True
     return int(inside.sum())

@@ -1,4 +1,4 @@
-"""Whose slice of work is next, among pairs that are trained side by side."""
+"""Which pair is advanced next, if pairs are trained side by side."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Iterable
 
 GROWTH = 4.0
-"""All the work of a pair after a turn, relative to what it was before."""
+"""Total time of a pair after one of its runs, relative to the time before."""
 
 
-class Turns:
-    """Pairs that wait. A turn is as many slices as make a few times the work of all turns before.
+class RoundRobin:
+    """A queue of pairs. A pair runs for several slices, until its total time has grown by `GROWTH`.
 
-    In its first slice a pair finds nothing of its own in the caches; so it has few turns, and yet
-    the pairs keep pace with each other, within a factor of `GROWTH` (and a slice).
+    The first slice of a run is slow, because nothing of the pair is in the caches. So runs are few,
+    but the pairs keep pace with each other within a factor of `GROWTH` (and a slice).
     """
 
     def __init__(self, pairs: Iterable[int]) -> None:
@@ -22,15 +22,14 @@ class Turns:
         self._ends = dict(self._spent)
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiting)
 
     def next(self) -> int:
-        """The pair whose slice is next; it waits no longer."""
+        """Remove and return the pair whose slice is next."""
         return self._waiting.popleft()
 
-    def go_on(self, pair: int, seconds: float) -> None:
-        """After a slice of so many seconds the pair waits for its next one."""
+    def requeue(self, pair: int, seconds: float) -> None:
+        """Put a pair back after a slice that took `seconds`."""
         self._spent[pair] += seconds
         if self._spent[pair] < self._ends[pair]:
             self._waiting.appendleft(pair)

@@ -1,12 +1,12 @@
-"""Training as an iteration that can be watched, stopped, written down and taken up again.
+"""Training as an iteration that can be watched, stopped, checkpointed and resumed.
 
     training = Training(Pipeline(solver=Newton(C=1.0)), X, labels, seed=0)
     for progress in training:
         print(progress.epoch, progress.relative_gap)
     model = training.result().fitted
 
-How the work is sliced, interrupted, resumed, or spread over threads changes no bit of the result,
-nor does the number of processors.
+The result has the same bits however the work is sliced, interrupted, resumed or spread over
+threads, and with any number of processors.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.solvers import AnySolver, Auto
-from svm.solvers.protocol import WorksOnRows
-from svm.training.assembly import scores_elsewhere
+from svm.solvers import AnySolver, ChoosesSolver
+from svm.solvers.protocol import HasDualCoefficients
+from svm.stopping import StopReason
+from svm.training.assembly import scores_on
 from svm.training.binary_problems import held_out, problems
 from svm.training.binary_training import BinaryTraining
 from svm.training.blas import one_blas_thread
 from svm.training.fingerprint import fingerprint
 from svm.training.interruption import Interruption
-from svm.training.preparation import Prepared, prepare, way_of
-from svm.training.progress import SLICE_S, Progress, Standing, evaluation_of
+from svm.training.preparation import Prepared, prepare, preprocessing_key
+from svm.training.progress import SLICE_S, Progress, ProgressTracker, evaluation_of
 from svm.training.results import TrainingResult, result_of
-from svm.training.round_robin import Turns
+from svm.training.round_robin import RoundRobin
 from svm.training.warm_start import WarmStart, check_warm_start
 
 
 class Training:
     """All pairs of one multiclass training, side by side.
 
-    `pipeline` is the one given, with the solver that was taken in place of `auto`.
+    `pipeline` is the one given, with the chosen solver in place of `auto`.
     """
 
     @one_blas_thread
@@ -93,15 +94,15 @@ class Training:
         self._started: float | None = None
         self._interruption = Interruption(interrupted)
         self._stopping = pipeline.stopping.resolved()
-        if warm_start is not None and not isinstance(pipeline.solver, WorksOnRows):
+        if warm_start is not None and not isinstance(pipeline.solver, HasDualCoefficients):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         self._warm_start = warm_start
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         if prepared is None:
             prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
-        elif prepared.way != way_of(pipeline):
-            raise ValueError("what was prepared is for pipelines with another way to the solver")
+        elif prepared.preprocessing_key != preprocessing_key(pipeline):
+            raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
         self.prepared = prepared
@@ -123,8 +124,8 @@ class Training:
         if validation is not None:
             self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
         if checkpoint is not None:
-            self._take_up(checkpoint)
-        self._standing = Standing(self._pairs, self._stopping, self.elapsed_s)
+            self._restore(checkpoint)
+        self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s)
 
     @property
     def classes(self) -> npt.NDArray[Any]:
@@ -139,8 +140,8 @@ class Training:
     @property
     def mean_costs(self) -> tuple[float, float] | None:
         """(primal, dual) of all pairs together, each at its latest evaluation; None before the
-        first ones. Of one objective, so trainings of the same problems can be compared by it."""
-        return self._standing.mean_costs
+        first ones. Trainings of the same problems can be compared by it."""
+        return self._tracker.mean_costs
 
     @property
     def elapsed_s(self) -> float:
@@ -149,26 +150,28 @@ class Training:
         return self._elapsed_before + running
 
     def __iter__(self) -> Iterator[Progress]:
-        """Train to the end; see `Progress` for when an item comes.
+        """Train to the end; see `Progress` for when an item is yielded.
 
-        Raises Interrupted and Diverged. Leaving the loop early keeps what was reached: `checkpoint`
-        and `result` speak of that moment, and a new iteration goes on from there.
+        Raises Interrupted and Diverged. The loop may be left early: `checkpoint` and `result` then
+        describe that moment, and a new iteration continues from there.
         """
         self._started = time.monotonic()
         try:
             with one_blas_thread:
-                turns = Turns(k for k, pair in enumerate(self._pairs) if not pair.progress.finished)
-                if self.threads == 1 or len(turns) <= 1:
-                    yield from self._in_turn(turns)
+                waiting = RoundRobin(
+                    k for k, pair in enumerate(self._pairs) if not pair.progress.finished
+                )
+                if self.threads == 1 or len(waiting) <= 1:
+                    yield from self._one_at_a_time(waiting)
                 else:
-                    yield from self._in_threads(turns)
+                    yield from self._in_parallel(waiting)
         finally:
             self._elapsed_before, self._started = self.elapsed_s, None
 
     def checkpoint(self) -> Arrays:
-        """Everything needed to go on, as plain arrays; an unfinished epoch is left out.
+        """Everything needed to continue, as plain arrays; an unfinished epoch is left out.
 
-        May be called between two items of the iteration: pairs in other threads go on meanwhile.
+        May be called between two items of the iteration, while other threads train pairs.
         """
         arrays: Arrays = {
             "fingerprint": np.asarray(self._fingerprint),
@@ -183,16 +186,18 @@ class Training:
 
     @one_blas_thread
     def result(self) -> TrainingResult:
-        """The model so far; pairs that have not finished count as canceled."""
+        """The model so far; pairs that have not finished are canceled."""
         with self._interruption.suspended():
-            pairs = [p if p.progress.finished else p.stopped("canceled") for p in self._pairs]
+            pairs = [
+                p if p.progress.finished else p.stopped(StopReason.CANCELED) for p in self._pairs
+            ]
             return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
 
-    def _take_up(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
         if "elapsed_s" not in checkpoint:
-            raise CheckpointMismatch("the checkpoint has no fitting elapsed_s")
+            raise CheckpointMismatch("the checkpoint has no elapsed_s")
         if str(checkpoint.get("platform")) != platform():
             self.warnings.append(
                 "resumed on another type of processor or with other library versions: "
@@ -212,7 +217,9 @@ class Training:
     @cached_property
     def _fingerprint(self) -> str:
         """Of everything the states depend on: settings, seed, data, labels."""
-        timeless = replace(self._stopping, time_budget_s=None)  # a budget may change on the way
+        timeless = replace(
+            self._stopping, time_budget_s=None
+        )  # a resumed training may have another
         pipeline = replace(self.pipeline, stopping=timeless)
         return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
 
@@ -221,7 +228,7 @@ class Training:
         return budget is not None and self.elapsed_s > budget
 
     def _slice(self, k: int) -> float:
-        """Advance pair k: to its next evaluation, or for SLICE_S where epochs are short. Gives the
+        """Advance pair k to its next evaluation, or for SLICE_S if epochs are short. Returns the
         seconds that it took."""
         start = time.monotonic()
         while True:
@@ -233,56 +240,56 @@ class Training:
             if evaluated or pair.progress.finished or now > start + SLICE_S:
                 return now - start
 
-    def _in_turn(self, turns: Turns) -> Iterator[Progress]:
-        while turns:
-            k = turns.next()
+    def _one_at_a_time(self, waiting: RoundRobin) -> Iterator[Progress]:
+        while waiting:
+            k = waiting.next()
             seconds = self._slice(k)
             if not self._pairs[k].progress.finished:
-                turns.go_on(k, seconds)
+                waiting.requeue(k, seconds)
             yield self._report(k)
 
-    def _in_threads(self, turns: Turns) -> Iterator[Progress]:
+    def _in_parallel(self, waiting: RoundRobin) -> Iterator[Progress]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
             running: dict[Future[float], int] = {}
             done: list[Future[float]] = []
             try:
-                while turns or running:
-                    while turns and len(running) < self.threads:
-                        k = turns.next()
+                while waiting or running:
+                    while waiting and len(running) < self.threads:
+                        k = waiting.next()
                         running[pool.submit(self._slice, k)] = k
                     done = list(wait(running, return_when=FIRST_COMPLETED).done)
                     while done:
                         k, seconds = running.pop(done[-1]), done.pop().result()
                         if not self._pairs[k].progress.finished:
-                            turns.go_on(k, seconds)
+                            waiting.requeue(k, seconds)
                         yield self._report(k)
             finally:
-                # An exception knows this frame: if the frame knew its future, they were a circle.
+                # An exception refers to this frame; a future in the frame would make a cycle.
                 running.clear()
                 done.clear()
 
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]
-        self._standing.take(k, pair, self.elapsed_s)
+        self._tracker.update(k, pair, self.elapsed_s)
         evaluation = None
         if pair.progress.evaluated_at == pair.progress.advances:
             evaluation = evaluation_of(k, pair, self._validation_error(k))
-        return self._standing.report(k, self._pairs, evaluation)
+        return self._tracker.report(k, self._pairs, evaluation)
 
     def _validation_error(self, k: int) -> float | None:
         if self._validation is None or self._validation[k].n_samples == 0:
             return None
         pair, watched = self._pairs[k], self._validation[k]
         classifier = pair.solver.classifier(pair.problem, pair.state)
-        scores = scores_elsewhere(pair.problem, classifier, watched)
+        scores = scores_on(pair.problem, classifier, watched)
         return float(((scores > 0) != (watched.y > 0)).mean())
 
 
 def _solver_for(
     pipeline: Pipeline, binary: list[Problem], *, warm: bool
 ) -> tuple[AnySolver, tuple[str, ...]]:
-    """The solver of all binary problems, and where the largest one decided about it, why."""
-    if not isinstance(pipeline.solver, Auto):
+    """The solver of all binary problems; if it was chosen for the largest one, also why."""
+    if not isinstance(pipeline.solver, ChoosesSolver):
         return pipeline.solver, ()
-    solver, why = pipeline.solver.chosen(max(binary, key=lambda p: p.n_samples), warm=warm)
-    return solver, (why,)
+    solver, reason = pipeline.solver.chosen(max(binary, key=lambda p: p.n_samples), warm=warm)
+    return solver, (reason,)

@@ -1,9 +1,9 @@
-"""A finished training as a later one, on more or other rows, begins from it.
+"""Warm starts: a training that begins from the model of a finished one, on more or other rows.
 
     later = Training(pipeline, X, labels, seed=0, warm_start=earlier.result().warm_start)
 
-The later one keeps scaling, feature map and kernel of the earlier one, so that the weights mean
-the same. It is evaluated before its first update: where the model is good enough, it stays.
+The later training keeps the scaling, feature map and kernel of the earlier one, so that the weights
+mean the same. It is evaluated before its first update: if the model is good enough, it is kept.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
-from svm.solvers import SubGradient
 from svm.solvers.protocol import Inheritance
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """A model, and what its training knows beside it."""
+    """A model, and the parts of its solvers' states that a later training begins from."""
 
     pipeline: Pipeline
     fitted: FittedPipeline
@@ -34,15 +33,15 @@ class WarmStart:
     regularization: Vector
     """(n_problems,) λ of every binary training."""
     rows: Indices
-    """Rows with a dual coefficient, problem after problem, ascending in each. A training that
-    starts here takes row i of its X for row i of the earlier one's."""
+    """Rows with a dual coefficient, problem after problem, ascending in each. Row i of the new X
+    must be row i of the earlier one."""
     dual_coefficients: Vector
-    """(len(rows),) αᵢ/(λn) > 0; empty unless the solver works on them."""
+    """(len(rows),) αᵢ/(λn) > 0; empty unless the solver has them."""
     ends: Indices
-    """(n_problems,) where the part of each problem ends in `rows`."""
+    """(n_problems,) the end of each problem's part of `rows`."""
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What is not in the model or its settings, as plain arrays."""
+        """Everything but the model and its settings, as plain arrays."""
         return {
             "steps": self.steps,
             "regularization": self.regularization,
@@ -72,7 +71,7 @@ class WarmStart:
         )
 
     def of_problem(self, k: int, problem: Problem) -> Inheritance:
-        """What binary problem k takes over."""
+        """What binary problem k begins from."""
         part = slice(self.ends[k - 1] if k > 0 else 0, self.ends[k])
         everywhere = np.zeros(problem.X.shape[0])
         rows = self.rows[part]
@@ -95,11 +94,11 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
     solver, other = pipeline.solver, earlier.solver
     if other.name not in solver.starts_from:
         raise _unsupported(
-            f"{solver.name} goes on from models of {', '.join(solver.starts_from)}; this one was "
+            f"{solver.name} can start from models of {', '.join(solver.starts_from)}; this one was "
             f"trained by {other.name}"
         )
-    if isinstance(solver, SubGradient) and solver.step == "restarted":
-        raise _unsupported("step: a pass that begins anew forgets all before it; use continued")
+    if solver.warm_start_obstacle:
+        raise _unsupported(solver.warm_start_obstacle)
     wanted, present = _fixed(pipeline), _fixed(earlier)
     for name in wanted | present:
         if wanted.get(name) != present.get(name):
@@ -111,7 +110,7 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
 def check_same_data(
     warm_start: WarmStart, classes: npt.NDArray[Any], n_samples: int, n_features: int
 ) -> None:
-    """Raises InvalidData (`warm-start-unsupported`) where classes, features or rows differ."""
+    """Raises InvalidData (`warm-start-unsupported`) if classes, features or rows differ."""
     fitted = warm_start.fitted
     if fitted.classes.tolist() != classes.tolist():
         raise _unsupported(
@@ -120,14 +119,14 @@ def check_same_data(
     if fitted.n_features != n_features:
         raise _unsupported(f"features: the model has {fitted.n_features}, the data {n_features}")
     if warm_start.rows.max(initial=-1) >= n_samples:
-        raise _unsupported("rows: the data have fewer than the model was trained on")
+        raise _unsupported("rows: the data has fewer rows than the model was trained on")
 
 
 def _fixed(pipeline: Pipeline) -> dict[str, Any]:
     """The settings that a warm start must share with the model."""
-    kernel = getattr(pipeline.solver, "kernel", None)
+    kernel = {} if pipeline.kernel is None else asdict(pipeline.kernel)
     return {
-        **({} if kernel is None else {f"kernel.{k}": v for k, v in asdict(kernel).items()}),
+        **{f"kernel.{k}": v for k, v in kernel.items()},
         "scaling": pipeline.scaling,
         **{f"features.{k}": v for k, v in asdict(pipeline.features).items()},
         "multiclass": pipeline.multiclass,

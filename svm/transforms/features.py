@@ -1,4 +1,4 @@
-"""Feature maps: what a linear solver sees instead of the scaled features."""
+"""Feature maps: new features for a linear solver, made from the scaled ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_OUTPUTS = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Identity(Checked):
-    """The features as they are."""
+    """The features, unchanged."""
 
     name: Literal["identity"] = "identity"
 
@@ -66,7 +66,7 @@ class RandomFourier(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Nystroem(Checked):
-    """The kernel's feature space, spanned by some of the rows (Williams and Seeger, 2001)."""
+    """The kernel's feature space, spanned by a sample of the rows (Williams and Seeger, 2001)."""
 
     name: Literal["nystroem"] = "nystroem"
     n_components: PositiveInt = 500
@@ -95,15 +95,15 @@ class FeatureMap:
 
     @property
     def n_outputs(self) -> int:
-        """Number of features made."""
+        """Number of output features."""
         if self.directions is not None:
             return len(self.directions)
         return n_outputs(self.spec, self.n_inputs)
 
     def output_names(self, names: Sequence[str]) -> list[str] | None:
-        """What the features made are called, given the names of the features: products as `a*b`.
+        """Names of the output features from those of the input features, such as `a*b`.
 
-        None where they have no such names: random Fourier features, likenesses to rows.
+        None for features without names: random Fourier features, kernel values with rows.
         """
         match self.spec:
             case Identity():
@@ -117,7 +117,7 @@ class FeatureMap:
         return None
 
     def transform(self, X: Matrix) -> Matrix:
-        """The features made from the rows of X, in the precision of X."""
+        """The output features of the rows of X, in the precision of X."""
         match self.spec:
             case Identity():
                 return X
@@ -143,7 +143,7 @@ class FeatureMap:
 
 
 def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
-    """Raises InvalidData (`plan-too-large`, `features-unsupported`) for data it cannot map."""
+    """Raises InvalidData (`plan-too-large`, `features-unsupported`) for unsupported data."""
     if isinstance(spec, Identity | Square):
         return
     if sparse and isinstance(spec, Polynomial | Interactions):
@@ -164,7 +164,7 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
 def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
     """Learn what the map needs from the scaled training rows.
 
-    Raises InvalidData: `plan-too-large` where more than 20,000 features would be made,
+    Raises InvalidData: `plan-too-large` for more than 20,000 output features,
     `features-unsupported` for products of sparse features.
     """
     n, d = X.shape
@@ -186,7 +186,7 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
             require_moderate_values(kernel, norms)
             K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
             values, vectors = np.linalg.eigh(K)
-            # Directions of no extent: their inverse root is noise.
+            # Directions without extent: their inverse root is noise.
             roots = np.where(values > 1e-10 * values[-1], np.abs(values), np.inf) ** -0.5
             fixed = Nystroem(n_components=spec.n_components, kernel=kernel)
             return FeatureMap(
@@ -196,7 +196,7 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
 
 
 def n_outputs(spec: AnyFeatures, d: int) -> int:
-    """Number of features that are made of d."""
+    """Number of output features for d input features."""
     match spec:
         case Polynomial(degree=degree):
             return math.comb(d + degree, degree) - 1
@@ -221,9 +221,9 @@ def _products(X: Matrix, degree: int, step: int) -> Floats:
 
 def _product_names(names: Sequence[str], degree: int, step: int) -> list[str]:
     """In the order of `_products`."""
-    found = list(names)
+    products = list(names)
     last = list(enumerate(names))
     for _ in range(degree - 1):
         last = [(j, f"{name}*{names[j]}") for i, name in last for j in range(i + step, len(names))]
-        found += [name for _, name in last]
-    return found
+        products += [name for _, name in last]
+    return products

@@ -17,7 +17,7 @@ ScalingName = Literal["none", "standardize", "min-max", "max-abs"]
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A fitted scaling; `None` stands for offset 0 and scale 1."""
+    """A fitted scaling; `None` means offset 0 or scale 1."""
 
     name: ScalingName = "none"
     offset: Vector | None = None
@@ -26,10 +26,10 @@ class Scaling:
     """(n_features,) positive; 1 for a constant column."""
 
     def transform(self, X: Matrix) -> Matrix:
-        """The scaled X in its own precision: a new matrix, or X itself where nothing changes.
+        """The scaled X in its own precision: a new matrix, or X itself if nothing changes.
 
         Entry by entry, so a row's result does not depend on the other rows. Raises InvalidData
-        (`scaling-unsupported`) for a sparse X where the scaling has an offset.
+        (`scaling-unsupported`) for a sparse X if the scaling has an offset.
         """
         if self.scale is None:
             return X
@@ -55,8 +55,8 @@ def fit_scaling(
     """Learn offset and scale from the rows of X.
 
     `standardize`: mean 0, standard deviation 1 (divisor n). `min-max`: to 0 … 1. `max-abs`: to
-    -1 … 1 without an offset, the one that keeps a sparse matrix sparse.
-    Raises InvalidData (`scaling-unsupported`) for the other two on sparse data, and where the
+    -1 … 1 without an offset; only this keeps a sparse matrix sparse.
+    Raises InvalidData (`scaling-unsupported`) for the other two on sparse data, and if the
     squares or differences of a column's values overflow.
     """
     if name == "none":
@@ -71,10 +71,10 @@ def fit_scaling(
             interrupted()
             yield piece
 
-    with np.errstate(over="ignore", invalid="ignore"):  # found below
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         scaling = _LEARN[name](X.shape, watched)
-    learnt = [v for v in (scaling.offset, scaling.scale) if v is not None]
-    if not all(np.isfinite(v).all() for v in learnt):
+    learned = [v for v in (scaling.offset, scaling.scale) if v is not None]
+    if not all(np.isfinite(v).all() for v in learned):
         raise InvalidData(
             "scaling-unsupported", f"{name}: the values of a column are too large to be scaled"
         )
@@ -94,7 +94,7 @@ def _standardize(shape: tuple[int, int], pieces: Pieces) -> Scaling:
         centered = X - mean
         squares += np.einsum("ij,ij->j", centered, centered)
     deviation = np.sqrt(squares / n)
-    # Rounding leaves a constant column a tiny deviation; dividing by it would blow up noise.
+    # Rounding leaves a constant column a tiny deviation; dividing by it would amplify noise.
     deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
     return Scaling("standardize", mean, _nonzero(deviation))
 
@@ -121,5 +121,5 @@ _LEARN = {"standardize": _standardize, "min-max": _min_max, "max-abs": _max_abs}
 
 
 def _nonzero(scale: Vector) -> Vector:
-    """1 instead of 0: a constant column stays what it is."""
+    """1 instead of 0: a constant column is not divided."""
     return np.where(scale == 0.0, 1.0, scale)

@@ -13,7 +13,7 @@ from service.jobs.comparisons.results import Error, Found
 from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, pack, unpack
 from svm.errors import CheckpointMismatch
-from svm.model.serialization import from_arrays
+from svm.model.serialization import from_arrays, to_arrays
 from svm.training import Training
 from svm.training.warm_start import WarmStart
 
@@ -66,7 +66,7 @@ class Standing:
             if model is not None:
                 part = {"entry": model.entry, "said": model.said}
                 arrays[name] = np.asarray(json.dumps(part))
-                arrays |= _under(f"{name}.model", model.learnt.fitted.to_arrays())
+                arrays |= _under(f"{name}.model", to_arrays(model.learnt.fitted))
                 arrays |= _under(f"{name}.start", model.learnt.to_arrays())
         if training is not None:
             arrays |= _under("training", training.checkpoint())

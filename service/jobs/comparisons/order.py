@@ -8,7 +8,7 @@ from typing import Any
 
 from service.jobs.comparisons.entries import key_of
 from service.jobs.training.schemas import JobCreate
-from svm.training.preparation import way_of
+from svm.training.preparation import preprocessing_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def turns_of(
     """
     groups: dict[Any, dict[str, list[int]]] = {}
     for k, entry in enumerate(entries):
-        group = groups.setdefault((way_of(entry.pipeline()), in_files[k]), {})
+        group = groups.setdefault((preprocessing_key(entry.pipeline()), in_files[k]), {})
         group.setdefault(key_of(entry, regularized=False), []).append(k)
     turns = []
     for way, chains in groups.items():

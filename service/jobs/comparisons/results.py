@@ -14,7 +14,7 @@ from service.jobs.comparisons.entries import spec_of
 from service.jobs.comparisons.schemas import RankBy
 from service.jobs.training.schemas import JobCreate
 from svm.model.metrics import classification_metrics
-from svm.training.preparation import way_of
+from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
 
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1")
@@ -94,7 +94,9 @@ def outcome_of(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, An
 def objective_of(entry: JobCreate, result: TrainingResult) -> str:
     """Equal for trainings on the same rows whose costs are values of the same function."""
     values = [f"{value:.12g}" for value in result.warm_start.regularization]
-    content = repr((values, way_of(entry.pipeline()), entry.solver.intercept, entry.class_weight))
+    content = repr(
+        (values, preprocessing_key(entry.pipeline()), entry.solver.intercept, entry.class_weight)
+    )
     return hashlib.sha256(content.encode()).hexdigest()
 
 

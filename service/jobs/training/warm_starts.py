@@ -16,7 +16,7 @@ from service.models.versions import ModelVersion
 from svm.data.matrices import Indices
 from svm.errors import InvalidData
 from svm.model.pipeline import Pipeline
-from svm.solvers.protocol import WorksOnRows
+from svm.solvers.protocol import HasDualCoefficients
 from svm.training.warm_start import WarmStart, check_warm_start
 
 CODE = "warm-start-unsupported"
@@ -57,7 +57,7 @@ def check_start(
     for number, (expected, found) in enumerate(names, start=1):
         if found != expected:
             raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {found!r}")
-    if isinstance(spec.solver, WorksOnRows) and not _has_rows_of(dataset, start, datasets):
+    if isinstance(spec.solver, HasDualCoefficients) and not _has_rows_of(dataset, start, datasets):
         raise _refusal(
             f"{spec.solver.name} takes over numbers of rows, and the dataset does not begin with "
             "those that the model was trained on",

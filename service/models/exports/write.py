@@ -17,6 +17,7 @@ from service.models.schemas import ModelVersionRead
 from service.models.sources import Sources
 from service.models.versions import ModelVersion
 from svm.data.matrices import Vector
+from svm.model.serialization import to_arrays
 
 EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
 """By the name of their files."""
@@ -53,7 +54,7 @@ def origin_of(version: ModelVersion) -> dict[str, Any]:
 def _write_document(
     form: ExportFormat, sources: Sources, about: About, path: Path
 ) -> dict[str, Any] | None:
-    parts = sources.fitted.to_arrays()
+    parts = to_arrays(sources.fitted)
     document.write(form, parts, about, path)
     model = plain.load(path)  # as others will
 

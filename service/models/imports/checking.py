@@ -20,7 +20,7 @@ from svm.kernel import AnyKernel, GaussianKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import MulticlassName
 from svm.model.pipeline import FittedPipeline
-from svm.model.serialization import from_arrays
+from svm.model.serialization import from_arrays, to_arrays
 from svm.transforms.features import Nystroem, RandomFourier, check_features
 from svm.transforms.scaling import ScalingName
 
@@ -41,7 +41,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
         check_features(model.features.spec, model.n_features, sparse=False)
     except InvalidData as error:
         raise invalid(str(error)) from None
-    unused = sorted(set(parts) - set(model.to_arrays()))
+    unused = sorted(set(parts) - set(to_arrays(model)))
     if unused:
         raise invalid("the other parts leave no use for it", unused[0])
     _check_classes(model.classes, limits)

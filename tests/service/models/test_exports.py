@@ -18,6 +18,7 @@ from service.models.exports.document import About
 from service.models.exports.graph import graph_of
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline
+from svm.model.serialization import to_arrays
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
 from tests.service.models.example_models import MODELS, Gallery
@@ -34,7 +35,7 @@ def fitted_of(kind: str) -> FittedPipeline:
 
 def by_numpy(fitted: FittedPipeline, form: ExportFormat, path: Path) -> dict[str, Any]:
     """The model after a way through a file."""
-    document.write(form, fitted.to_arrays(), About(None, {}), path)
+    document.write(form, to_arrays(fitted), About(None, {}), path)
     return plain.load(path)
 
 
@@ -166,7 +167,7 @@ def test_too_large_for_a_format_is_said(gallery: Gallery) -> None:
         intercepts=np.zeros(1),
     )
     with pytest.raises(Exception, match="use npz"):
-        document.write("json", shelf_model.to_arrays(), About(None, {}), Path("/dev/null"))
+        document.write("json", to_arrays(shelf_model), About(None, {}), Path("/dev/null"))
 
 
 def test_unknown_format_is_a_problem(gallery: Gallery) -> None:

@@ -21,6 +21,7 @@ from service.models.exports.document import About
 from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.settings import Limits
+from svm.model.serialization import to_arrays
 from tests.service.models.example_models import MODELS, Gallery
 from tests.service.models.portable import KINDS, N_FEATURES, fit
 
@@ -71,11 +72,11 @@ def test_imported_model_is_the_exported_one(gallery: Gallery, model: str, form: 
 def test_every_kind_of_model_comes_back(kind: str, form: str, tmp_path: Path) -> None:
     """With the digest that it had."""
     fitted = fit(KINDS[kind])
-    parts = fitted.to_arrays()
+    parts = to_arrays(fitted)
     path = tmp_path / "model"
     document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
     found, about = read(path, MEDIA[form], Limits())
-    assert digest(model_of(found, about.columns, Limits()).to_arrays()) == digest(parts)
+    assert digest(to_arrays(model_of(found, about.columns, Limits()))) == digest(parts)
 
 
 def test_imported_version_can_be_looked_at(gallery: Gallery) -> None:
@@ -219,7 +220,7 @@ TAMPERED: dict[str, Callable[[Document], None]] = {
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A JSON export of a model of two classes and six scaled features."""
     path = tmp_path_factory.mktemp("sound") / "model"
-    document.write("json", fit(KINDS["standardized"]).to_arrays(), About(None, {}), path)
+    document.write("json", to_arrays(fit(KINDS["standardized"])), About(None, {}), path)
     return path.read_bytes()
 
 
@@ -266,7 +267,7 @@ def test_unsound_archives_are_refused(
     kind: str, part: str, change: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     """A planted array of objects is not unpickled, nor is anything else served that cannot be."""
-    parts = fit(KINDS[kind]).to_arrays()
+    parts = to_arrays(fit(KINDS[kind]))
     path = tmp_path / "model"
     document.write("npz", parts, About(None, {}), path)
     with np.load(path, allow_pickle=False) as archive:
@@ -282,7 +283,7 @@ def test_unsound_archives_are_refused(
 def test_archives_that_are_none_are_refused(tmp_path: Path) -> None:
     """Garbage, a header that lies, a member outside, one twice, and one that inflates too far."""
     path = tmp_path / "model"
-    document.write("npz", fit(KINDS["linear"]).to_arrays(), About(None, {}), path)
+    document.write("npz", to_arrays(fit(KINDS["linear"])), About(None, {}), path)
     good = path.read_bytes()
     lying = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -400,7 +401,7 @@ def test_bombs_take_little_memory(bomb: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", MEDIA)
 def test_large_model_takes_little_memory(form: str, tmp_path: Path) -> None:
     """Its arrays stay in files; all of it comes back."""
-    parts = fit(KINDS["Gaussian kernel"]).to_arrays()
+    parts = to_arrays(fit(KINDS["Gaussian kernel"]))
     rng = np.random.default_rng(0)
     parts["vectors"] = rng.normal(size=(60_000, N_FEATURES))
     parts["coefficients"] = rng.normal(size=(1, 60_000))
@@ -412,4 +413,4 @@ def test_large_model_takes_little_memory(form: str, tmp_path: Path) -> None:
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak_bytes < 8 * 1024**2
-    assert digest(model.to_arrays()) == digest(parts)
+    assert digest(to_arrays(model)) == digest(parts)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from svm.errors import Interrupted
 from svm.model.pipeline import Pipeline
+from svm.model.serialization import to_arrays
 from svm.training import Training
 from svm.training.progress import Progress
 from svm.training.results import TrainingResult
@@ -30,7 +31,7 @@ def train(pipeline: Pipeline, X: Any, labels: Any, *, seed: int = 0, **others: A
 
 def bits(result: TrainingResult) -> dict[str, Any]:
     """Everything that a result says, in a form in which equal means equal to the bit."""
-    arrays = result.fitted.to_arrays()
+    arrays = to_arrays(result.fitted)
     content = {
         key: (value.dtype.str, value.shape, value.tobytes())
         if isinstance(value, np.ndarray)

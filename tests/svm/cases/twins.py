@@ -172,14 +172,16 @@ def solve_pairs(
     """(a, scores) after some steps in the pair of Fan, Chen and Lin (2005), WSS 2."""
     a, scores = a.copy(), scores.copy()
     for _ in range(steps):
-        pull = y - scores
+        residuals = y - scores
         rises = np.where(y > 0, a < upper, a > 0)
         falls = np.where(y > 0, a > 0, a < upper)
-        i = int(np.argmax(np.where(rises, pull, -np.inf)))
+        i = int(np.argmax(np.where(rises, residuals, -np.inf)))
         curvature = np.maximum(gram[i, i] + np.diag(gram) - 2 * gram[i], 1e-12)
-        decrease = np.where(falls & (pull < pull[i]), (pull[i] - pull) ** 2 / curvature, -np.inf)
+        decrease = np.where(
+            falls & (residuals < residuals[i]), (residuals[i] - residuals) ** 2 / curvature, -np.inf
+        )
         j = int(np.argmax(decrease))
-        change = (pull[i] - pull[j]) / curvature[j]
+        change = (residuals[i] - residuals[j]) / curvature[j]
         change = min(change, upper[i] - a[i] if y[i] > 0 else a[i])
         change = min(change, a[j] if y[j] > 0 else upper[j] - a[j])
         a[i] += y[i] * change

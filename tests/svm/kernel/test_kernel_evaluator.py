@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
-from svm.kernel.kernel_evaluator import Likeness
+from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.row_products import kernel_values
 
 KERNELS: list[AnyKernel] = [
@@ -26,8 +26,8 @@ def test_values_are_those_of_the_kernel(
 ) -> None:
     random = np.random.default_rng(n_vectors)
     Z, X = random.normal(size=(n_vectors, d)), random.normal(size=(9, d))
-    likeness = Likeness(kernel, csr_array(Z) if sparse_vectors else Z)
-    found = likeness(csr_array(X) if sparse_rows else X)
+    evaluator = KernelEvaluator(kernel, csr_array(Z) if sparse_vectors else Z)
+    found = evaluator(csr_array(X) if sparse_rows else X)
     np.testing.assert_allclose(found, kernel_values(kernel, X, Z), rtol=1e-12, atol=1e-12)
 
 
@@ -35,10 +35,10 @@ def test_values_are_those_of_the_kernel(
 def test_a_row_has_the_same_bits_in_any_company(n_vectors: int, d: int) -> None:
     random = np.random.default_rng(d)
     Z, X = random.normal(size=(n_vectors, d)), random.normal(size=(23, d))
-    likeness = Likeness(GaussianKernel(gamma=1 / d), Z)
-    together = likeness(X)
+    evaluator = KernelEvaluator(GaussianKernel(gamma=1 / d), Z)
+    together = evaluator(X)
     for size in (1, 2, 3, 4, 5, 6, 7, 22):
-        parts = [likeness(X[i : i + size]) for i in range(0, len(X), size)]
+        parts = [evaluator(X[i : i + size]) for i in range(0, len(X), size)]
         assert np.concatenate(parts).tobytes() == together.tobytes()
 
 
@@ -46,7 +46,7 @@ def test_products_of_small_whole_numbers_are_exact() -> None:
     """Each panel, each lane and each number of rows has its own place to go wrong."""
     random = np.random.default_rng(0)
     Z = random.integers(-9, 10, size=(75, 11)).astype(np.float64)
-    likeness = Likeness(LinearKernel(), Z)
+    evaluator = KernelEvaluator(LinearKernel(), Z)
     for n in range(1, 10):
         X = random.integers(-9, 10, size=(n, 11)).astype(np.float64)
-        assert (likeness(X) == X @ Z.T).all()
+        assert (evaluator(X) == X @ Z.T).all()

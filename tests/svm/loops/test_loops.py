@@ -217,7 +217,8 @@ def test_gradient_descent_stops_in_the_middle_of_an_epoch(form: Form, intercept:
 
 @pytest.mark.parametrize(("score", "updates"), [(1.0, 0), (np.nextafter(1.0, 0.0), 1)])
 def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
-    """y f(x) < 1 pulls, y f(x) = 1 does not, in Pegasos as in gradient descent."""
+    """A row with y f(x) < 1 changes the weights, one with y f(x) = 1 does not, in Pegasos as in
+    gradient descent."""
     row = np.ones((1, 1))
     one, weight = np.array([0]), np.ones(1)
     violations, unaveraged = np.zeros(1), np.empty(0)

@@ -21,7 +21,7 @@ from svm.model.calibration import (
     fit_calibration,
 )
 from svm.model.multiclass import MulticlassName, splits_of
-from svm.model.serialization import from_arrays
+from svm.model.serialization import from_arrays, to_arrays
 from tests.svm.cases.models import random_model
 from tests.svm.cases.strategies import PROPERTY
 
@@ -126,9 +126,9 @@ def test_probabilities_of_a_row_depend_on_it_alone(
     np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-12)
     alone = np.concatenate([model.probabilities_from_scores(row[None]) for row in scores])
     assert alone.tobytes() == together.tobytes()
-    again = from_arrays(model.to_arrays())
+    again = from_arrays(to_arrays(model))
     assert again.probabilities_from_scores(scores).tobytes() == together.tobytes()
-    content = model.to_arrays()
+    content = to_arrays(model)
     with pytest.raises(InvalidData, match="fit together"):
         from_arrays(content | {"calibration_knots": np.zeros((9, 2))})
     with pytest.raises(InvalidData, match="lacks a part"):

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import GaussianKernel, PolynomialKernel
 from svm.model.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
-from svm.model.serialization import from_arrays
+from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import AnySolver, KernelPegasos, Newton
 from svm.transforms.features import (
     AnyFeatures,
@@ -237,7 +237,7 @@ def test_plain_form_and_back(kind: str, scaled: bool) -> None:
     classes = np.array(CLASSES[kind])
     model, rows = random_model(5, len(classes), scaled=scaled)
     model = replace(model, classes=classes)
-    content = model.to_arrays()
+    content = to_arrays(model)
     assert content["format"] == 1
     for value in content.values():
         assert isinstance(value, np.ndarray | str | int | float)
@@ -254,7 +254,7 @@ def test_trained_model_goes_through_the_plain_form() -> None:
     X, labels = blobs(3)
     for scaling in ("none", "standardize", "min-max", "max-abs"):
         model = train(Pipeline(solver=Newton(), scaling=scaling), X, labels).result().fitted
-        again = from_arrays(model.to_arrays())
+        again = from_arrays(to_arrays(model))
         assert again.decision_function(X).tobytes() == model.decision_function(X).tobytes()
         assert again.scaling.name == scaling
 
@@ -278,7 +278,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_unreadable_model_is_refused(change: str) -> None:
     """Parts that are missing or do not fit together: InvalidData, and no model."""
-    content = random_model(5, 3, scaled=True)[0].to_arrays()
+    content = to_arrays(random_model(5, 3, scaled=True)[0])
     from_arrays(content)
     with pytest.raises(InvalidData) as caught:
         from_arrays({**content, **CHANGES[change]})
@@ -288,7 +288,7 @@ def test_unreadable_model_is_refused(change: str) -> None:
 @pytest.mark.parametrize("part", ["format", "classes", "scaling", "coefficients", "intercepts"])
 def test_model_without_a_part_is_refused(part: str) -> None:
     """Each of them is needed."""
-    content = random_model(5, 3)[0].to_arrays()
+    content = to_arrays(random_model(5, 3)[0])
     del content[part]
     with pytest.raises(InvalidData) as caught:
         from_arrays(content)

@@ -122,12 +122,12 @@ def test_sub_gradient_inequality(problem: Problem, data: st.DataObject) -> None:
     w, u = (data.draw(vectors(problem.n_features + 1)) for _ in range(2))
     if problem.intercept == "none":
         w[-1] = u[-1] = 0.0
-    pull = problem.weights * problem.y * (problem.y * problem.scores(w[:-1], w[-1]) < 1.0)
+    signed = problem.weights * problem.y * (problem.y * problem.scores(w[:-1], w[-1]) < 1.0)
     gradient = problem.regularization * w
     if problem.intercept != "augmented":
         gradient[-1] = 0.0
-    gradient[:-1] -= problem.combination(pull) / problem.n_samples
-    gradient[-1] -= float(pull.sum()) / problem.n_samples
+    gradient[:-1] -= problem.combination(signed) / problem.n_samples
+    gradient[-1] -= float(signed.sum()) / problem.n_samples
     here = primal(problem, w[:-1], float(w[-1]))
     there = primal(problem, u[:-1], float(u[-1]))
     linear = here + float(gradient @ (u - w))

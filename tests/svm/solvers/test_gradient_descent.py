@@ -68,8 +68,8 @@ def test_first_batches_are_blocks_of_the_permutation() -> None:
     for first in range(0, N, size):
         batch = order[first : first + size]
         inside = batch[CASE.y[batch] * (CASE.X[batch] @ w) < 1.0]
-        pull = (CASE.weights[inside] * CASE.y[inside]) @ CASE.X[inside]
-        w = w - rate * (len(batch) / N * w - C * pull)
+        signed_sum = (CASE.weights[inside] * CASE.y[inside]) @ CASE.X[inside]
+        w = w - rate * (len(batch) / N * w - C * signed_sum)
     np.testing.assert_allclose(state.w, w, rtol=1e-12)
     assert state.updates == 3
 

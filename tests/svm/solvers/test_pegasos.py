@@ -34,11 +34,11 @@ def textbook(problem: Any, X: Vector, project: bool) -> tuple[list[Vector], Vect
         if treatment == "free":
             point[-1] = free
         if problem.y[i] * score < 1.0:
-            pull = problem.weights[i] * problem.y[i]
-            point += pull * x / (lam * t)
+            change = problem.weights[i] * problem.y[i]
+            point += change * x / (lam * t)
             dual[i] += problem.weights[i] / (lam * t)
             if treatment == "free":
-                point[-1] += min(1.0 / (lam * t), t**-0.5) * pull
+                point[-1] += min(1.0 / (lam * t), t**-0.5) * change
         if project:
             penalized = point if treatment == "augmented" else point[:-1]
             factor = min(1.0, 1.0 / (np.sqrt(lam) * max(1e-300, float(np.linalg.norm(penalized)))))

@@ -57,9 +57,9 @@ def test_inner_tolerance(pairs: bool) -> None:
     gradient = y * scores - 1.0
     if pairs:
         assert abs(a @ y) < 1e-12
-        pull = -y * gradient
-        highest = pull[np.where(y > 0, a < upper, a > 0)].max()
-        assert highest - pull[np.where(y > 0, a > 0, a < upper)].min() <= 1e-6
+        residuals = -y * gradient
+        highest = residuals[np.where(y > 0, a < upper, a > 0)].max()
+        assert highest - residuals[np.where(y > 0, a > 0, a < upper)].min() <= 1e-6
     else:
         assert np.abs(gradient[(a > 0) & (a < upper)]).max() <= 1e-6
         assert gradient[a <= 0].min() >= -1e-6

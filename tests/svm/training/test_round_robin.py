@@ -1,22 +1,22 @@
-"""Turns grow, and nobody is left behind."""
+"""RoundRobin grow, and nobody is left behind."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from svm.training.round_robin import GROWTH, Turns
+from svm.training.round_robin import GROWTH, RoundRobin
 
 
 def test_pairs_keep_pace_in_few_turns() -> None:
     """Whatever their slices take, after the first round no pair has GROWTH times the work of
     another, but for a slice; and a turn changes only some times."""
     seconds = np.random.default_rng(0).uniform(0.02, 0.3, size=6)
-    turns, spent, order = Turns(range(6)), np.zeros(6), []
+    waiting, spent, order = RoundRobin(range(6)), np.zeros(6), []
     for _ in range(3000):
-        pair = turns.next()
+        pair = waiting.next()
         order.append(pair)
         spent[pair] += seconds[pair]
-        turns.go_on(pair, seconds[pair])
+        waiting.requeue(pair, seconds[pair])
         if len(order) >= 6:
             largest = spent.max() - seconds[spent.argmax()]
             first = seconds.max() / seconds.min()  # slices of the first round differ
@@ -27,7 +27,7 @@ def test_pairs_keep_pace_in_few_turns() -> None:
 
 def test_a_finished_pair_is_not_waited_for() -> None:
     """Who does not go on leaves the others to themselves."""
-    turns = Turns([3, 5])
-    assert (turns.next(), turns.next(), len(turns)) == (3, 5, 0)
-    turns.go_on(5, 1.0)
-    assert (turns.next(), len(turns)) == (5, 0)
+    waiting = RoundRobin([3, 5])
+    assert (waiting.next(), waiting.next(), len(waiting)) == (3, 5, 0)
+    waiting.requeue(5, 1.0)
+    assert (waiting.next(), len(waiting)) == (5, 0)

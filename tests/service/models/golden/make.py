@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from service.models import artifacts
-from svm.model.pipeline import FORMAT
+from svm.model.serialization import FORMAT
 from tests.service.models.registered_models import fitted_pipeline
 
 HERE = Path(__file__).parent
