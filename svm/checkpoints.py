@@ -44,9 +44,7 @@ def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) ->
     try:
         numbers = json.loads(str(arrays[f"{prefix}numbers"]))
     except (KeyError, ValueError):
-        raise CheckpointMismatch(
-            f"{prefix}numbers of the checkpoint is missing or damaged"
-        ) from None
+        raise CheckpointMismatch(f"the checkpoint lacks {prefix}numbers") from None
     values: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
         expected = np.asarray(getattr(template, field.name))
@@ -57,9 +55,7 @@ def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) ->
         value = source.get(field.name if expected.ndim == 0 else f"{prefix}{field.name}")
         array = np.asarray(value)
         if array.ndim != expected.ndim or array.dtype.kind != expected.dtype.kind:
-            raise CheckpointMismatch(
-                f"{prefix}{field.name} of the checkpoint is missing or does not fit"
-            )
+            raise CheckpointMismatch(f"{prefix}{field.name} is missing or does not fit")
         values[field.name] = value
     return type(template)(**values)
 

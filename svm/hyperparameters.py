@@ -7,7 +7,9 @@ the JSON schema of the service, which needs nothing but `__pydantic_config__`, a
 from __future__ import annotations
 
 import math
+import operator
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -72,7 +74,8 @@ class Checked:
             if isinstance(value, np.generic):  # such as an entry of an array of values to try
                 value = value.item()
                 object.__setattr__(self, field.name, value)
-            if (expected := _violation(hints[field.name], value)) is not None:
+            if not _fits(hints[field.name], value):
+                expected = _describe(hints[field.name])
                 raise InvalidHyperparameter(_public_name(field.name), value, expected)
 
 
@@ -88,6 +91,8 @@ class Hyperparameters(Checked):
     """Names of the solvers whose models a warm start can begin from."""
     inherits: ClassVar[str]
     """What it takes from such a model, in words."""
+    tests_every_update: ClassVar[bool] = False
+    """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
     needs_certifier: ClassVar[bool] = True
     """Whether another solver may find a better bound after this one has stopped."""
     streaming_option: ClassVar[str] = ""
@@ -131,69 +136,64 @@ class Hyperparameters(Checked):
         return 1.0 / (n_samples * (1.0 if self.C is None else self.C))
 
 
+def by_name(union: Any) -> dict[str, Any]:
+    """The classes of a union by the default of their field `name`."""
+    return {kind.__dataclass_fields__["name"].default: kind for kind in get_args(union)}
+
+
 @cache
 def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
-def _violation(annotation: Any, value: object) -> str | None:
-    """What was expected if `value` does not fit the annotation, else None."""
-    origin = get_origin(annotation)
+def _fits(annotation: Any, value: object) -> bool:
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        base, *constraints = get_args(annotation)
-        fits = _violation(base, value) is None and all(_holds(c, value) for c in constraints)
-        return None if fits else _describe(annotation)
+        base, *constraints = arguments
+        return _fits(base, value) and all(_holds(c, value) for c in constraints)
     if origin is Literal:
-        return None if value in get_args(annotation) else _describe(annotation)
+        return value in arguments
     if origin in (Union, types.UnionType):
-        fits = any(_violation(member, value) is None for member in get_args(annotation))
-        return None if fits else _describe(annotation)
+        return any(_fits(member, value) for member in arguments)
     if origin is dict:
-        keys, values = get_args(annotation)
-        fits = isinstance(value, dict) and all(
-            _violation(keys, k) is None and _violation(values, v) is None for k, v in value.items()
+        return isinstance(value, dict) and all(
+            _fits(arguments[0], k) and _fits(arguments[1], v) for k, v in value.items()
         )
-        return None if fits else _describe(annotation)
-    if annotation is float:  # True is not 1
-        return None if isinstance(value, int | float) and not isinstance(value, bool) else "number"
-    if annotation is int:
-        return None if isinstance(value, int) and not isinstance(value, bool) else "integer"
-    return None if isinstance(value, annotation) else _describe(annotation)
+    if annotation in (float, int) and isinstance(value, bool):  # True is not 1
+        return False
+    return isinstance(value, int | float if annotation is float else annotation)
+
+
+BOUNDS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
+    Gt: (">", "gt", operator.gt),
+    Ge: (">=", "ge", operator.ge),
+    Le: ("<=", "le", operator.le),
+    Lt: ("<", "lt", operator.lt),
+}
 
 
 def _holds(constraint: object, value: Any) -> bool:
-    match constraint:
-        case Gt(gt=bound):
-            return bool(value > bound)
-        case Ge(ge=bound):
-            return bool(value >= bound)
-        case Le(le=bound):
-            return bool(value <= bound)
-        case Lt(lt=bound):
-            return bool(value < bound)
-        case Predicate(func=predicate):
-            try:
-                return bool(predicate(value))
-            except OverflowError:  # an integer beyond all floating-point numbers
-                return False
-        case Doc():
-            return True
-        case _:
-            raise TypeError(f"unknown constraint {constraint!r}")
+    if bound := BOUNDS.get(type(constraint)):
+        return bool(bound[2](value, getattr(constraint, bound[1])))
+    if isinstance(constraint, Predicate):
+        try:
+            return bool(constraint.func(value))
+        except OverflowError:  # an integer beyond all floating-point numbers
+            return False
+    if isinstance(constraint, Doc):
+        return True
+    raise TypeError(f"unknown constraint {constraint!r}")
 
 
 def _describe(annotation: Any) -> str:
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *constraints = get_args(annotation)
-        ranges = {
-            Gt: "> {0.gt}",
-            Ge: ">= {0.ge}",
-            Le: "<= {0.le}",
-            Lt: "< {0.lt}",
-            Predicate: "finite",
-        }
-        words = [ranges[type(c)].format(c) for c in constraints if not isinstance(c, Doc)]
+        words = [
+            f"{bound[0]} {getattr(c, bound[1])}" if (bound := BOUNDS.get(type(c))) else "finite"
+            for c in constraints
+            if not isinstance(c, Doc)
+        ]
         return " ".join([_describe(base), *words])
     if origin is Literal:
         return " | ".join(repr(choice) for choice in get_args(annotation))

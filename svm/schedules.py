@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from svm.hyperparameters import Checked, Positive
 
@@ -12,32 +12,28 @@ from svm.hyperparameters import Checked, Positive
 class InverseTime(Checked):
     """η_t = initial / (1 + decay t), after t updates."""
 
+    power: ClassVar = 1.0
+    """η_t = initial (1 + decay t)^-power."""
+
     name: Literal["inverse-time"] = "inverse-time"
     initial: Positive
     """η_0"""
     decay: Positive = 1.0
     """Half of η_0 is reached after 1/decay updates."""
 
-    @property
-    def power(self) -> float:
-        """η_t = initial (1 + decay t)^-power."""
-        return 1.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSquareRoot(Checked):
     """η_t = initial / √(1 + decay t), after t updates."""
+
+    power: ClassVar = 0.5
+    """η_t = initial (1 + decay t)^-power."""
 
     name: Literal["inverse-square-root"] = "inverse-square-root"
     initial: Positive
     """η_0"""
     decay: Positive = 1.0
     """Half of η_0 is reached after 3/decay updates."""
-
-    @property
-    def power(self) -> float:
-        """η_t = initial (1 + decay t)^-power."""
-        return 0.5
 
 
 Schedule: TypeAlias = InverseTime | InverseSquareRoot

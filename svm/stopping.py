@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -69,17 +69,10 @@ class Stopping(Checked):
 
     def resolved(self) -> Stopping:
         """The same conditions with the defaults written out."""
-        max_epochs, duality_gap = self.max_epochs, self.duality_gap
-        if self.cost_change is None and max_epochs is None:
-            max_epochs = DEFAULT_MAX_EPOCHS
-            if duality_gap is None:
-                duality_gap = DEFAULT_DUALITY_GAP
-        return Stopping(
-            max_epochs=max_epochs,
-            duality_gap=duality_gap,
-            cost_change=self.cost_change,
-            time_budget_s=self.time_budget_s,
-        )
+        if self.cost_change is not None or self.max_epochs is not None:
+            return self
+        gap = DEFAULT_DUALITY_GAP if self.duality_gap is None else self.duality_gap
+        return replace(self, max_epochs=DEFAULT_MAX_EPOCHS, duality_gap=gap)
 
 
 def smoothed_change(previous: float, cost: float, change: float, smoothing: float) -> float:

@@ -15,6 +15,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.versions import ModelVersion
+from svm.stopping import StopReason
 
 FEW_ROWS = 30
 """Of a class: its figures then say little."""
@@ -25,11 +26,6 @@ SHOWN_CLASSES = 20
 _SCHEMES = {
     "one-vs-one": "one binary classifier for each pair of classes, by votes",
     "one-vs-rest": "one binary classifier for each class against the others",
-}
-_STOPPED = {
-    "max-epochs": "its training ended at the number of epochs that was allowed",
-    "time-budget": "its training ended with its time budget",
-    "canceled": "its training was canceled",
 }
 
 
@@ -148,9 +144,9 @@ def _certificate(version: ModelVersion) -> list[str]:
             "settings has a cost lower than that."
         )
     found = [words + values]
-    reason = _STOPPED.get(version.result.get("stop_reason", ""))
-    if reason is not None and not version.result.get("converged"):
-        found.append(f"It had not converged: {reason}.")
+    for reason in StopReason:
+        if reason == version.result.get("stop_reason") and not reason.converged:
+            found.append(f"The training did not converge. {reason.advice}")
     found.append(
         "The certificate is about the cost that was minimized, not about accuracy on new rows."
     )

@@ -78,9 +78,7 @@ def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
         with np.errstate(over="ignore"):
             dense = np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
     except (TypeError, ValueError) as error:
-        raise InvalidData(
-            "not-a-number", "X must be a table of numbers, with rows of one length"
-        ) from error
+        raise InvalidData("not-a-number", "X must be a table of numbers") from error
     if np.ndim(X) != 2:
         raise InvalidData("bad-shape", f"X must have two dimensions, got {np.ndim(X)}")
     return dense

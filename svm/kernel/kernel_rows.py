@@ -46,7 +46,7 @@ class KernelRows:
         self._kept: OrderedDict[int, Vector] = OrderedDict()
         self._bytes, self._most_bytes = 0, cache_bytes
         self._lock = Lock()
-        self._kernel_evaluator: dict[int, KernelEvaluator] = {}
+        self._evaluators: dict[int, KernelEvaluator] = {}
 
     def groups_of(self, rows: Indices) -> list[tuple[int, Indices]]:
         """Each group with rows among `rows`, and their positions there. `rows` are ascending, and
@@ -65,43 +65,37 @@ class KernelRows:
         keys = (group * self._X.shape[0] + rows).tolist()
         with self._lock:
             # References kept from here on: rows of another thread may evict them.
-            values_of = [kept.get(key) for key in keys]
-            if group not in self._kernel_evaluator:
-                self._kernel_evaluator[group] = KernelEvaluator(self._kernel, self._members(group))
-        missing = [k for k, values in enumerate(values_of) if values is None]
-        computed = self._computed(
-            self._kernel_evaluator[group], rows[missing], interrupted, threads
-        )
+            cached = [kept.get(key) for key in keys]
+            if group not in self._evaluators:
+                self._evaluators[group] = KernelEvaluator(self._kernel, self._members(group))
+        missing = [k for k, values in enumerate(cached) if values is None]
+        computed = self._computed(self._evaluators[group], rows[missing], interrupted, threads)
         with self._lock:
-            for key, values in zip(keys, values_of, strict=True):
+            for key, values in zip(keys, cached, strict=True):
                 if values is not None and key in kept:
                     kept.move_to_end(key)
             for k, values in zip(missing, computed, strict=True):
-                values_of[k] = values
+                cached[k] = values
                 if keys[k] not in kept:
                     self._bytes += ENTRY_BYTES + values.nbytes
                 kept[keys[k]] = values
             while self._bytes > self._most_bytes and len(kept) > PIECE:
                 self._bytes -= ENTRY_BYTES + kept.popitem(last=False)[1].nbytes
-        return [values for values in values_of if values is not None]
+        return [values for values in cached if values is not None]
 
     def _members(self, group: int) -> Matrix:
         return self._X if self._groups is None else self._X[np.flatnonzero(self._groups == group)]
 
     def _computed(
-        self,
-        evaluator: KernelEvaluator,
-        rows: Indices,
-        interrupted: Callable[[], None],
-        threads: int,
+        self, kernel: KernelEvaluator, rows: Indices, interrupted: Callable[[], None], threads: int
     ) -> list[Vector]:
         def compute(piece: Indices) -> list[Vector]:
             interrupted()
             some = self._X[piece].astype(np.float64, copy=False)
             # Each row is a separate array: a view would keep the whole block in memory.
-            return [values.copy() for values in evaluator(some)]
+            return [values.copy() for values in kernel(some)]
 
-        piece = PIECE_WORK // max(1, evaluator.stored_values)
+        piece = PIECE_WORK // max(1, kernel.stored_values)
         size = max(1, min(PIECE, piece, -(-len(rows) // threads)))
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         if threads == 1 or len(pieces) <= 1:

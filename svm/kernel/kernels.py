@@ -6,7 +6,7 @@ Only positive semi-definite ones: others have no dual bound and no certificate.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.data.stored_rows import Rows, StoredRows
 from svm.errors import InvalidData
-from svm.hyperparameters import Checked, NonNegative, Positive
+from svm.hyperparameters import Checked, NonNegative, Positive, by_name
 
 MEDIAN_ROWS = 1000
 """Rows for the median distance."""
@@ -120,9 +120,7 @@ MEDIAN_GAUSSIAN = GaussianKernel()
 
 AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
 
-KERNELS: dict[str, type[Checked]] = {
-    kernel.__dataclass_fields__["name"].default: kernel for kernel in get_args(AnyKernel)
-}
+KERNELS: dict[str, type[Checked]] = by_name(AnyKernel)
 
 
 def require_moderate_values(kernel: AnyKernel, norms: Vector) -> None:

@@ -31,7 +31,7 @@ class LinearScorer:
         return scores
 
 
-def scorer_of_unscaled(
+def unscaled_scorer(
     scaling: Scaling, coefficients: Vector, intercepts: Vector
 ) -> LinearScorer | None:
     """A scorer of unscaled rows: ⟨x - offset, coefficients / scale⟩.

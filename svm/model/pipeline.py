@@ -19,7 +19,7 @@ from svm.kernel import AnyKernel
 from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.row_products import row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
-from svm.model.linear_scorer import LinearScorer, scorer_of_unscaled
+from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
@@ -149,7 +149,7 @@ class FittedPipeline:
         simple = self.kernel is None and isinstance(self.features.spec, Identity)
         if not simple or self.takes_sparse:
             return None
-        return scorer_of_unscaled(self.scaling, self.coefficients, self.intercepts)
+        return unscaled_scorer(self.scaling, self.coefficients, self.intercepts)
 
     @cached_property
     def _of_features(self) -> LinearScorer:

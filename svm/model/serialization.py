@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import numpy.typing as npt
-
 from svm.data.matrices import is_sparse
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import KERNELS
@@ -20,6 +18,8 @@ from svm.transforms.scaling import Scaling
 
 FORMAT = 1
 """Number of the format that `to_arrays` writes; old formats stay readable."""
+CALIBRATION = ("knots", "values", "starts")
+CSR = ("data", "indices", "indptr")
 
 
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
@@ -33,8 +33,6 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         "multiclass": model.multiclass,
         "coefficients": model.coefficients,
         "intercepts": model.intercepts,
-    }
-    optional: dict[str, npt.NDArray[Any] | None] = {
         "scaling_offset": model.scaling.offset,
         "scaling_scale": model.scaling.scale,
         "features_directions": model.features.directions,
@@ -42,20 +40,16 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
     }
     if model.calibration is not None:
         content["calibration"] = model.calibration.name
-        optional["calibration_knots"] = model.calibration.knots
-        optional["calibration_values"] = model.calibration.values
-        optional["calibration_starts"] = model.calibration.starts
-    content |= {name: array for name, array in optional.items() if array is not None}
+        for name in CALIBRATION:
+            content[f"calibration_{name}"] = getattr(model.calibration, name)
     if model.kernel is not None:
         content["kernel"] = json.dumps(asdict(model.kernel), sort_keys=True)
-        vectors = model.support_vectors
-        if vectors is not None and is_sparse(vectors):
-            content["vectors_data"] = vectors.data
-            content["vectors_indices"] = vectors.indices
-            content["vectors_indptr"] = vectors.indptr
+        if is_sparse(model.support_vectors):
+            for name in CSR:
+                content[f"vectors_{name}"] = getattr(model.support_vectors, name)
         else:
-            content["vectors"] = vectors
-    return content
+            content["vectors"] = model.support_vectors
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def from_arrays(content: Mapping[str, Any]) -> FittedPipeline:
@@ -94,11 +88,7 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         if vectors is None:
             from scipy.sparse import csr_array
 
-            parts = (
-                content["vectors_data"],
-                content["vectors_indices"],
-                content["vectors_indptr"],
-            )
+            parts = tuple(content[f"vectors_{name}"] for name in CSR)
             shape = (len(parts[2]) - 1, feature_map.n_outputs)
             vectors = csr_array(parts, shape=shape)
             vectors.check_format()
@@ -113,18 +103,14 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         multiclass=content["multiclass"],
         kernel=kernel,
         support_vectors=vectors,
-        calibration=_read_calibration(content),
-    )
-
-
-def _read_calibration(content: Mapping[str, Any]) -> Calibration | None:
-    if "calibration" not in content:
-        return None
-    return Calibration(
-        content["calibration"],
-        content["calibration_knots"],
-        content.get("calibration_values"),
-        content.get("calibration_starts"),
+        calibration=Calibration(
+            content["calibration"],
+            content["calibration_knots"],
+            content.get("calibration_values"),
+            content.get("calibration_starts"),
+        )
+        if "calibration" in content
+        else None,
     )
 
 

@@ -57,10 +57,5 @@ class Certificate:
 
 
 def _values(pair: PairCertificate) -> dict[str, float]:
-    return {
-        "primal": pair.primal,
-        "dual": pair.dual,
-        "gap": pair.gap,
-        "relative_gap": pair.relative_gap,
-        "solver_objective": pair.solver_objective,
-    }
+    names = ("primal", "dual", "gap", "relative_gap", "solver_objective")
+    return {name: getattr(pair, name) for name in names}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from svm.data.matrices import Floats, Indices, Matrix, Vector, cuts, is_sparse
+from svm.data.matrices import Floats, Indices, Matrix, Vector, cuts
 from svm.data.randomness import generator
 from svm.data.stored_rows import (
     PIECE_VALUES,
@@ -53,20 +53,16 @@ def _never() -> None:
     pass
 
 
-def _operand(X: Any) -> Any:
-    """An array, or (data, indices, indptr) with the indices unsigned.
+def operand_of(X: Any) -> Any:
+    """X as an operand of compiled loops: an array, or (data, indices, indptr) of a CSR matrix.
 
-    Compiled code tests each signed index for being negative, which halves its speed.
+    The indices become unsigned: compiled code tests each signed index for being negative, which
+    halves its speed.
     """
     if isinstance(X, np.ndarray):
         return X
-    data, *indices = X
+    data, *indices = X if isinstance(X, tuple) else (X.data, X.indices, X.indptr)
     return data, *(some.view(f"u{some.itemsize}") for some in indices)
-
-
-def operand_of(X: Matrix) -> Any:
-    """X as an operand of compiled loops: the array, or (data, indices, indptr)."""
-    return _operand((X.data, X.indices, X.indptr) if is_sparse(X) else X)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +168,7 @@ class Problem:
         reader = Reader(self.X)
         for start, stop in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
             self.interrupted()
-            operand = _operand(reader.read(rows[start:stop]))
+            operand = operand_of(reader.read(rows[start:stop]))
             yield slice(start, stop), operand, np.arange(stop - start)
 
     def sample(self, share: int) -> Problem:
@@ -253,7 +249,7 @@ class Problem:
             if reader is None:
                 yield self.operand, self.rows, some
                 continue
-            operand = _operand(reader.read(*(self.rows[run] for run in runs)))
+            operand = operand_of(reader.read(*(self.rows[run] for run in runs)))
             numbers[np.concatenate(runs)] = np.arange(len(drawn))
             yield operand, numbers, some
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
-from svm.hyperparameters import Hyperparameters
+from svm.hyperparameters import Hyperparameters, by_name
 from svm.problem import Problem
 from svm.solvers.auto import Auto
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
@@ -23,9 +23,7 @@ AnySolver: TypeAlias = (
 AnyChoice: TypeAlias = AnySolver | Auto
 """What a caller may ask for: a solver, or the choice of one."""
 
-SOLVERS: dict[str, type[Hyperparameters]] = {
-    solver.__dataclass_fields__["name"].default: solver for solver in get_args(AnySolver)
-}
+SOLVERS: dict[str, type[Hyperparameters]] = by_name(AnySolver)
 CHOICES: dict[str, type[Hyperparameters]] = {**SOLVERS, "auto": Auto}
 
 __all__ = [

@@ -52,42 +52,33 @@ class Auto(Hyperparameters):
         """With rows in files it chooses newton."""
         return self.kernel is None
 
-    def chosen(
-        self, problem: Problem, *, warm: bool
-    ) -> tuple[SMO | Newton | DualCoordinateDescent, str]:
+    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, str]:
         """The solver for this problem, and why; a function of rows, λ and intercept alone.
 
         `warm`: it begins from the weights of another model.
         """
-        common: dict[str, Any] = {
-            "lambda_": self.lambda_,
-            "C": self.C,
-            "dtype": self.dtype,
-            "intercept": self.intercept,
-        }
+        solver, reason = self._choice(problem, warm)
+        names = ["lambda_", "C", "dtype", "intercept"] + ["kernel"] * (self.kernel is not None)
+        made = solver(**{name: getattr(self, name) for name in names})
+        return made, f"auto chose {made.name}: {reason}"
+
+    def _choice(self, problem: Problem, warm: bool) -> tuple[type[Any], str]:
         if self.kernel is not None:
-            return SMO(kernel=self.kernel, **common), _because("smo", "there is a kernel")
+            return SMO, "there is a kernel"
         if self.intercept == "free":
-            return Newton(**common), _because("newton", "the intercept is free")
+            return Newton, "the intercept is free"
         if warm:
-            return Newton(**common), _because("newton", "it begins from weights")
+            return Newton, "it begins from weights"
         if isinstance(problem.X, StoredRows):
-            return Newton(**common), _because("newton", "the rows stay in files")
+            return Newton, "the rows stay in files"
+        shape = f"{problem.n_samples} rows of {problem.n_features} features"
+        if not builds_hessian(problem):
+            why = "the rows are sparse" if problem.sparse else f"there are {shape}"
+            return DualCoordinateDescent, why
         reach = float(problem.squared_norms.mean()) / (problem.regularization * problem.n_samples)
         tall = problem.n_samples > TALL * problem.n_features
         limit = MODERATE_TALL if tall else MODERATE
-        shape = f"{problem.n_samples} rows of {problem.n_features} features"
         measured = f"C times the mean ‖x‖² is {reach:.3g}"
-        if not builds_hessian(problem):
-            why = "the rows are sparse" if problem.sparse else f"there are {shape}"
-            return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
         if reach <= limit:
-            why = f"{measured}, at most {limit:g}, with {shape}"
-            return DualCoordinateDescent(**common), _because("dual-coordinate-descent", why)
-        return Newton(**common), _because(
-            "newton", f"{measured}, more than {limit:g}, with {shape}"
-        )
-
-
-def _because(name: str, why: str) -> str:
-    return f"auto chose {name}: {why}"
+            return DualCoordinateDescent, f"{measured}, at most {limit:g}, with {shape}"
+        return Newton, f"{measured}, more than {limit:g}, with {shape}"

@@ -62,7 +62,6 @@ class DualCoordinateDescent(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = ("dual-coordinate-descent",)
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.5
-    tests_every_update: ClassVar = False
     certifies: ClassVar = True
 
     name: Literal["dual-coordinate-descent"] = "dual-coordinate-descent"

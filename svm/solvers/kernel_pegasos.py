@@ -48,7 +48,6 @@ class KernelPegasos(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = ("kernel-pegasos",)
     inherits: ClassVar = "the counts of the rows, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
-    tests_every_update: ClassVar = False
     certifies: ClassVar = False
 
     name: Literal["kernel-pegasos"] = "kernel-pegasos"

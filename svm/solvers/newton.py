@@ -100,7 +100,6 @@ class Newton(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = LINEAR
     inherits: ClassVar = "the weights"
     evaluation_growth: ClassVar = 1.0
-    tests_every_update: ClassVar = False
     certifies: ClassVar = True
     needs_certifier: ClassVar = False
 

@@ -118,31 +118,39 @@ def advance(problem: Problem, state: PegasosState, order: Order, project: bool) 
     )
 
 
-def classifier(problem: Problem, state: PegasosState) -> LinearClassifier:
-    """The last iterate, or the average if one is kept."""
-    v, intercept = state.v.astype(np.float64), state.intercept
-    count = state.step - state.averaged_from
-    if len(state.v_lag) and count > 0:
-        scale = 1.0 / (problem.regularization * count)
-        v = state.harmonic * v - state.v_lag
-        if problem.intercept == "free":
-            return LinearClassifier(scale * v, state.intercept_sum / count)
-        intercept = state.harmonic * intercept - state.intercept_lag
-    else:
-        scale = 1.0 / (problem.regularization * max(1, state.step))
-        if problem.intercept == "free":
-            return LinearClassifier(scale * v, intercept)
-    return LinearClassifier(scale * v, float(scale * intercept))
+@dataclass(frozen=True, kw_only=True)
+class PegasosUpdates(Hyperparameters):
+    """The common part of `pegasos` and `subgradient`, which both make the updates of `advance`."""
 
+    starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
+    inherits: ClassVar = "the weights, and the count of updates that sets its step size"
+    evaluation_growth: ClassVar = 2.0
+    certifies: ClassVar = False
 
-def bound(problem: Problem, state: PegasosState) -> float:
-    """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the last iterate if α is in its box."""
-    counts = state.violations * (problem.n_samples / max(1, state.step))
-    return dual(problem, counts * problem.weights)
+    def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
+        """The last iterate, or the average if one is kept."""
+        v, intercept = state.v.astype(np.float64), state.intercept
+        count = state.step - state.averaged_from
+        if len(state.v_lag) and count > 0:
+            scale = 1.0 / (problem.regularization * count)
+            v = state.harmonic * v - state.v_lag
+            if problem.intercept == "free":
+                return LinearClassifier(scale * v, state.intercept_sum / count)
+            intercept = state.harmonic * intercept - state.intercept_lag
+        else:
+            scale = 1.0 / (problem.regularization * max(1, state.step))
+            if problem.intercept == "free":
+                return LinearClassifier(scale * v, intercept)
+        return LinearClassifier(scale * v, float(scale * intercept))
+
+    def bound(self, problem: Problem, state: PegasosState) -> float:
+        """D at αᵢ = n sᵢ violationsᵢ / t: w(α) is the last iterate if α is in its box."""
+        counts = state.violations * (problem.n_samples / max(1, state.step))
+        return dual(problem, counts * problem.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pegasos(Hyperparameters):
+class Pegasos(PegasosUpdates):
     """Stochastic sub-gradient descent on the primal with step 1/(λt).
 
     Update t draws a row i and sets w ← (1 - 1/t) w, plus sᵢ yᵢ xᵢ/(λt) if yᵢ f(xᵢ) < 1.
@@ -156,11 +164,6 @@ class Pegasos(Hyperparameters):
         "for SVM. Mathematical Programming 127 (2011), 3-30"
     )
     suggestion: ClassVar = "give a larger lambda or scale the features"
-    starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
-    inherits: ClassVar = "the weights, and the count of updates that sets its step size"
-    evaluation_growth: ClassVar = 2.0
-    tests_every_update: ClassVar = False
-    certifies: ClassVar = False
     streaming_option: ClassVar = 'sampling: "blocks"'
 
     name: Literal["pegasos"] = "pegasos"
@@ -192,9 +195,3 @@ class Pegasos(Hyperparameters):
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples updates."""
         return advance(problem, state, self.sampling, self.project)
-
-    def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
-        return classifier(problem, state)
-
-    def bound(self, problem: Problem, state: PegasosState) -> float:
-        return bound(problem, state)

@@ -58,7 +58,6 @@ class SMO(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = ("smo", "kernel-pegasos")
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.0
-    tests_every_update: ClassVar = False
     certifies: ClassVar = True
 
     name: Literal["smo"] = "smo"

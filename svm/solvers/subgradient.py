@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from svm.classifiers import LinearClassifier
-from svm.hyperparameters import Hyperparameters
 from svm.problem import Problem
 from svm.solvers import pegasos
-from svm.solvers.pegasos import Averaging, PegasosState
+from svm.solvers.pegasos import Averaging, PegasosState, PegasosUpdates
 from svm.solvers.protocol import Inheritance
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubGradient(Hyperparameters):
+class SubGradient(PegasosUpdates):
     """Passes over the rows with step 1/(λt), for ‖w‖² + C Σ hinge: twice the usual weight of ‖w‖².
 
     The intercept is the weight of a constant feature. The coursework restarts the step in each
@@ -28,11 +26,6 @@ class SubGradient(Hyperparameters):
         "coursework on sub-gradient descent with feature transforms, corrected: λ = 2/(nC)"
     )
     suggestion: ClassVar = "give a smaller C or scale the features"
-    starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
-    inherits: ClassVar = "the weights, and the count of updates that sets its step size"
-    evaluation_growth: ClassVar = 2.0
-    tests_every_update: ClassVar = False
-    certifies: ClassVar = False
     streaming_option: ClassVar = 'order: "given"'
 
     name: Literal["subgradient"] = "subgradient"
@@ -74,9 +67,3 @@ class SubGradient(Hyperparameters):
             start = pegasos.start(problem, self.averaging)
             state = replace(start, epoch=state.epoch, updates=state.updates)
         return pegasos.advance(problem, state, self.order, project=False)
-
-    def classifier(self, problem: Problem, state: PegasosState) -> LinearClassifier:
-        return pegasos.classifier(problem, state)
-
-    def bound(self, problem: Problem, state: PegasosState) -> float:
-        return pegasos.bound(problem, state)

@@ -27,11 +27,27 @@ def problems(
 
     A single problem may use all `threads`; several are trained on one thread each.
     """
-    own = threads if len(prepared.splits) == 1 else 1
-    return [
-        replace(_problem(prepared, pipeline, split, k, seed, interrupted), threads=own)
-        for k, split in enumerate(prepared.splits)
-    ]
+    made = []
+    for k, split in enumerate(prepared.splits):
+        rows, y = _sides(split, prepared.codes)
+        problem = Problem(
+            X=prepared.X,
+            rows=rows,
+            y=y,
+            weights=_weights(pipeline, prepared, rows, y),
+            regularization=pipeline.solver.regularization(len(rows)),
+            intercept=pipeline.solver.intercept,
+            kernel=prepared.kernel,
+            shared_kernel_rows=prepared.kernel_rows,
+            shared_norms=prepared.norms,
+            threads=threads if len(prepared.splits) == 1 else 1,
+            seed=seed,
+            pair=k,
+            cost_change=pipeline.stopping.cost_change,
+            interrupted=interrupted,
+        )
+        made.append(problem)
+    return made
 
 
 def held_out(
@@ -62,32 +78,6 @@ def held_out(
 def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:
     rows = np.flatnonzero(np.isin(codes, (*split.negative, split.positive)))
     return rows, np.where(codes[rows] == split.positive, 1.0, -1.0)
-
-
-def _problem(
-    prepared: Prepared,
-    pipeline: Pipeline,
-    split: BinarySplit,
-    number: int,
-    seed: int,
-    interrupted: Callable[[], None],
-) -> Problem:
-    rows, y = _sides(split, prepared.codes)
-    return Problem(
-        X=prepared.X,
-        rows=rows,
-        y=y,
-        weights=_weights(pipeline, prepared, rows, y),
-        regularization=pipeline.solver.regularization(len(rows)),
-        intercept=pipeline.solver.intercept,
-        kernel=prepared.kernel,
-        shared_kernel_rows=prepared.kernel_rows,
-        shared_norms=prepared.norms,
-        seed=seed,
-        pair=number,
-        cost_change=pipeline.stopping.cost_change,
-        interrupted=interrupted,
-    )
 
 
 def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:

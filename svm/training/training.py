@@ -158,13 +158,11 @@ class Training:
         self._started = time.monotonic()
         try:
             with one_blas_thread:
-                waiting = RoundRobin(
-                    k for k, pair in enumerate(self._pairs) if not pair.progress.finished
-                )
-                if self.threads == 1 or len(waiting) <= 1:
-                    yield from self._one_at_a_time(waiting)
+                queue = RoundRobin(k for k, p in enumerate(self._pairs) if not p.progress.finished)
+                if self.threads == 1 or len(queue) <= 1:
+                    yield from self._one_at_a_time(queue)
                 else:
-                    yield from self._in_parallel(waiting)
+                    yield from self._in_parallel(queue)
         finally:
             self._elapsed_before, self._started = self.elapsed_s, None
 
@@ -188,9 +186,8 @@ class Training:
     def result(self) -> TrainingResult:
         """The model so far; pairs that have not finished are canceled."""
         with self._interruption.suspended():
-            pairs = [
-                p if p.progress.finished else p.stopped(StopReason.CANCELED) for p in self._pairs
-            ]
+            end = StopReason.CANCELED
+            pairs = [p if p.progress.finished else p.stopped(end) for p in self._pairs]
             return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
 
     def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -217,9 +214,7 @@ class Training:
     @cached_property
     def _fingerprint(self) -> str:
         """Of everything the states depend on: settings, seed, data, labels."""
-        timeless = replace(
-            self._stopping, time_budget_s=None
-        )  # a resumed training may have another
+        timeless = replace(self._stopping, time_budget_s=None)  # it may change on resuming
         pipeline = replace(self.pipeline, stopping=timeless)
         return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
 
@@ -240,28 +235,28 @@ class Training:
             if evaluated or pair.progress.finished or now > start + SLICE_S:
                 return now - start
 
-    def _one_at_a_time(self, waiting: RoundRobin) -> Iterator[Progress]:
-        while waiting:
-            k = waiting.next()
+    def _one_at_a_time(self, queue: RoundRobin) -> Iterator[Progress]:
+        while queue:
+            k = queue.next()
             seconds = self._slice(k)
             if not self._pairs[k].progress.finished:
-                waiting.requeue(k, seconds)
+                queue.requeue(k, seconds)
             yield self._report(k)
 
-    def _in_parallel(self, waiting: RoundRobin) -> Iterator[Progress]:
+    def _in_parallel(self, queue: RoundRobin) -> Iterator[Progress]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
             running: dict[Future[float], int] = {}
             done: list[Future[float]] = []
             try:
-                while waiting or running:
-                    while waiting and len(running) < self.threads:
-                        k = waiting.next()
+                while queue or running:
+                    while queue and len(running) < self.threads:
+                        k = queue.next()
                         running[pool.submit(self._slice, k)] = k
                     done = list(wait(running, return_when=FIRST_COMPLETED).done)
                     while done:
                         k, seconds = running.pop(done[-1]), done.pop().result()
                         if not self._pairs[k].progress.finished:
-                            waiting.requeue(k, seconds)
+                            queue.requeue(k, seconds)
                         yield self._report(k)
             finally:
                 # An exception refers to this frame; a future in the frame would make a cycle.

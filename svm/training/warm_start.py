@@ -21,6 +21,8 @@ from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
 from svm.solvers.protocol import Inheritance
 
+ARRAYS = ("steps", "regularization", "rows", "dual_coefficients", "ends")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
@@ -42,21 +44,14 @@ class WarmStart:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything but the model and its settings, as plain arrays."""
-        return {
-            "steps": self.steps,
-            "regularization": self.regularization,
-            "rows": self.rows,
-            "dual_coefficients": self.dual_coefficients,
-            "ends": self.ends,
-        }
+        return {name: getattr(self, name) for name in ARRAYS}
 
     @classmethod
     def from_arrays(
         cls, pipeline: Pipeline, fitted: FittedPipeline, arrays: Mapping[str, npt.NDArray[Any]]
     ) -> WarmStart:
         """The inverse of `to_arrays`. Raises KeyError."""
-        names = ("steps", "regularization", "rows", "dual_coefficients", "ends")
-        return cls(pipeline=pipeline, fitted=fitted, **{name: arrays[name] for name in names})
+        return cls(pipeline=pipeline, fitted=fitted, **{name: arrays[name] for name in ARRAYS})
 
     def with_rows(self, numbers: Indices) -> WarmStart:
         """The same with `numbers[i]` in place of row i; rows that become -1 are left out."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias, get_args
+from itertools import combinations, combinations_with_replacement
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -14,7 +15,7 @@ from svm.data.matrices import Floats, Matrix, Vector, is_sparse
 from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData
-from svm.hyperparameters import Checked, Positive, PositiveInt
+from svm.hyperparameters import Checked, Positive, PositiveInt, by_name
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
 from svm.kernel.kernels import dense_rows, require_moderate_values
 from svm.kernel.row_products import kernel_values, row_products
@@ -77,9 +78,7 @@ class Nystroem(Checked):
 
 AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomFourier | Nystroem
 
-FEATURES: dict[str, type[Checked]] = {
-    map_.__dataclass_fields__["name"].default: map_ for map_ in get_args(AnyFeatures)
-}
+FEATURES: dict[str, type[Checked]] = by_name(AnyFeatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +220,5 @@ def _products(X: Matrix, degree: int, step: int) -> Floats:
 
 def _product_names(names: Sequence[str], degree: int, step: int) -> list[str]:
     """In the order of `_products`."""
-    products = list(names)
-    last = list(enumerate(names))
-    for _ in range(degree - 1):
-        last = [(j, f"{name}*{names[j]}") for i, name in last for j in range(i + step, len(names))]
-        products += [name for _, name in last]
-    return products
+    choose = combinations if step else combinations_with_replacement
+    return ["*".join(factors) for k in range(1, degree + 1) for factors in choose(names, k)]

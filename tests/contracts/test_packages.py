@@ -55,7 +55,6 @@ TOO_LONG = {
     "tests/service/predictions/test_inference.py",
     "tests/service/predictions/test_http_protocol.py",
     "tests/service/predictions/test_doors.py",
-    "tests/svm/training/test_warm_start.py",
 }
 
 

@@ -8,7 +8,6 @@ from service.jobs.training.schemas import HeldBack, JobCreate
 from service.models.versions import ModelVersion
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
-from svm.solvers import Pegasos
 from svm.training.memory import DataSize, rows_bytes, training_bytes
 
 WORKER_BYTES = 240 * 1024 * 1024
@@ -32,8 +31,8 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
             raise _too_large(in_files, usable, hint, "/calibration")
         raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
     if not spec.solver.streams:
-        if isinstance(spec.solver, Pegasos):
-            hint = 'give `sampling: "blocks"`, which reads the rows a few at a time'
+        if spec.solver.streaming_option:
+            hint = f"give `{spec.solver.streaming_option}`, which reads the rows a few at a time"
         else:
             hint = (
                 'use newton, or pegasos or gradient-descent with `sampling: "blocks"`, which read '

@@ -131,7 +131,7 @@ def test_probabilities_of_a_row_depend_on_it_alone(
     content = to_arrays(model)
     with pytest.raises(InvalidData, match="fit together"):
         from_arrays(content | {"calibration_knots": np.zeros((9, 2))})
-    with pytest.raises(InvalidData, match="lacks a part"):
+    with pytest.raises(InvalidData, match="missing or damaged"):
         from_arrays({k: v for k, v in content.items() if k != "calibration_knots"})
 
 

@@ -52,7 +52,7 @@ def test_model_is_that_of_the_solver_taken(
     assert training.pipeline.solver == taken
     assert result.warm_start.pipeline.solver == taken
     [said] = [text for text in result.warnings if text.startswith("auto")]
-    assert said.startswith(f"auto took {taken.name}: ")
+    assert said.startswith(f"auto chose {taken.name}: ")
     assert why in said
     _, expected = train(taken, rows)
     np.testing.assert_array_equal(result.fitted.coefficients, expected.fitted.coefficients)
@@ -82,4 +82,4 @@ def test_warm_start_and_stored_rows_take_newton(tmp_path: Any) -> None:
 
 def test_classifier_takes_it() -> None:
     model = SVMClassifier(solver="auto", C=0.1).fit(X, LABELS)
-    assert model.result_.warnings[0].startswith("auto took dual-coordinate-descent")
+    assert model.result_.warnings[0].startswith("auto chose dual-coordinate-descent")

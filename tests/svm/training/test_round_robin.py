@@ -11,12 +11,12 @@ def test_pairs_keep_pace_in_few_turns() -> None:
     """Whatever their slices take, after the first round no pair has GROWTH times the work of
     another, but for a slice; and a turn changes only some times."""
     seconds = np.random.default_rng(0).uniform(0.02, 0.3, size=6)
-    waiting, spent, order = RoundRobin(range(6)), np.zeros(6), []
+    queue, spent, order = RoundRobin(range(6)), np.zeros(6), []
     for _ in range(3000):
-        pair = waiting.next()
+        pair = queue.next()
         order.append(pair)
         spent[pair] += seconds[pair]
-        waiting.requeue(pair, seconds[pair])
+        queue.requeue(pair, seconds[pair])
         if len(order) >= 6:
             largest = spent.max() - seconds[spent.argmax()]
             first = seconds.max() / seconds.min()  # slices of the first round differ
@@ -27,7 +27,7 @@ def test_pairs_keep_pace_in_few_turns() -> None:
 
 def test_a_finished_pair_is_not_waited_for() -> None:
     """Who does not go on leaves the others to themselves."""
-    waiting = RoundRobin([3, 5])
-    assert (waiting.next(), waiting.next(), len(waiting)) == (3, 5, 0)
-    waiting.requeue(5, 1.0)
-    assert (waiting.next(), len(waiting)) == (5, 0)
+    queue = RoundRobin([3, 5])
+    assert (queue.next(), queue.next(), len(queue)) == (3, 5, 0)
+    queue.requeue(5, 1.0)
+    assert (queue.next(), len(queue)) == (5, 0)

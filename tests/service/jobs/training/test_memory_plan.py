@@ -165,7 +165,8 @@ def test_probabilities_of_many_classes_are_planned_for(
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "permuted": ({"name": "pegasos"}, '`sampling: "blocks"`'),
     "dual": ({"name": "dual-coordinate-descent"}, "newton"),
-    "small batches": ({"name": "gradient-descent", "batch_size": 10}, "gradient-descent"),
+    "small batches": ({"name": "gradient-descent", "batch_size": 10}, '`sampling: "blocks"`'),
+    "new order": ({"name": "subgradient"}, '`order: "given"`'),
 }
 
 

@@ -41,7 +41,7 @@ def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> N
     job = carry_out(client, worker, job_id)
     assert job["state"] == "succeeded", job["error"]
     assert job["spec"]["solver"]["name"] == "auto"
-    said = [text for text in job["warnings"] if text.startswith("auto took")]
+    said = [text for text in job["warnings"] if text.startswith("auto chose")]
     assert len(said) == 1
     assert "dual-coordinate-descent: C times the mean ‖x‖² is" in said[0]
     version = client.get("/v1/models/clouds/versions/1").json()

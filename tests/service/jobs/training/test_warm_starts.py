@@ -143,7 +143,7 @@ def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker)
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"solver": DUAL}, "dual-coordinate-descent goes on from models of"),
+        ({"solver": DUAL}, "dual-coordinate-descent can start from models of"),
         ({"scaling": "max-abs"}, "scaling: the model has none, the training max-abs"),
         ({"features": {"name": "square"}}, "features.name: the model has identity"),
         ({"multiclass": "one-vs-rest"}, "multiclass: the model has one-vs-one"),
