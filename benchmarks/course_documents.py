@@ -28,7 +28,7 @@ class Reported:
     algorithm: str
     data: str
     figure: str
-    """What the document says; empty where it gives no number."""
+    """The result in the document; empty if it gives no number."""
     unit: str
     spec: dict[str, Any]
     """A training request without dataset, model and seed."""
@@ -105,7 +105,7 @@ def _moons() -> Reported:
             "validation": {"fraction": 0.3},
         },
         measure=_validation_accuracy,
-        note="the document's moons are not at hand; on ours scikit-learn's SVC has 95.8 too",
+        note="the document's moons are not available; on ours scikit-learn's SVC has 95.8 too",
     )
 
 

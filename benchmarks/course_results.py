@@ -3,7 +3,7 @@
     python -m benchmarks.course_results [--seeds 20]
 
 A row gives the document's figure, ours (median, mean and range over seeds, or over pairs of
-classes), the median certified gap, and where the optimum lies by the certificates: between the best
+classes), the median certified gap, and the optimum by the certificates: between the best
 bound and the best model of all seeds, in the constants that the solver states. Data files come from
 `shared/data` beside the repository, Fashion-MNIST from the Debian package `dataset-fashion-mnist`;
 rows that need absent ones are left out.

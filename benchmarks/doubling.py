@@ -1,9 +1,9 @@
-"""How the time of a training grows where rows, features or classes are doubled, for every solver.
+"""How the time of a training grows if rows, features or classes are doubled, for every solver.
 
     python -m benchmarks.doubling [--rounds 3]
 
 Time is that of `EPOCHS` epochs of all binary problems from the raw arrays, without certificates;
-of `smo`, whose working sets of 512 rows count as the epochs that so many rows make. Classes are
+of `smo`, whose working sets of 512 rows count as 512 / n epochs. Classes are
 trained one against one. The exponent p of time ≈ c size^p is fitted to the largest three sizes.
 """
 
@@ -27,7 +27,7 @@ from svm.training.warm_up import warm_up
 
 EPOCHS = 4
 KERNEL_SHARE = 8
-"""Kernel solvers get so many times fewer rows."""
+"""Factor by which kernel solvers get fewer rows."""
 FITTED = 3
 
 

@@ -79,7 +79,7 @@ GAUSSIAN = replace(
         "scaling": "max-abs",
         "stopping": {"max_epochs": 4},
     },
-    note="claimed for raw pixels under σ = 0.5, where all kernel values are as good as 0; "
+    note="claimed for raw pixels under σ = 0.5, at which almost all kernel values are 0; "
     "C and the 4 epochs chosen with an eye on four test pairs, the optimum is not reached",
 )
 
@@ -93,7 +93,7 @@ def trained(
 ) -> Iterator[tuple[Reported, list[Job]]]:
     """Both results, each with a job for every pair of the first `classes` classes.
 
-    Every pair is a dataset of its own, for 20,000 rows is the most that a kernel solver takes.
+    Every pair is a dataset of its own, as a kernel solver takes at most 20,000 rows.
     """
     both = (LINEAR, GAUSSIAN)
     jobs: list[list[Job]] = []

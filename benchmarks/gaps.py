@@ -1,7 +1,7 @@
 """Time to a given distance from the optimum: `dual-coordinate-descent` against LinearSVC.
 
-Ours is a whole training from the raw arrays that stops once it has *proved* the gap. LinearSVC
-knows no gap, so it gets the smallest `max_iter` with which its primal value is in truth as near to
+Ours is a whole training from the raw arrays that stops when it has *proved* the gap. LinearSVC
+computes no gap, so it gets the smallest `max_iter` with which its primal value is in truth as near to
 the optimum, found beforehand and at no cost to it.
 """
 

@@ -108,7 +108,7 @@ def pegasos_features(sizes: Sequence[int], rounds: int) -> Curve:
 
 
 def kernel_pegasos_support_vectors(sizes: Sequence[int], rounds: int) -> Curve:
-    """Kernel Pegasos, an epoch from a model with so many support vectors."""
+    """Kernel Pegasos, an epoch from a model with that many support vectors."""
     return _measured(
         "kernel-pegasos-support-vectors",
         *("Kernel Pegasos, Gaussian, 64 features", "support vectors m", "O(m)"),
@@ -159,7 +159,7 @@ def _measured(
 
 
 def _pegasos(n_samples: int, n_features: int, updates: int) -> tuple[Callable[[], object], int]:
-    """Epochs that make about so many updates together, after one that is not measured."""
+    """Epochs with about that many updates in total, after one that is not measured."""
     solver = Pegasos(C=1.0)
     X, y = image_like(n_samples, n_features)
     problem = Training(Pipeline(solver=solver), X, y, seed=0).problems[0]

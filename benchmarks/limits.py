@@ -1,4 +1,4 @@
-"""Two things held against what bounds them: a gradient pass against the memory's bandwidth, and
+"""Two measurements against their limits: a gradient pass against the memory's bandwidth, and
 scores by many support vectors against LIBSVM's.
 
     python -m benchmarks.limits [--rounds 5]
@@ -6,7 +6,7 @@ scores by many support vectors against LIBSVM's.
 The gradient pass is one epoch of batch `gradient-descent` on float32 rows; the bandwidth is that
 of `np.sum` over the same array, which reads it once, as the pass does. The scores are those of a
 Gaussian model in float64, the same bits for a row in any batch; scikit-learn's SVC is LIBSVM with
-the dense rows that it likes best. One thread, CPU time, medians of alternating rounds.
+the dense rows with which it is fastest. One thread, CPU time, medians of alternating rounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Other people's SVM trainers, as far as they are installed, called so that they solve our problem.
+"""SVM trainers of other libraries, if installed, called so that they solve our problem.
 
 Linear ones take an effort, passes over the data or one over a tolerance, and give the weights;
-kernel ones run with their own stopping rule and give what they learnt in LIBSVM's layout. None
+kernel ones run with their own stopping rule and give the model in LIBSVM's layout. None
 is a dependency: `pip install scikit-learn-intelex snapml liblinear-official libsvm-official`.
 """
 
@@ -35,7 +35,7 @@ class KernelSolution:
     vectors: Vector
     coefficients: Vector
     counts: list[int]
-    """Support vectors of each class, in whose order they stand."""
+    """Number of support vectors of each class; they are ordered by class."""
 
     def dual(self, kernel: GaussianKernel) -> float:
         """Σ |α| - ½ αᵀKα of all pairs together."""
@@ -70,7 +70,7 @@ def linear(X: Any, y: Vector, C: float) -> dict[str, LinearFit]:
 def kernel(
     X: Vector, labels: Any, C: float, gamma: float, threads: int
 ) -> dict[str, Callable[[], KernelSolution]]:
-    """The Gaussian SVM with a free intercept; LIBSVM knows one thread only."""
+    """The Gaussian SVM with a free intercept; LIBSVM has one thread only."""
     fits: dict[str, Callable[[], KernelSolution]] = {}
     settings = {"C": C, "gamma": gamma, "cache_size": 1000}
     if threads == 1:

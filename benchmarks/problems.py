@@ -13,13 +13,13 @@ from svm.data.matrices import Vector
 
 @dataclass(frozen=True)
 class TimedProblem:
-    """A binary problem in the form each side takes it in."""
+    """A binary problem in the form that each library needs."""
 
     name: str
     X: Any
-    """(n_samples, n_features) as `svm` is given it."""
+    """(n_samples, n_features) for `svm`."""
     X_peer: Any
-    """The same values as scikit-learn wants them."""
+    """The same values for scikit-learn."""
     y: Vector
     """(n_samples,) ±1."""
     C: float

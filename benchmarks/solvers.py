@@ -2,13 +2,13 @@
 
     python -m benchmarks.solvers [--cases dense] [--rounds 3] [--budget 60] [--figures FOLDER]
 
-Linear: ours are whole trainings from the raw arrays that end once they have *proved* the gap. The
-peers know no gap, so each gets the fewest passes (or the largest tolerance) with which its primal
+Linear: ours are whole trainings from the raw arrays that end when they have *proved* the gap. The
+peers compute no gap, so each gets the fewest passes (or the largest tolerance) with which its primal
 value is in truth as near to the best one known, found beforehand and at no cost to it. Kernel:
 everyone ends by its own rule (ours: a gap of 0.1 %), with the dual objectives beside the times.
 
 All take turns in one process on one thread, and medians of CPU times count; with `--threads 2`
-kernel cases are timed by the clock. "dense 12k × 784" is a pair of Fashion-MNIST where it is
+kernel cases are timed by the clock. "dense 12k × 784" is a pair of Fashion-MNIST if it is
 installed, "ten classes" its first 2,000 rows of each class; the 500k × 54 are made in the shape of
 the forest cover types, the texts at random (`benchmarks.solver_cases`).
 """
@@ -51,7 +51,7 @@ from svm.training.warm_up import warm_up
 
 GAPS = (1e-2, 1e-3)
 EXACT_GAP = 1e-5
-"""Of the optimum that the distances are taken from."""
+"""Relative gap of the optimum from which distances are measured."""
 KERNEL_GAP = 1e-3
 MOST_EFFORT = 1 << 20
 REFINEMENTS = 4
@@ -67,7 +67,7 @@ class Row:
     candidate: str
     ours: bool
     seconds: float | None
-    """None where the gap was not reached within the budget."""
+    """None if the gap was not reached within the budget."""
     note: str = ""
 
 

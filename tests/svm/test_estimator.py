@@ -1,4 +1,4 @@
-"""`SVMClassifier` is an estimator as scikit-learn means it."""
+"""`SVMClassifier` is an estimator as scikit-learn defines it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_in_a_pipeline_and_a_grid_search() -> None:
 
 @pytest.mark.parametrize("labels", [int, float, bool, str])
 def test_numbers_of_numpy_are_numbers(labels: type) -> None:
-    """As `GridSearchCV` takes them out of an array, or `np.unique` gives them as keys; a class is
-    named by a label equal to it."""
+    """As `GridSearchCV` takes them from an array, or `np.unique` gives them as keys; a class is
+    found by a label equal to it."""
     X, y = load_iris(return_X_y=True)
     X, y = X[50:], (y[50:] == 2).astype(labels)
     weights = np.array([1, 3])
@@ -76,7 +76,7 @@ def test_numbers_of_numpy_are_numbers(labels: type) -> None:
 
 
 def test_is_reached_through_the_package() -> None:
-    """`svm.SVMClassifier`, and no other unknown name."""
+    """`svm.SVMClassifier` exists, other unknown names do not."""
     assert svm.SVMClassifier is SVMClassifier
     with pytest.raises(AttributeError, match="nothing"):
         svm.nothing  # noqa: B018
@@ -88,7 +88,7 @@ def test_is_reached_through_the_package() -> None:
 def test_n_jobs_is_counted_as_elsewhere(
     n_jobs: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """-1 is every processor, here 4; the model is the same to the bit."""
+    """-1 means every processor, here 4; the model is the same to the bit."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     X, y = load_iris(return_X_y=True)
     estimator = SVMClassifier("pegasos", max_epochs=3, n_jobs=n_jobs).fit(X, y)

@@ -1,6 +1,6 @@
-"""Trainings at the edge: they diverge with advice, or give an answer that is still certified.
+"""Extreme trainings diverge with advice, or give a model that is still certified.
 
-Floating-point warnings are errors in these tests, so none may escape either way.
+Floating-point warnings are errors in these tests, so there must be none in either case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LAYOUTS = ("dense-float64", "csr-float64")
 def test_absurd_learning_rate_diverges(
     learning_rate: float, batch_size: Any, rule: CostChange | None
 ) -> None:
-    """The error names what no longer is finite, and suggests a smaller rate."""
+    """The error says what is not finite, and suggests a smaller rate."""
     solver = GradientDescent(learning_rate=learning_rate, batch_size=batch_size)
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=200, cost_change=rule))
     with pytest.raises(Diverged, match="no longer a finite number") as caught:
@@ -55,7 +55,7 @@ def test_diverging_in_a_thread() -> None:
 
 
 def test_large_learning_rate_that_does_not_diverge_is_certified() -> None:
-    """A useless model is no error: its gap says so."""
+    """A useless model is not an error: its gap shows it."""
     solver = GradientDescent(learning_rate=1.0)
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=50))
     worst = train(pipeline, X, LABELS).result().certificate.worst
@@ -119,8 +119,8 @@ def test_ends_of_the_range_of_c_and_lambda(solver: str, field: str, value: float
 
 
 @pytest.mark.parametrize("solver", ["smo", "kernel-pegasos"])
-def test_rows_are_like_themselves_under_any_gamma(solver: str) -> None:
-    """Rounding leaves a large row some distance to itself, which a large γ must not blow up: the
+def test_distance_of_a_row_to_itself_under_any_gamma(solver: str) -> None:
+    """By rounding a large row has some distance to itself, which a large γ must not amplify: the
     bound of such a model was above its primal value."""
     pipeline = Pipeline(
         solver=solver_of(solver, kernel=GaussianKernel(gamma=1.0), C=1.0),
@@ -137,7 +137,8 @@ def test_rows_are_like_themselves_under_any_gamma(solver: str) -> None:
 @pytest.mark.parametrize("gamma", [5e-324, 1e-200, 1e200, 1.797e308])
 @pytest.mark.parametrize("kernel", [GaussianKernel, PolynomialKernel])
 def test_ends_of_the_range_of_gamma(kernel: Any, gamma: float) -> None:
-    """Rows all alike, or none like another, are still certified; values beyond float64 refused."""
+    """With all kernel values almost 1, or almost 0, models are certified; values beyond float64 are
+    refused."""
     pipeline = Pipeline(solver=SMO(kernel=kernel(gamma=gamma)), stopping=Stopping(max_epochs=5))
     if kernel is PolynomialKernel and gamma > 1.0:
         with pytest.raises(InvalidData, match="a kernel value of size inf is too large") as caught:
@@ -157,8 +158,8 @@ def test_ends_of_the_range_of_gamma(kernel: Any, gamma: float) -> None:
 )
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_features_of_any_size(solver: str, intercept: str, size: float, layout: Any) -> None:
-    """From 1e-150 to 1e99 there is a finite model and a true bracket, wide as it may be: where the
-    optimum is some 1e-16 of the loss at w = 0, rounding can leave no bound but 0."""
+    """From 1e-150 to 1e99 the model is finite and the bracket true, even if wide: for an optimum of
+    about 1e-16 of the loss at w = 0, rounding may leave only the bound 0."""
     chosen = solver_of(solver, intercept=intercept)
     pipeline = Pipeline(solver=chosen, stopping=Stopping(max_epochs=20))
     result = train(pipeline, in_form(size * X, layout), LABELS).result()
@@ -172,8 +173,8 @@ def test_features_of_any_size(solver: str, intercept: str, size: float, layout: 
 @pytest.mark.parametrize("size", [1e3, 1e5, 1e8])
 @pytest.mark.parametrize("n_negative", [1, 15])
 def test_projection_of_large_rows_keeps_its_bound(size: float, n_negative: int) -> None:
-    """Each violation then leaves a millionth, or less, of all counts before it: they fade to zero,
-    and to nothing that is no number."""
+    """Each violation then leaves a millionth, or less, of all earlier counts: they become zero,
+    never NaN."""
     solver = Pegasos(lambda_=1.0, project=True, intercept="none")
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=3))
     training = train(pipeline, size * X, np.arange(len(X)) >= n_negative)
@@ -184,7 +185,7 @@ def test_projection_of_large_rows_keeps_its_bound(size: float, n_negative: int) 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_classes_of_very_different_weight(solver: str) -> None:
-    """Beside weights of 1e50 those of 1e-50 are lost in every sum."""
+    """Weights of 1e-50 are lost in sums with weights of 1e50."""
     pipeline = Pipeline(
         solver=solver_of(solver),
         class_weight={"0": 1e-50, "1": 1e50},
@@ -198,8 +199,8 @@ def test_classes_of_very_different_weight(solver: str) -> None:
 
 
 @pytest.mark.parametrize("solver", [SMO(), Newton()])
-def test_median_distance_of_next_to_nothing(solver: Any) -> None:
-    """Squared distances at the end of float64 give no γ of infinity."""
+def test_tiny_median_distance(solver: Any) -> None:
+    """Squared distances at the limit of float64 do not give an infinite γ."""
     features = Nystroem(n_components=5) if isinstance(solver, Newton) else Identity()
     for size in (1e-150, 1e-158, 1e-162, 1e-200):
         result = train(Pipeline(solver=solver, features=features), size * X, LABELS).result()
@@ -209,8 +210,8 @@ def test_median_distance_of_next_to_nothing(solver: Any) -> None:
 @pytest.mark.parametrize("n_positive", [10, 25, 29, 31, 45])
 @pytest.mark.parametrize("size", [1e-150, 1e-50, 1e-9, 1e-3])
 def test_newton_on_tiny_features(size: float, n_positive: int) -> None:
-    """Where w can do nothing the intercept still can: the line search crosses an almost flat
-    piece without being thrown to infinity."""
+    """Only the intercept can lower the cost: the line search crosses an almost flat piece without
+    moving to infinity."""
     rows = size * np.random.default_rng(0).normal(size=(60, 5))
     pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=100, duality_gap=1e-6))
     result = train(pipeline, rows, np.arange(60) < n_positive).result()
@@ -220,7 +221,7 @@ def test_newton_on_tiny_features(size: float, n_positive: int) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_newton_on_features_of_very_different_sizes(layout: Any) -> None:
-    """Columns 1e6 and 1e-6 times as large as the others cost no more steps than equal ones."""
+    """Columns 1e6 and 1e-6 times as large as the others need no more steps than equal ones."""
     case = CASES["noisy"]
     sizes = np.array([1e6, 1.0, 1e-6, 1e3])
     pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=100, duality_gap=1e-4))
@@ -231,8 +232,8 @@ def test_newton_on_features_of_very_different_sizes(layout: Any) -> None:
 
 @pytest.mark.parametrize("scaling", ["standardize", "min-max", "max-abs"])
 @pytest.mark.parametrize("size", [1e-150, 1e-30, 1e30, 1e120, 1e150])
-def test_scaling_takes_the_size_away(size: float, scaling: ScalingName) -> None:
-    """A scaled training of data of any size is that of data of size one."""
+def test_scaling_removes_the_size(size: float, scaling: ScalingName) -> None:
+    """A scaled training on data of any size is that on data of size one."""
     pipeline = Pipeline(solver=Newton(), scaling=scaling)
     plain, sized = (
         train(pipeline, factor * X, LABELS).result().certificate.worst for factor in (1.0, size)
@@ -242,7 +243,7 @@ def test_scaling_takes_the_size_away(size: float, scaling: ScalingName) -> None:
 
 @pytest.mark.parametrize("scaling", ["standardize", "min-max"])
 def test_scaling_of_values_that_overflow_is_refused(scaling: ScalingName) -> None:
-    """Where squares or differences leave floating-point numbers nothing is trained on zeros."""
+    """If squares or differences overflow, the data is refused, not replaced by zeros."""
     huge = np.array([[1.7e308, 0.0], [-1.7e308, 1.0], [1.7e308, 0.5], [-1.7e308, 2.0]])
     with pytest.raises(InvalidData, match="too large") as caught:
         Training(Pipeline(solver=Newton(), scaling=scaling), huge, [0, 1, 0, 1], seed=0)
@@ -275,7 +276,7 @@ def test_scaling_of_values_that_overflow_is_refused(scaling: ScalingName) -> Non
 def test_smallest_data(
     solver: str, intercept: str, rows: Any, labels: list[int], layout: Any
 ) -> None:
-    """Little or contradictory data train like any other, to a certified model."""
+    """Little or contradictory data gives a certified model too."""
     pipeline = Pipeline(
         solver=solver_of(solver, intercept=intercept), stopping=Stopping(max_epochs=100)
     )
@@ -289,8 +290,8 @@ def test_smallest_data(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_integers_are_numbers_like_any_other(solver: str, layout: Any) -> None:
-    """λ = 1 is λ = 1.0: an integer does not make integer arrays of anything."""
+def test_integers_are_accepted_as_numbers(solver: str, layout: Any) -> None:
+    """λ = 1 is λ = 1.0: an integer does not lead to integer arrays."""
     rows = in_form(CASES["noisy"].X, layout)
     first, second = (
         train(

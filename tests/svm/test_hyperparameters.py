@@ -1,5 +1,5 @@
-"""Hyperparameters refuse whatever their annotations do not allow; the bad values are derived from
-the annotations themselves."""
+"""Hyperparameters refuse values that their annotations do not allow. The bad values are derived
+from the annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REQUIRED: dict[type[Checked], dict[str, Any]] = {
 
 
 def bad_values(annotation: Any) -> list[Any]:
-    """Values just outside an annotation, of every constraint and kind in it."""
+    """Values just outside an annotation, for every constraint and type in it."""
     if get_origin(annotation) is Annotated:
         base, *constraints = get_args(annotation)
         bad = bad_values(base)
@@ -87,7 +87,7 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("kind", "field", "value"), list(cases()))
 def test_bad_value_is_refused(kind: type[Checked], field: str, value: Any) -> None:
-    """The error names the field as JSON has it, the value, and what was expected."""
+    """The error has the field's name in JSON, the value, and what was expected."""
     given = {**REQUIRED.get(kind, {}), field: value}
     with pytest.raises(InvalidHyperparameter) as caught:
         kind(**given)
@@ -100,7 +100,7 @@ def test_bad_value_is_refused(kind: type[Checked], field: str, value: Any) -> No
 
 @pytest.mark.parametrize("kind", CHECKED, ids=lambda kind: kind.__name__)
 def test_defaults_are_valid_and_frozen(kind: type[Checked]) -> None:
-    """Every class can be made of its required fields, is a value, and cannot be changed."""
+    """Every class can be made from its required fields, is a value, and cannot be changed."""
     given = REQUIRED.get(kind, {})
     made = kind(**given)
     assert made == kind(**given)
@@ -111,7 +111,7 @@ def test_defaults_are_valid_and_frozen(kind: type[Checked]) -> None:
 
 @pytest.mark.parametrize("kind", SOLVERS.values(), ids=lambda kind: kind.__name__)
 def test_lambda_or_c_and_never_both(kind: type[Any]) -> None:
-    """Each alone is taken, both together are refused."""
+    """Each alone is accepted, both together are refused."""
     kind(lambda_=0.1)
     kind(C=1)
     with pytest.raises(InvalidHyperparameter, match="either lambda or C") as caught:
@@ -120,14 +120,14 @@ def test_lambda_or_c_and_never_both(kind: type[Any]) -> None:
 
 
 def test_dual_coordinate_descent_offers_no_free_intercept() -> None:
-    """A treatment that a solver cannot solve exactly is no value of its field."""
+    """A treatment that a solver cannot solve exactly is not a value of its field."""
     with pytest.raises(InvalidHyperparameter, match=r"'augmented' \| 'none'"):
         DualCoordinateDescent(intercept="free")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_catalog_entry_is_complete(name: str) -> None:
-    """Each solver is in the table under its own name, with all that the catalog tells of it."""
+    """Each solver is in the table under its name, with all facts for the catalog."""
     kind: Any = SOLVERS[name]
     assert kind().name == name
     for text in (
@@ -167,13 +167,13 @@ def test_json_is_checked_by_the_same_annotations(body: str) -> None:
 
 
 def test_json_becomes_the_dataclass() -> None:
-    """A valid body is the value itself; an integer serves where a number is meant."""
+    """A valid body becomes the value; an integer is accepted for a number."""
     made = TypeAdapter(Pegasos).validate_json('{"lambda": 1, "sampling": "uniform"}')
     assert made == Pegasos(lambda_=1.0, sampling="uniform")
 
 
 def test_unknown_constraint_is_a_programming_error() -> None:
-    """A constraint that nobody checks would be a range that is only documented."""
+    """A constraint without a check would be a range that is only documented."""
 
     @dataclass(frozen=True, kw_only=True)
     class Odd(Checked):

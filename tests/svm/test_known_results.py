@@ -1,4 +1,4 @@
-"""Known results on real data: counts of updates, costs, errors and optima that others found."""
+"""Known results on real data: counts of updates, costs, errors and optima from the literature."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_stochastic_descent_of_the_tutorial(
     batch_size: int, learning_rate: float, epsilon: float, fewest: int, most: int
 ) -> None:
     """Over 5 seeds the median number of updates and every cost are in the tutorial's range; the
-    journeys take 20."""
+    journeys use 20 seeds."""
     X, y = tutorial()
     sparse, pipeline = csr_array(X), described(batch_size, learning_rate, epsilon)
     with ThreadPoolExecutor(2) as pool:
@@ -77,7 +77,7 @@ def test_stochastic_descent_of_the_tutorial(
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 def test_newton_finds_the_optimum_of_the_tutorial(form: str) -> None:
-    """Where the stochastic solvers stall, at C = 100, Newton closes the gap to 1e-3."""
+    """At C = 100, too large for the stochastic solvers, Newton closes the gap to 1e-3."""
     X, y = tutorial()
     result = train(Pipeline(solver=Newton(C=C)), csr_array(X) if form == "sparse" else X, y)
     [pair] = result.result().certificate.pairs
@@ -102,8 +102,8 @@ def test_pegasos_on_digits() -> None:
 
 
 def test_dual_coordinate_descent_on_adult() -> None:
-    """C = 1 to a gap of 1e-3 on 32,561 sparse rows: the accuracy of LIBLINEAR at the same
-    objective, within 0.2 points, and a bracket around LIBLINEAR's value."""
+    """C = 1 to a gap of 1e-3 on 32,561 sparse rows: the accuracy of LIBLINEAR for the same
+    objective, within 0.2 points, and an enclosure of LIBLINEAR's value."""
     X, y = adult("a9a")
     result = train(Pipeline(solver=DualCoordinateDescent(C=1.0)), X, y).result()
     assert result.stop_reason == "gap-reached"

@@ -1,4 +1,4 @@
-"""Certificates on random small problems, against an exact QP solver: sound always, tight mostly.
+"""Certificates on random small problems, against an exact QP solver: always sound, mostly tight.
 
 The short version runs with the suite; `make soundness` checks 5,000 problems.
 """
@@ -28,7 +28,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known about one problem; all in the common form."""
+    """The bounds and values of one problem; all in the common form."""
 
     about: str
     primal: float
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def outcome(number: int) -> Outcome | None:
-    """Train on problem `number`, and solve it exactly; None where the QP solver gave up."""
+    """Train on problem `number`, and solve it exactly; None if the QP solver failed."""
     random = np.random.default_rng([99, number])
     name, intercept = SOLVER_INTERCEPTS[number % len(SOLVER_INTERCEPTS)]
     kernel = _kernel(random) if "kernel" in SOLVERS[name].__dataclass_fields__ else None
@@ -107,7 +107,7 @@ def _problem(
 
 
 def _inheritance(random: np.random.Generator, problem: Problem) -> Inheritance:
-    """A start from anywhere."""
+    """A random start."""
     return Inheritance(
         w=random.normal(size=problem.n_features),
         intercept=float(random.normal()),
@@ -118,7 +118,7 @@ def _inheritance(random: np.random.Generator, problem: Problem) -> Inheritance:
 
 
 def _by_qp(problem: Problem) -> tuple[float, float] | None:
-    """(dual value, primal value) of the exact solver's point, the definitions written out."""
+    """(dual value, primal value) of the exact solver's point, from the definitions."""
     n, lam, y = problem.n_samples, problem.regularization, problem.y
     X: Any = problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X
     K = kernel_values(problem.kernel or LinearKernel(), X, X)
@@ -149,7 +149,7 @@ def _by_qp(problem: Problem) -> tuple[float, float] | None:
     scores = K @ (alpha * y) / (lam * n)
     norm = float((alpha * y) @ scores) / (lam * n)
     lower = float(alpha.sum()) / n - 0.5 * lam * norm
-    # With a free intercept the best one is where some row is on its margin.
+    # With a free intercept the best one has some row on its margin.
     candidates = y - scores if free else [0.0]
     losses = [np.maximum(0.0, 1.0 - y * (scores + b)) @ problem.weights / n for b in candidates]
     return lower, 0.5 * lam * norm + float(min(losses))
@@ -164,14 +164,14 @@ def _balanced(alpha: Vector, y: Vector, free: bool) -> Vector:
 
 
 def check(count: int) -> list[Outcome]:
-    """Asserts soundness and tightness of problems 0 … count - 1; returns what was found."""
-    found = [each for number in range(count) if (each := outcome(number)) is not None]
-    assert len(found) >= 0.97 * count, "the QP solver gave up too often"
-    unsound = [each for each in found if not each.is_sound]
+    """Asserts soundness and tightness of problems 0 … count - 1; returns the outcomes."""
+    result = [each for number in range(count) if (each := outcome(number)) is not None]
+    assert len(result) >= 0.97 * count, "the QP solver gave up too often"
+    unsound = [each for each in result if not each.is_sound]
     assert not unsound, unsound[:5]
-    loose = [each for each in found if not each.is_tight]
-    assert len(loose) <= 0.05 * len(found), (len(loose), loose[:5])
-    return found
+    loose = [each for each in result if not each.is_tight]
+    assert len(loose) <= 0.05 * len(result), (len(loose), loose[:5])
+    return result
 
 
 def test_certificates_are_sound_and_tight() -> None:
@@ -183,7 +183,7 @@ def test_certificates_are_sound_and_tight() -> None:
 @pytest.mark.timeout(1800)
 def test_certificates_of_5000_problems() -> None:
     """The same on 5,000."""
-    found = check(5000)
-    loose = sum(not each.is_tight for each in found)
-    precise = np.median([(each.upper - each.lower) / each.upper for each in found])
-    print(f"{len(found)} problems, 0 unsound, {loose} loose, QP bracket {precise:.1e} (median)")
+    result = check(5000)
+    loose = sum(not each.is_tight for each in result)
+    precise = np.median([(each.upper - each.lower) / each.upper for each in result])
+    print(f"{len(result)} problems, 0 unsound, {loose} loose, QP bracket {precise:.1e} (median)")

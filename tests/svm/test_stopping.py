@@ -1,4 +1,4 @@
-"""When a training ends, and what it says about why."""
+"""When a training ends, and which reason it gives."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ EPOCH_SOLVERS = (Pegasos(), DualCoordinateDescent(), Newton())
     ],
 )
 def test_defaults(given: Stopping, meant: Stopping) -> None:
-    """Nothing given: a gap of 1e-3 or 1,000 epochs; one given says what else is meant."""
+    """Nothing given: a gap of 1e-3 or 1,000 epochs. One given: what else applies."""
     assert given.resolved() == meant
     assert meant.resolved() == meant
 
 
-def test_cost_change_stands_for_itself() -> None:
+def test_cost_change_is_the_only_rule() -> None:
     """With the cost-change rule there is no other limit unless it is given."""
     rule = CostChange(epsilon=0.1)
     for given in (Stopping(cost_change=rule), Stopping(cost_change=rule, max_epochs=5)):
@@ -52,7 +52,7 @@ def test_cost_change_stands_for_itself() -> None:
 @pytest.mark.parametrize("epochs", [1, 2, 5, 6, 13])
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_max_epochs_is_exact(solver: str, intercept: str, epochs: int) -> None:
-    """Exactly so many epochs, evaluated at the last, and not called converged."""
+    """Exactly this number of epochs, evaluated at the last one, and not reported as converged."""
     if (solver, epochs) == ("smo", 13):
         epochs = 7  # all rows are one working set here, and by 13 of them it has converged
     pipeline = Pipeline(
@@ -68,7 +68,7 @@ def test_max_epochs_is_exact(solver: str, intercept: str, epochs: int) -> None:
 @pytest.mark.parametrize("gap", [0.3, 1e-2, 1e-5])
 @pytest.mark.parametrize("solver", [DualCoordinateDescent(), Newton()], ids=lambda each: each.name)
 def test_gap_ends_the_training(solver: DualCoordinateDescent | Newton, gap: float) -> None:
-    """At the first evaluation that shows the gap, and no later."""
+    """At the first evaluation that shows the gap."""
     training = Training(
         Pipeline(solver=solver, stopping=Stopping(duality_gap=gap)), X, LABELS, seed=0
     )
@@ -81,8 +81,8 @@ def test_gap_ends_the_training(solver: DualCoordinateDescent | Newton, gap: floa
 
 
 @pytest.mark.parametrize("solver", [DualCoordinateDescent(), Newton()], ids=lambda each: each.name)
-def test_solver_says_that_it_converged(solver: DualCoordinateDescent | Newton) -> None:
-    """Without a gap to reach, a solver ends when its own rule finds nothing left to do."""
+def test_solver_ends_by_its_own_rule(solver: DualCoordinateDescent | Newton) -> None:
+    """Without a gap to reach, a solver ends when its own rule is met."""
     stopping = Stopping(max_epochs=1_000_000)
     result = train(Pipeline(solver=solver, stopping=stopping), X, LABELS).result()
     assert (result.stop_reason, result.converged) == ("converged", True)
@@ -95,7 +95,7 @@ def test_cost_change_once_an_epoch(
     solver: Pegasos | DualCoordinateDescent | Newton, smoothing: float | None
 ) -> None:
     """The other solvers test the rule on the primal value after every epoch, from the second on;
-    smoothing is 0 where it is not given."""
+    smoothing is 0 by default."""
     epsilon, limit = 2.0, 200
     rule = CostChange(epsilon=epsilon, smoothing=smoothing)
     pipeline = Pipeline(solver=solver, stopping=Stopping(cost_change=rule, max_epochs=limit))
@@ -123,8 +123,8 @@ def test_cost_change_once_an_epoch(
 def test_cost_change_after_every_update(
     batch_size: Any, smoothing: float | None, regularizer: Any
 ) -> None:
-    """Gradient descent ends at the very update whose smoothed change is below ε; smoothing is 0
-    for batch descent and 0.5 for the others where it is not given."""
+    """Gradient descent ends at the update whose smoothed change is below ε; smoothing is 0 for
+    batch descent and 0.5 for the others by default."""
     n, epsilon, rate = 30, 1.0, 0.002
     solver = GradientDescent(batch_size=batch_size, learning_rate=rate, regularizer=regularizer)
     rule = CostChange(epsilon=epsilon, smoothing=smoothing)
@@ -155,21 +155,21 @@ def test_cost_change_after_every_update(
 
 
 def test_smoothed_change() -> None:
-    """s Δ + (1 - s) 100 |f - f'| / f, in percent, whichever way the cost moved."""
+    """s Δ + (1 - s) 100 |f - f'| / f, in percent, for rising and falling costs."""
     assert smoothed_change(200.0, 150.0, 8.0, 0.25) == 0.25 * 8.0 + 0.75 * 25.0
     assert smoothed_change(200.0, 250.0, 0.0, 0.0) == 25.0
 
 
 @pytest.mark.parametrize("solver", ["pegasos", "gradient-descent"])
 def test_max_epochs_ends_a_rule_that_is_never_met(solver: str) -> None:
-    """Given with the cost-change rule, `max_epochs` holds too."""
+    """`max_epochs` applies together with the cost-change rule."""
     stopping = Stopping(cost_change=CostChange(epsilon=1e-12), max_epochs=11)
     result = train(Pipeline(solver=solver_of(solver), stopping=stopping), X, LABELS).result()
     assert (result.epochs, result.stop_reason) == (11, "max-epochs")
 
 
 def test_first_rule_met_ends_the_training() -> None:
-    """A gap is reached before the cost stands still, where it is wide enough."""
+    """A wide gap is reached before the cost stops changing."""
     rule = CostChange(epsilon=1e-9)
     stopping = Stopping(duality_gap=0.5, cost_change=rule)
     result = train(Pipeline(solver=Newton(), stopping=stopping), X, LABELS).result()
@@ -178,7 +178,7 @@ def test_first_rule_met_ends_the_training() -> None:
 
 @pytest.mark.parametrize("solver", ["pegasos", "gradient-descent"])
 def test_time_budget(solver: str) -> None:
-    """Ends a training that would go on, soon after its seconds are over, with its gap told."""
+    """Ends a long training soon after its seconds are over, and reports its gap."""
     endless = Stopping(max_epochs=10**9, time_budget_s=0.05)
     pipeline = Pipeline(solver=solver_of(solver), stopping=endless)
     started = time.monotonic()
@@ -207,8 +207,8 @@ def test_time_budget_counts_all_attempts() -> None:
     assert again.result().stop_reason == "time-budget"
 
 
-def test_one_pair_that_did_not_converge_speaks_for_the_model() -> None:
-    """One separable pair and one hopeless pair: the model says `max-epochs`."""
+def test_one_pair_that_did_not_converge_decides_the_reason() -> None:
+    """One separable pair and one that cannot be separated: the model's reason is `max-epochs`."""
     apart = X[LABELS == 1] + 100.0
     rows = np.concatenate([X, apart])
     labels = np.concatenate([LABELS, np.full(len(apart), 2)])
@@ -223,7 +223,7 @@ def test_one_pair_that_did_not_converge_speaks_for_the_model() -> None:
 
 
 def test_gap_is_relative_to_the_primal() -> None:
-    """(primal - dual) / primal of the worst pair is at most what was asked for."""
+    """(primal - dual) / primal of the worst pair is at most the requested gap."""
     result = train(
         Pipeline(solver=Newton(lambda_=1e-5), stopping=Stopping(duality_gap=0.02)), X, LABELS
     ).result()

@@ -1,4 +1,4 @@
-"""Fitted pipelines put together by hand, without training."""
+"""Fitted pipelines built without training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fitted(
 def random_model(
     n_features: int, n_classes: int = 2, *, scaled: bool = False, seed: int = 0
 ) -> tuple[FittedPipeline, Vector]:
-    """A model and 70 rows for it, of which some values are zero."""
+    """A model and 70 rows for it; some values are zero."""
     random = np.random.default_rng([seed, n_features, n_classes])
     n_pairs = n_classes * (n_classes - 1) // 2
     scaling = NO_SCALING

@@ -1,6 +1,6 @@
-"""The optimum of a small problem by other people's solvers, between two bounds of our own making.
+"""The optimum of a small problem from other libraries, between two bounds that we compute here.
 
-Primal and dual are written out again here, in plain NumPy, so that nothing of `svm` is trusted.
+Primal and dual are written out again in plain NumPy, so that nothing of `svm` is trusted.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ def dual_value(case: Case, intercept: Intercept, alpha: Vector) -> float:
 
 @cache
 def optimum(name: str, intercept: Intercept) -> Optimum:
-    """Bounds of the optimum of a case, 2e-5 of it apart or less."""
+    """Bounds of the optimum of a case, at most 2e-5 of it apart."""
     case = CASES[name]
-    found = _by_libsvm(case) if intercept == "free" else _by_lbfgs(case, intercept)
-    assert found.lower * (1.0 - 1e-14) <= found.upper <= found.lower * (1.0 + 2e-5), (name, found)
-    return found
+    result = _by_libsvm(case) if intercept == "free" else _by_lbfgs(case, intercept)
+    assert result.lower * (1.0 - 1e-14) <= result.upper <= result.lower * (1.0 + 2e-5), (
+        name,
+        result,
+    )
+    return result
 
 
 def _with_constant(case: Case, intercept: Intercept) -> Vector:
@@ -65,7 +68,7 @@ def _by_libsvm(case: Case) -> Optimum:
         np.abs(peer.dual_coef_[0]) * scale, case.weights[peer.support_]
     )
     w = peer.coef_[0]
-    # The best b for this w is at a kink of the hinge sum: where some row is on its margin.
+    # The best b for this w is at a kink of the hinge sum: some row is on its margin.
     kinks = case.y - case.X @ w
     upper = min(primal_value(case, "free", w, float(b)) for b in kinks)
     return Optimum(dual_value(case, "free", alpha), upper)
@@ -81,8 +84,8 @@ def _by_lbfgs(case: Case, intercept: Intercept) -> Optimum:
         return 0.5 * float(alpha @ product) - float(alpha.sum()) / n, product - 1.0 / n
 
     alpha = np.zeros(n)
-    for _ in range(20):  # started again, it forgets a bad history
-        found = minimize(
+    for _ in range(20):  # a restart discards a bad history
+        result = minimize(
             negative,
             alpha,
             jac=True,
@@ -90,7 +93,7 @@ def _by_lbfgs(case: Case, intercept: Intercept) -> Optimum:
             bounds=[(0.0, s) for s in case.weights],
             options={"ftol": 0.0, "gtol": 1e-14, "maxiter": 5000, "maxfun": 50000},
         )
-        alpha = np.clip(found.x, 0.0, case.weights)
+        alpha = np.clip(result.x, 0.0, case.weights)
     w = X.T @ (alpha * case.y) / (case.regularization * n)
     b = float(w[-1]) if intercept == "augmented" else 0.0
     return Optimum(

@@ -1,4 +1,4 @@
-"""Small binary problems of every kind that a solver meets, in every form that it takes."""
+"""Small binary problems of every kind, in every form."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def intercepts_of(solver: str) -> tuple[Intercept, ...]:
 
 
 def solver_of(name: str, **hyperparameters: Any) -> AnySolver:
-    """The solver of that name; with a kernel, the linear one, so that all have the same optima."""
+    """The solver of that name; with the linear kernel, if any, so that all have the same optima."""
     kind: type[Hyperparameters] = SOLVERS[name]
     if "kernel" in kind.__dataclass_fields__:
         hyperparameters.setdefault("kernel", LinearKernel())

@@ -1,4 +1,5 @@
-"""The real data beside the repository (`../shared/data`); tests that need them skip without."""
+"""The real data beside the repository (`../shared/data`); tests that need it are skipped without
+it."""
 
 from __future__ import annotations
 

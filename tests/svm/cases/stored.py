@@ -13,7 +13,7 @@ from svm.data.stored_rows import StoredArray, StoredRows
 
 
 def stored(X: Matrix, folder: Path) -> StoredRows:
-    """The same matrix in files of `folder`, each after a few bytes of something else."""
+    """The same matrix in files of `folder`, after some other bytes."""
     arrays = [X.data, X.indices] if is_sparse(X) else [X]
     files = [_file(folder / f"{k}.bin", array) for k, array in enumerate(arrays)]
     return StoredRows(

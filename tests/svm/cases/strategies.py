@@ -13,7 +13,7 @@ from svm.data.matrices import Vector
 from svm.problem import Problem
 from tests.svm.cases.problems import INTERCEPTS
 
-# The first example may wait for a compiler, and the suite must be the same in every run.
+# The first example may compile loops, and every run of the suite must be the same.
 PROPERTY = settings(deadline=None, max_examples=60, derandomize=True)
 
 ordinary = st.floats(-10.0, 10.0).map(lambda value: round(value, 3))

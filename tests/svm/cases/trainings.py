@@ -30,7 +30,7 @@ def train(pipeline: Pipeline, X: Any, labels: Any, *, seed: int = 0, **others: A
 
 
 def bits(result: TrainingResult) -> dict[str, Any]:
-    """Everything that a result says, in a form in which equal means equal to the bit."""
+    """All parts of a result, as values that are equal only if all bits are."""
     arrays = to_arrays(result.fitted)
     content = {
         key: (value.dtype.str, value.shape, value.tobytes())
@@ -46,7 +46,7 @@ def bits(result: TrainingResult) -> dict[str, Any]:
 def written_and_read(
     checkpoint: Mapping[str, Any],
 ) -> dict[str, npt.NDArray[Any]]:
-    """The checkpoint after a way through a file that can hold nothing but plain arrays."""
+    """The checkpoint after writing and reading a file of plain arrays."""
     file = io.BytesIO()
     np.savez(file, **checkpoint)
     file.seek(0)
@@ -55,8 +55,7 @@ def written_and_read(
 
 
 def interrupting_at(call: int) -> Callable[[], None]:
-    """A callback that raises Interrupted when it is called for the `call`-th time, from 1, and
-    only then."""
+    """A callback that raises Interrupted at its `call`-th call, counted from 1, only."""
     calls = itertools.count(1)
 
     def interrupted() -> None:
@@ -67,8 +66,8 @@ def interrupting_at(call: int) -> Callable[[], None]:
 
 
 def interrupting_from(call: int) -> Callable[[], None]:
-    """A callback that raises Interrupted from its `call`-th call on, in every thread that looks:
-    what a canceled job does."""
+    """A callback that raises Interrupted from its `call`-th call on, in every thread, like a
+    canceled job."""
     calls = itertools.count(1)
 
     def interrupted() -> None:

@@ -1,7 +1,7 @@
-"""Slow, obvious NumPy versions of every compiled loop, row by row as the formulas have it.
+"""Slow, obvious NumPy versions of every compiled loop, row by row like the formulas.
 
-They compute in float64 on dense rows, so they also say what the sparse and the single-precision
-loops must give. Unlike the loops they return new arrays and change none.
+They compute in float64 on dense rows, and are compared with the sparse and single-precision loops
+too. They return new arrays and change none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pegasos(
     intercept: Intercept,
     orders: list[Indices],
 ) -> tuple[Vector, float, Indices]:
-    """(w, b, violations) after all orders, as the paper writes it: w shrinks at every step."""
+    """(w, b, violations) after all orders, as in the paper: w shrinks at every step."""
     w, b = np.zeros(X.shape[1]), 0.0
     violations = np.zeros(len(y), dtype=np.int64)
     for t, i in enumerate(np.concatenate(orders), start=1):
@@ -65,9 +65,9 @@ def dual_coordinate_descent(
     alpha: Vector,
     order: Indices,
 ) -> tuple[Vector, Vector]:
-    """(α, the projected gradients met on the way) after one over-relaxed pass over `order`.
+    """(α, the projected gradients) after one over-relaxed pass over `order`.
 
-    w is computed from α anew for every row, with the constant feature as a column of X.
+    w is computed from α for every row, with the constant feature as a column of X.
     """
     if augmented:
         X = np.column_stack([X, np.ones(len(X))])
@@ -141,7 +141,7 @@ def smoothed_changes(costs: list[float], smoothing: float) -> list[float]:
 
 
 def smoothed_hinge(margin: float, mu: float) -> float:
-    """ℓ_μ of `svm.solvers.newton`, as the maximum it is: max over 0 ≤ a ≤ 1 of a(1 - m) - μa²/2."""
+    """ℓ_μ of `svm.solvers.newton`, from its definition: max over 0 ≤ a ≤ 1 of a(1 - m) - μa²/2."""
     a = min(max((1.0 - margin) / mu, 0.0), 1.0)
     return a * (1.0 - margin) - 0.5 * mu * a * a
 

@@ -22,8 +22,8 @@ from tests.svm.cases.strategies import PROPERTY
 def test_split_parts_all_rows(
     counts: list[int], fraction: float, stratify: bool, seed: int
 ) -> None:
-    """Every row is in one part, both ascending, a class's rows in proportion if stratified; the
-    same arguments give the same rows."""
+    """Every row is in one part, both ascending, and classes in proportion if stratified; equal
+    arguments give equal rows."""
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
     try:
         training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
@@ -52,8 +52,8 @@ def test_split_parts_all_rows(
     seed=st.integers(0, 2**63 - 1),
 )
 def test_folds_share_every_class(counts: list[int], n_folds: int, seed: int) -> None:
-    """Each fold has its share of all rows and of each class, give or take one; a class with fewer
-    rows than folds is refused; the same arguments give the same folds."""
+    """Each fold has its share of all rows and of each class, up to one row; a class with fewer rows
+    than folds is refused; equal arguments give equal folds."""
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
     if min(counts) < n_folds:
         with pytest.raises(InvalidData, match="too few") as caught:
@@ -69,14 +69,14 @@ def test_folds_share_every_class(counts: list[int], n_folds: int, seed: int) -> 
 
 
 def test_seeds_give_different_folds() -> None:
-    """Each seed deals anew."""
+    """Every seed gives other folds."""
     codes = np.arange(40) % 2
     assert len({tuple(fold_numbers(codes, 5, seed=seed)) for seed in range(40)}) == 40
 
 
 @pytest.mark.parametrize("stratify", [True, False])
 def test_seeds_give_different_rows(stratify: bool) -> None:
-    """Each seed has its own split, and over many seeds every row is held out."""
+    """Every seed gives another split, and over many seeds every row is held out."""
     codes = np.arange(40) % 2
     seen = [split(codes, 0.25, stratify=stratify, seed=seed)[1] for seed in range(40)]
     assert len({tuple(rows) for rows in seen}) == 40
@@ -94,7 +94,7 @@ def test_seeds_give_different_rows(stratify: bool) -> None:
     ],
 )
 def test_class_too_small(counts: list[int], fraction: float, stratify: bool) -> None:
-    """No class may vanish from the training rows, nor, stratified, from the validation rows."""
+    """No class may be missing in the training rows or, stratified, in the validation rows."""
     codes = np.repeat(np.arange(len(counts)), counts)
     with pytest.raises(InvalidData, match="class") as caught:
         split(codes, fraction, stratify=stratify, seed=0)

@@ -50,7 +50,7 @@ LAYOUTS: dict[str, Matrix] = {"dense": dense(), "csr": sparse()}
 
 
 def labels_of(X: Matrix, n_classes: int = 2) -> Any:
-    """Classes that follow from a row's sum, with noise; in stretches, as sorted data has them."""
+    """Classes from a row's sum, with noise; in runs, as in sorted data."""
     n = X.shape[0]
     sums = np.asarray(X.sum(axis=1)).ravel()
     noisy = sums + np.random.default_rng(7).normal(size=n) * sums.std()
@@ -102,9 +102,9 @@ def test_same_bits_from_files(both: tuple[Matrix, StoredRows], case: str) -> Non
     solver, stopping = SOLVER_CASES[case]
     pipeline = Pipeline(solver=solver, stopping=stopping, scaling="max-abs")
     labels = labels_of(X)
-    expected, found = (train(pipeline, rows, labels).result() for rows in (X, in_files))
-    assert bits(found) == bits(expected)
-    assert found.certificate.worst.dual > 0.0
+    expected, result = (train(pipeline, rows, labels).result() for rows in (X, in_files))
+    assert bits(result) == bits(expected)
+    assert result.certificate.worst.dual > 0.0
 
 
 PIPELINES: dict[str, dict[str, Any]] = {
@@ -126,8 +126,8 @@ PIPELINES: dict[str, dict[str, Any]] = {
 def test_same_bits_through_every_step_before_the_solver(
     layout: str, case: str, tmp_path: Path
 ) -> None:
-    """Three classes, a part of the rows held back: scaling, features and weights learn and do the
-    same wherever the rows are kept, in one thread or two."""
+    """Three classes and a validation set: scaling, features and weights are the same in memory and
+    in files, with one thread or two."""
     given = PIPELINES[case]
     if layout == "csr" and (case in ("standardized", "min-max", "products", "nystroem")):
         pytest.skip("not offered for sparse data")
@@ -138,7 +138,7 @@ def test_same_bits_through_every_step_before_the_solver(
     pipeline = Pipeline(
         **{"solver": Pegasos(C=C, sampling="blocks"), "stopping": Stopping(max_epochs=1), **given}
     )
-    expected, found = (
+    expected, result = (
         Training(
             pipeline,
             rows[kept],
@@ -155,16 +155,17 @@ def test_same_bits_through_every_step_before_the_solver(
             for now in training
             if now.evaluation is not None
         )
-        for training in (expected, found)
+        for training in (expected, result)
     ]
     assert watched[0] == watched[1]
     assert all(error is not None for _, _, error in watched[0])
-    assert bits(found.result()) == bits(expected.result())
+    assert bits(result.result()) == bits(expected.result())
 
 
 @pytest.mark.parametrize("case", ["pegasos", "mini-batches", "newton"])
 def test_resumed_from_files(both: tuple[Matrix, StoredRows], case: str) -> None:
-    """Cut anywhere and taken up again, the bits are those of an undisturbed training in memory."""
+    """Interrupted at any point and resumed, the bits are those of an undisturbed training in
+    memory."""
     X, in_files = both
     solver, stopping = SOLVER_CASES[case]
     pipeline, labels = Pipeline(solver=solver, stopping=stopping), labels_of(X)
@@ -185,8 +186,8 @@ def test_resumed_from_files(both: tuple[Matrix, StoredRows], case: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_solvers_that_need_all_rows_say_so(name: str, tmp_path: Path) -> None:
-    """By default only those that read rows in order take them from files; the others refuse."""
+def test_solvers_that_need_all_rows_refuse_files(name: str, tmp_path: Path) -> None:
+    """By default only solvers that read rows in order accept files; the others refuse."""
     X = dense(20, 3)
     pipeline = Pipeline(solver=solver_of(name))
     if pipeline.solver.streams:
@@ -203,7 +204,7 @@ def test_solvers_that_need_all_rows_say_so(name: str, tmp_path: Path) -> None:
     limit=st.integers(1, 120),
 )
 def test_cuts(sizes: list[int], limit: int) -> None:
-    """0 … n in parts of one row or more, each without its last row below the limit; rows of one
+    """0 … n in parts of at least one row, each below the limit without its last row; rows of equal
     size are cut evenly."""
     for edges, each in (
         (cuts(np.array(sizes, dtype=np.int64), len(sizes), limit), sizes),
@@ -219,7 +220,7 @@ def test_cuts(sizes: list[int], limit: int) -> None:
 @PROPERTY
 @given(chosen=st.sets(st.integers(0, 99), min_size=1), some=st.sets(st.integers(0, 99)))
 def test_any_rows_are_read(chosen: set[int], some: set[int], tmp_path_factory: Any) -> None:
-    """Of all rows or of chosen ones, in one stretch or scattered."""
+    """All rows or chosen ones, in one run or scattered."""
     X = dense(100, 3)
     places = sorted(chosen)
     wanted = [k for k in sorted(some) if k < len(places)]
@@ -234,8 +235,8 @@ def test_any_rows_are_read(chosen: set[int], some: set[int], tmp_path_factory: A
         assert part.digest == in_files[np.array(places)].digest
 
 
-def test_runs_stand_below_each_other(both: tuple[Matrix, StoredRows]) -> None:
-    """A reader puts runs of rows in the order they are named, and uses its memory again."""
+def test_runs_are_read_below_each_other(both: tuple[Matrix, StoredRows]) -> None:
+    """A reader puts runs of rows in the given order, and reuses its memory."""
     X, in_files = both
     reader = Reader(in_files)
     runs = np.arange(500, 530), np.arange(0, 20), np.array([3, 40, 2000, 2001])
@@ -252,7 +253,7 @@ def test_runs_stand_below_each_other(both: tuple[Matrix, StoredRows]) -> None:
 
 
 def test_file_that_ends_early(tmp_path: Path) -> None:
-    """Is an error of the disk, not a row of zeros."""
+    """An error, not a row of zeros."""
     X = stored(dense(100, 3), tmp_path)
     with (tmp_path / "0.bin").open("r+b") as file:
         file.truncate(1000)
@@ -261,7 +262,7 @@ def test_file_that_ends_early(tmp_path: Path) -> None:
 
 
 def test_pieces_are_bounded(both: tuple[Matrix, StoredRows]) -> None:
-    """The same pieces in memory and from files, of about a million values; fewer rows where each
+    """The same pieces in memory and from files, of about a million values; fewer rows if each
     becomes many features."""
     for width in (0, 100_000):
         shapes = [[piece.shape for piece in pieces(X, width)] for X in both]
@@ -273,7 +274,8 @@ def test_pieces_are_bounded(both: tuple[Matrix, StoredRows]) -> None:
 
 @pytest.mark.parametrize("case", ["pegasos", "newton"])
 def test_memory_of_a_training_from_files(case: str, tmp_path: Path) -> None:
-    """While it trains, a few blocks and what is kept for each row: far less than the rows."""
+    """During training only some blocks and a few numbers for each row are in memory: far less than
+    the rows."""
     solver, _ = SOLVER_CASES[case]
     n, d = 200_000, 100
     X, labels = dense(n, d), np.arange(n) % 2

@@ -1,4 +1,4 @@
-"""Kernel values of rows with vectors that were prepared, dense and sparse."""
+"""Kernel values of rows with prepared vectors, dense and sparse."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_values_are_those_of_the_kernel(
     random = np.random.default_rng(n_vectors)
     Z, X = random.normal(size=(n_vectors, d)), random.normal(size=(9, d))
     evaluator = KernelEvaluator(kernel, csr_array(Z) if sparse_vectors else Z)
-    found = evaluator(csr_array(X) if sparse_rows else X)
-    np.testing.assert_allclose(found, kernel_values(kernel, X, Z), rtol=1e-12, atol=1e-12)
+    result = evaluator(csr_array(X) if sparse_rows else X)
+    np.testing.assert_allclose(result, kernel_values(kernel, X, Z), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_vectors", "d"), [(1, 1), (33, 3), (1000, 64), (64, 300)])
-def test_a_row_has_the_same_bits_in_any_company(n_vectors: int, d: int) -> None:
+def test_a_row_has_the_same_bits_in_any_batch(n_vectors: int, d: int) -> None:
     random = np.random.default_rng(d)
     Z, X = random.normal(size=(n_vectors, d)), random.normal(size=(23, d))
     evaluator = KernelEvaluator(GaussianKernel(gamma=1 / d), Z)
@@ -43,7 +43,7 @@ def test_a_row_has_the_same_bits_in_any_company(n_vectors: int, d: int) -> None:
 
 
 def test_products_of_small_whole_numbers_are_exact() -> None:
-    """Each panel, each lane and each number of rows has its own place to go wrong."""
+    """For each position in a panel and each number of rows."""
     random = np.random.default_rng(0)
     Z = random.integers(-9, 10, size=(75, 11)).astype(np.float64)
     evaluator = KernelEvaluator(LinearKernel(), Z)

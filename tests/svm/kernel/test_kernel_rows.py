@@ -1,4 +1,4 @@
-"""Rows of the kernel matrix: right, and the same bits whatever was asked for before."""
+"""Rows of the kernel matrix: correct, and with the same bits in any order of requests."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def some_rows(n: int = 700, d: int = 37) -> Vector:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kernel", [KERNEL, PolynomialKernel(degree=2)], ids=lambda k: k.name)
 def test_values(form: Form, kernel: GaussianKernel | PolynomialKernel) -> None:
-    """They are the kernel's, in the order asked for."""
+    """They are the kernel's, in the requested order."""
     X = some_rows()
     rows, columns = np.array([3, 600, 4]), np.arange(1, 700, 2)
-    found = np.array(KernelRows(in_form(X, form), kernel).get(rows, 0, never))[:, columns]
-    assert found.dtype == np.float64
+    result = np.array(KernelRows(in_form(X, form), kernel).get(rows, 0, never))[:, columns]
+    assert result.dtype == np.float64
     expected = kernel_values(kernel, X[rows], X[columns])
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(result, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bits_depend_on_nothing_else(form: Form) -> None:
-    """Alone, in a crowd, from the cache or computed anew, by threads: a row is the same."""
+def test_bits_depend_on_the_row_alone(form: Form) -> None:
+    """Alone or with others, from the cache or computed again, by threads: a row is the same."""
     X = in_form(some_rows(), form)
     random = np.random.default_rng(0)
     alone = KernelRows(X, KERNEL)
@@ -52,15 +52,15 @@ def test_bits_depend_on_nothing_else(form: Form) -> None:
         for _ in range(4):
             crowd = random.permutation(700)[:200]
             rows.get(crowd, 0, never, threads)
-            found = rows.get(np.arange(0, 700, 7), 0, never, threads)
-            np.testing.assert_array_equal(found, expected)
+            result = rows.get(np.arange(0, 700, 7), 0, never, threads)
+            np.testing.assert_array_equal(result, expected)
     assert len(small._kept) <= PIECE < len(large._kept)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_groups_are_parts_of_the_same_rows(form: Form) -> None:
-    """The values of a row with the rows of a group are, to the bit, those among all rows; what is
-    kept of all groups together stays within the bytes given."""
+    """The values of a row with the rows of a group have the bits of those with all rows; the cache
+    of all groups stays within its bytes."""
     X = in_form(some_rows(), form)
     groups = np.random.default_rng(1).integers(0, 3, 700)
     parts = KernelRows(X, KERNEL, groups, cache_bytes=400_000)
@@ -69,16 +69,17 @@ def test_groups_are_parts_of_the_same_rows(form: Form) -> None:
     pair = np.flatnonzero(groups != 1)
     assert [group for group, _ in parts.groups_of(pair)] == [0, 2]
     for group, inside in parts.groups_of(pair):
-        found = np.array(parts.get(rows, group, never))
-        np.testing.assert_array_equal(found, expected[:, pair[inside]])
+        result = np.array(parts.get(rows, group, never))
+        np.testing.assert_array_equal(result, expected[:, pair[inside]])
     for group in (0, 1, 2):
         parts.get(np.arange(700), group, never)
         held = sum(values.nbytes for values in parts._kept.values())
         assert 0.5 * 400_000 < held <= 400_000
 
 
-def test_threads_may_push_out_each_others_rows() -> None:
-    """A small cache under four threads: no row is missed, and what is kept is what counts."""
+def test_threads_may_evict_each_others_rows() -> None:
+    """A small cache under four threads: every row is returned, and its size is counted
+    correctly."""
     X, everything = some_rows(), np.arange(700)
     rows = KernelRows(X, KERNEL, cache_bytes=0)
     expected = np.array(KernelRows(X, KERNEL).get(everything, 0, never))
@@ -96,7 +97,7 @@ def test_threads_may_push_out_each_others_rows() -> None:
 
 
 def test_interruption() -> None:
-    """A wish to stop is heard between two pieces of a row's columns, and nothing half is kept."""
+    """`interrupted` is called between two pieces of rows, and no partial row is cached."""
     rows = KernelRows(some_rows(), KERNEL)
 
     def stop() -> None:

@@ -1,4 +1,4 @@
-"""Kernels and feature maps: they compute what their formulas say, row by row."""
+"""Kernels and feature maps: they compute their formulas, row by row."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_values_are_the_formulas(kernel: AnyKernel, layout: str) -> None:
 def test_gram_matrices_are_symmetric_and_positive_semi_definite(
     kernel: AnyKernel, seed: int, n: int
 ) -> None:
-    """Without that there is no dual bound."""
+    """Otherwise there is no dual bound."""
     Z = np.random.default_rng(seed).normal(size=(n, 3))
     K = kernel_values(kernel.fitted(Z), Z, Z)
     np.testing.assert_allclose(K, K.T, rtol=1e-9, atol=1e-12)
@@ -100,7 +100,7 @@ def test_negative_coef0_is_refused() -> None:
 
 
 def test_too_narrow_a_kernel_is_noticed() -> None:
-    """Raw 0 … 255 pixels under σ = 0.5 leave nothing but the diagonal; the median γ does not."""
+    """For raw pixels 0 … 255 under σ = 0.5 only the diagonal is left; not under the median γ."""
     pixels = np.random.default_rng(0).integers(256, size=(50, 64)).astype(float)
     assert mostly_underflows(GaussianKernel(gamma=2.0), pixels)
     assert not mostly_underflows(GaussianKernel().fitted(pixels), pixels)
@@ -109,7 +109,7 @@ def test_too_narrow_a_kernel_is_noticed() -> None:
 
 @pytest.mark.parametrize("spec", MAPS, ids=lambda spec: spec.name)
 @pytest.mark.parametrize("layout", ["dense", "csr"])
-def test_a_rows_features_do_not_depend_on_its_company(spec: AnyFeatures, layout: str) -> None:
+def test_features_of_a_row_do_not_depend_on_other_rows(spec: AnyFeatures, layout: str) -> None:
     """To the bit, alone and in any batch."""
     if layout == "csr" and isinstance(spec, Polynomial | Interactions):
         pytest.skip("dense data only")
@@ -155,7 +155,7 @@ def test_nystroem_features_of_all_rows_are_the_kernel() -> None:
 
 
 def test_too_many_features_are_refused() -> None:
-    """The error tells how many there would be."""
+    """The error has the number of features."""
     wide = np.ones((2, 784))
     with pytest.raises(InvalidData, match="308504 features") as caught:
         fit_features(Polynomial(degree=2), wide, 0)

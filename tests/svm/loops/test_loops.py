@@ -60,7 +60,7 @@ def test_products_with_rows(form: Form) -> None:
     random = np.random.default_rng(0)
     w, coefficients = random.normal(size=4), random.normal(size=len(X))
     coefficients[::4] = 0.0
-    exact: Form = "dense-float64"  # accumulated in float64 whatever the data are
+    exact: Form = "dense-float64"  # accumulated in float64 for any data
     close(problem.scores(w, 0.3), twins.scores(X, w, 0.3), exact)
     close(problem.combination(coefficients), twins.combination(X, coefficients), exact)
     close(problem.squared_norms, twins.squared_norms(X), exact)
@@ -72,7 +72,8 @@ def test_products_with_rows(form: Form) -> None:
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("sampling", ["permuted", "uniform"])
 def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
-    """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), same draws."""
+    """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), with the same
+    draws."""
     problem, X = part_of(form, intercept)
     solver = Pegasos(sampling="permuted" if sampling == "permuted" else "uniform")
     n = problem.n_samples
@@ -86,17 +87,17 @@ def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
         w, b, violations = twins.pegasos(
             X, problem.y, problem.weights, problem.regularization, intercept, orders
         )
-        found = solver.classifier(problem, state)
-        close(found.coefficients, w, form)
-        close(found.intercept, b, form)
+        result = solver.classifier(problem, state)
+        close(result.coefficients, w, form)
+        close(result.intercept, b, form)
         np.testing.assert_array_equal(state.violations, violations)
         assert (state.epoch, state.updates) == (epoch + 1, (epoch + 1) * n)
 
 
 @pytest.mark.parametrize("augmented", [False, True])
 def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
-    """One pass gives the twin's α, w(α) and projected gradients, and rows at a bound that holds
-    them shall rest longer and longer."""
+    """One pass gives the twin's α, w(α) and projected gradients; a row that its bound keeps is
+    skipped for longer and longer."""
     problem, X = part_of(form, "augmented" if augmented else "none")
     n, scale = len(X), 1.0 / (problem.regularization * len(X))
     step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
@@ -132,7 +133,7 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
 
 
 def test_dual_coordinate_descent_epochs(form: Form) -> None:
-    """The solver's epochs are passes of the twin over the rows that do not rest, one epoch for
+    """The solver's epochs are passes of the twin over the rows that are not skipped, one epoch for
     every unit of `rest`, and its classifier is their average."""
     problem, X = part_of(form, "augmented")
     solver = DualCoordinateDescent()
@@ -152,8 +153,8 @@ def test_dual_coordinate_descent_epochs(form: Form) -> None:
         extended = np.column_stack([X, np.ones(len(X))])
         w = scale * twins.combination(extended, expected * problem.y)
         average = w if epoch == 0 else 0.6 * average + 0.4 * w
-        found = solver.classifier(problem, state)
-        close(np.append(found.coefficients, found.intercept), average, form)
+        result = solver.classifier(problem, state)
+        close(np.append(result.coefficients, result.intercept), average, form)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -191,8 +192,8 @@ def test_gradient_descent(
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_gradient_descent_stops_in_the_middle_of_an_epoch(form: Form, intercept: Intercept) -> None:
-    """With the cost-change rule the loop ends at the very update where the twin's change is
-    below ε."""
+    """With the cost-change rule the loop ends at the update at which the twin's change is below
+    ε."""
     rate = 0.01
     problem, X = part_of(form, intercept)
     n, C = problem.n_samples, 1.0 / (problem.regularization * problem.n_samples)
@@ -260,15 +261,15 @@ def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss() -> None:
         return float(sum(losses))
 
     for t in (0.0, 0.4, 1.0, 3.0):
-        found = newton.slope_and_curvature(margins, changes, weights, mu, t)
+        result = newton.slope_and_curvature(margins, changes, weights, mu, t)
         expected = twins.slope_and_curvature(margins, changes, weights, mu, t)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-        np.testing.assert_allclose(found[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+        np.testing.assert_allclose(result[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_scaled_rows(precision: type[np.float32 | np.float64]) -> None:
-    """Chosen rows, each times its factor, beside a column that is left alone."""
+    """Chosen rows, each times its factor, beside a column that is not changed."""
     X = np.random.default_rng(5).normal(size=(9, 4))
     rows, factors = np.array([1, 2, 8]), np.array([0.5, -2.0, 3.0], dtype=precision)
     out = np.full((3, 5), 7.0, dtype=precision)

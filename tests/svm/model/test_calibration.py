@@ -1,4 +1,4 @@
-"""Probabilities from scores, against scikit-learn and against what must hold."""
+"""Probabilities from scores, against scikit-learn and against properties that must hold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def noisy(n: int, scale: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("n", [10, 3000])
 def test_sigmoid_is_platts(n: int, scale: float) -> None:
-    """The parameters that scikit-learn finds, whatever the unit of the scores."""
+    """The parameters that scikit-learn computes, for scores of any scale."""
     scores, codes = noisy(n, scale)
     calibration = fit_calibration("sigmoid", scores, codes, "one-vs-one", 2)
     a, b = _sigmoid_calibration(scores[:, 0] / scale, codes)
@@ -58,7 +58,7 @@ def test_separable_scores_have_a_finite_sigmoid() -> None:
 
 @pytest.mark.parametrize("decimals", [1, 8])
 def test_isotonic_is_the_best_monotone_fit(decimals: int) -> None:
-    """As scikit-learn has it, equal scores among them; flat beyond the outermost scores."""
+    """The same as scikit-learn's, also with equal scores; constant beyond the outermost scores."""
     scores, codes = noisy(500)
     scores = scores.round(decimals)
     calibration = fit_calibration("isotonic", scores, codes, "one-vs-one", 2)
@@ -71,7 +71,7 @@ def test_isotonic_is_the_best_monotone_fit(decimals: int) -> None:
 @PROPERTY
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=7))
 def test_coupling_finds_the_probabilities_that_the_pairs_agree_on(weights: list[float]) -> None:
-    """Where P(j | i or j) = p_j / (p_i + p_j) for all pairs, p comes back."""
+    """If P(j | i or j) = p_j / (p_i + p_j) for all pairs, the result is p."""
     p = np.array(weights) / np.sum(weights)
     k = len(p)
     pairs = [p[j] / (p[i] + p[j]) for i in range(k) for j in range(i + 1, k)]
@@ -94,11 +94,11 @@ def test_coupling_is_the_minimum(n_classes: int, seed: int) -> None:
             )
         )
 
-    found = coupled(positive, n_classes)[0]
-    assert found.sum() == pytest.approx(1.0)
-    assert (found >= 0).all()
+    result = coupled(positive, n_classes)[0]
+    assert result.sum() == pytest.approx(1.0)
+    assert (result >= 0).all()
     for _ in range(20):
-        assert cost(found) <= cost(random.dirichlet(np.ones(n_classes))) + 1e-12
+        assert cost(result) <= cost(random.dirichlet(np.ones(n_classes))) + 1e-12
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,7 +108,7 @@ def test_coupling_is_the_minimum(n_classes: int, seed: int) -> None:
 def test_probabilities_of_a_row_depend_on_it_alone(
     name: CalibrationName, scheme: MulticlassName, n_classes: int
 ) -> None:
-    """To the bit; they sum to 1; and they survive the plain form."""
+    """To the bit; they sum to 1; and they are the same after `to_arrays` and `from_arrays`."""
     model, rows = random_model(9, n_classes)
     problems = len(splits_of(scheme, n_classes))
     random = np.random.default_rng(1)
@@ -136,7 +136,7 @@ def test_probabilities_of_a_row_depend_on_it_alone(
 
 
 def test_probabilities_of_many_classes_take_little_memory() -> None:
-    """A few MiB beside the scores, where the systems of all rows together would take 300."""
+    """A few MiB beside the scores; the systems of all rows together would take 300."""
     n_rows, n_classes = 500, 200
     n_pairs = n_classes * (n_classes - 1) // 2
     scores = np.random.default_rng(0).normal(size=(n_rows, n_pairs))
@@ -152,7 +152,7 @@ def test_probabilities_of_many_classes_take_little_memory() -> None:
 
 
 def test_extreme_scores_have_probabilities() -> None:
-    """Of any size: 0 and 1 at the ends, and no warning."""
+    """Scores of any size: 0 and 1 at the ends, without a warning."""
     scores = np.array([[-1e300], [0.0], [1e300]])
     p = Calibration("sigmoid", np.array([[-2.0, 0.0]])).probabilities("one-vs-one", scores, 2)
     np.testing.assert_array_equal(p, [[1, 0], [0.5, 0.5], [0, 1]])
@@ -161,7 +161,7 @@ def test_extreme_scores_have_probabilities() -> None:
 
 
 def test_a_class_without_held_out_rows_cannot_be_calibrated() -> None:
-    """There is nothing to learn from."""
+    """There is no row to learn from."""
     with pytest.raises(InvalidData) as caught:
         fit_calibration("sigmoid", np.zeros((3, 1)), np.zeros(3, np.int64), "one-vs-one", 2)
     assert caught.value.code == "class-too-small"

@@ -44,8 +44,7 @@ def test_label_is_the_slow_counts(n_classes: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e3, 1e8, 1e15, 1e300])
 def test_sums_decide_between_equal_votes_at_any_size(size: float) -> None:
-    """Three classes that beat each other in a circle: the largest sum wins, however large or
-    small the scores are."""
+    """Three classes with one vote each: the largest sum wins, for large and small scores."""
     for scores in ([-3.0, 2.0, -1.5], [-1.0, 4.0, -1.5], [-1.0, 2.0, -4.0]):
         row = size * np.array([scores])
         decision = one_vs_one_decision(row, 3)
@@ -56,7 +55,8 @@ def test_sums_decide_between_equal_votes_at_any_size(size: float) -> None:
 @PROPERTY
 @given(scores=arrays(np.float64, (5, 6), elements=st.floats(-1e9, 1e9)))
 def test_sums_never_beat_a_vote(scores: Vector) -> None:
-    """The decision values are the votes, moved by at most a third; each row sums to the pairs."""
+    """The decision values are the votes, changed by at most a third; each row sums to the number of
+    pairs."""
     decision = one_vs_one_decision(scores, 4)
     votes = np.rint(decision)
     assert np.abs(decision - votes).max() <= 1.0 / 3.0 + 1e-12
@@ -66,7 +66,7 @@ def test_sums_never_beat_a_vote(scores: Vector) -> None:
 @PROPERTY
 @given(scores=arrays(np.float64, (5, 6), elements=st.floats(-100.0, 100.0)))
 def test_row_is_decided_alone(scores: Vector) -> None:
-    """The other rows of a batch change no bit of a row's decision values."""
+    """The other rows of a batch do not change the bits of a row's decision values."""
     together = one_vs_one_decision(scores, 4)
     alone = np.concatenate([one_vs_one_decision(row[None], 4) for row in scores])
     assert together.tobytes() == alone.tobytes()
@@ -78,7 +78,7 @@ def test_two_classes_are_decided_by_the_sign() -> None:
 
 
 def test_one_vs_rest_splits() -> None:
-    """One problem a class, and one alone for two classes."""
+    """One problem per class; for two classes a single one."""
     splits = splits_of("one-vs-rest", 3)
     assert [(split.negative, split.positive) for split in splits] == [
         ((1, 2), 0),

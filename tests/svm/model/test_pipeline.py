@@ -1,4 +1,4 @@
-"""Fitted pipelines: scores whose bits depend on the row alone, labels, and the plain form."""
+"""Fitted pipelines: scores whose bits depend on the row alone, labels, and plain arrays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.svm.cases.trainings import train
 def test_row_has_the_same_bits_in_any_batch(
     n: int, d: int, n_classes: int, scaled: bool, data: st.DataObject
 ) -> None:
-    """Alone, in a batch of any size, at any place in it, in any memory layout."""
+    """Alone, in a batch of any size, at any position, in any memory layout."""
     model, rows = random_model(d, n_classes, scaled=scaled)
     alone = np.concatenate([model.decision_function(row[None]) for row in rows[:n]])
     start = data.draw(st.integers(0, n - 1))
@@ -76,7 +76,7 @@ def test_row_has_the_same_bits_in_any_batch(
 def test_sparse_row_has_the_bits_of_the_dense_one(
     n: int, d: int, n_classes: int, scaled: bool
 ) -> None:
-    """Whatever the model's scaling: how a row is given is no part of the row."""
+    """With any scaling: the format of a row does not change its result."""
     model, rows = random_model(d, n_classes, scaled=scaled)
     expected = model.decision_function(rows[:n]).tobytes()
     batch = csr_array(rows[:n])
@@ -87,7 +87,8 @@ def test_sparse_row_has_the_bits_of_the_dense_one(
 
 @pytest.mark.parametrize("kind", ["linear", "square", "gaussian", "random-fourier"])
 def test_wide_rows_are_scored_by_their_non_zeros(kind: str) -> None:
-    """With the same bits given dense or sparse, alone or together; close to the dense product."""
+    """The bits are the same for dense and sparse rows, alone or in a batch, and close to the dense
+    product."""
     d = WIDE + 1
     random = np.random.default_rng(0)
     rows = random.normal(size=(20, d)) * (random.uniform(size=(20, d)) < 0.01)
@@ -123,7 +124,7 @@ def test_wide_rows_are_scored_by_their_non_zeros(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["gaussian", "polynomial", "nystroem", "random-fourier"])
 def test_rows_of_models_with_vectors_have_the_same_bits_in_any_batch(kind: str) -> None:
-    """More rows than one block holds: what a block ends with is scored as if it stood alone."""
+    """Also in batches of several blocks: the last rows are scored like single rows."""
     X, labels = blobs(3)
     solver: AnySolver = (
         Newton()
@@ -148,7 +149,7 @@ def test_rows_of_models_with_vectors_have_the_same_bits_in_any_batch(kind: str) 
 
 
 def test_long_rows_in_odd_memory_have_the_same_bits() -> None:
-    """Beyond NumPy's buffer of 8,192 values too."""
+    """Also beyond NumPy's buffer of 8,192 values."""
     model, rows = random_model(20_001)
     raw = b"\0" + rows[:2].tobytes()
     unaligned = np.frombuffer(raw, np.float64, offset=1).reshape(2, -1)
@@ -158,7 +159,7 @@ def test_long_rows_in_odd_memory_have_the_same_bits() -> None:
 
 
 def test_single_precision_rows_are_scored_in_double() -> None:
-    """float32 and integer rows count as the numbers they are."""
+    """float32 and integer rows are converted exactly."""
     model, rows = random_model(40)
     single = rows.astype(np.float32)
     expected = model.decision_function(single.astype(np.float64))
@@ -193,7 +194,7 @@ def test_labels_follow_the_decision() -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_no_rows_give_no_labels(n_classes: int) -> None:
-    """An empty batch is an answer, not an error."""
+    """An empty batch gives an empty result, not an error."""
     model, _ = random_model(3, n_classes)
     assert model.predict(np.empty((0, 3))).shape == (0,)
     assert model.decision_function(csr_array((0, 3))).shape[0] == 0
@@ -213,7 +214,7 @@ def test_no_rows_give_no_labels(n_classes: int) -> None:
     ],
 )
 def test_rows_that_do_not_fit_are_refused(code: str, rows: Any) -> None:
-    """With a code for programs; nothing is filled in or cut off."""
+    """With an error code for programs; nothing is filled in or cut off."""
     model, _ = random_model(3)
     for method in (model.predict, model.decision_function, model.problem_scores):
         with pytest.raises(InvalidData) as caught:
@@ -231,7 +232,7 @@ CLASSES = {
 
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_plain_form_and_back(kind: str, scaled: bool) -> None:
+def test_to_arrays_and_from_arrays(kind: str, scaled: bool) -> None:
     """`from_arrays(to_arrays())` predicts the same bits, with labels of the same type; the form
     holds nothing but arrays, numbers and strings."""
     classes = np.array(CLASSES[kind])
@@ -249,7 +250,7 @@ def test_plain_form_and_back(kind: str, scaled: bool) -> None:
     assert again.nbytes == model.nbytes
 
 
-def test_trained_model_goes_through_the_plain_form() -> None:
+def test_trained_model_to_arrays_and_from_arrays() -> None:
     """So does one that was trained, with every scaling."""
     X, labels = blobs(3)
     for scaling in ("none", "standardize", "min-max", "max-abs"):
@@ -277,7 +278,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_unreadable_model_is_refused(change: str) -> None:
-    """Parts that are missing or do not fit together: InvalidData, and no model."""
+    """Missing parts, or parts that do not fit together: InvalidData."""
     content = to_arrays(random_model(5, 3, scaled=True)[0])
     from_arrays(content)
     with pytest.raises(InvalidData) as caught:
@@ -307,14 +308,14 @@ def test_nbytes_counts_all_arrays() -> None:
     [("solver", "newton"), ("scaling", "standardise"), ("multiclass", "all"), ("stopping", 10)],
 )
 def test_pipeline_checks_its_fields(field: str, value: Any) -> None:
-    """A scaling that does not exist is an error, not some other scaling."""
+    """An unknown scaling is an error, not replaced by another one."""
     given: dict[str, Any] = {"solver": Newton(), field: value}
     with pytest.raises(InvalidHyperparameter, match=field):
         Pipeline(**given)
 
 
 def test_a_model_without_rows_needs_numpy_alone() -> None:
-    """A process that keeps models and predicts with none loads neither Numba nor SciPy."""
+    """A process that loads models but predicts nothing imports neither Numba nor SciPy."""
     program = """
 import sys
 import numpy as np

@@ -1,4 +1,5 @@
-"""Every solver on every problem: the certificate brackets the optimum that others found."""
+"""Every solver on every problem: the certificate encloses an optimum computed by other
+libraries."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def trained(solver: str, problem: Problem, stopping: Stopping) -> BinaryTraining
 def test_certificate_brackets_the_optimum(
     name: str, solver: str, intercept: Intercept, form: Form
 ) -> None:
-    """dual ≤ optimum ≤ primal, the dual within 1 % of the optimum however bad the model is, and
-    the primal is that of the model that is handed out."""
+    """dual ≤ optimum ≤ primal, the dual within 1 % of the optimum for any model, and the primal is
+    that of the model in the result."""
     problem = problem_of(CASES[name], intercept, form)
     training = trained(solver, problem, Stopping(max_epochs=30))
     lower, upper = optimum(name, intercept)
@@ -97,8 +98,8 @@ def test_asked_gap_is_reached(name: str, solver: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_newton_goes_on_to_the_last_digits(name: str) -> None:
-    """A gap of 1e-8 is nothing special for Newton, not even on badly conditioned problems."""
+def test_newton_reaches_the_last_digits(name: str) -> None:
+    """Newton reaches a gap of 1e-8, even on badly conditioned problems."""
     for intercept in INTERCEPTS:
         problem = problem_of(CASES[name], intercept)
         training = trained("newton", problem, Stopping(max_epochs=500, duality_gap=1e-8))
@@ -107,7 +108,7 @@ def test_newton_goes_on_to_the_last_digits(name: str) -> None:
 
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_bound_never_falls(solver: str, intercept: Intercept) -> None:
-    """The lower bound belongs to the problem: the best one seen is kept, step by step."""
+    """The lower bound belongs to the problem: the best one is kept, step by step."""
     problem = problem_of(CASES["noisy"], intercept)
     chosen = solver_of(solver, intercept=intercept)
     problem = replace(problem, kernel=getattr(chosen, "kernel", None))
@@ -125,8 +126,8 @@ def test_bound_never_falls(solver: str, intercept: Intercept) -> None:
 def test_multiclass_certificate_is_the_worst_pairs(
     solver: str, intercept: Intercept, scaling: ScalingName
 ) -> None:
-    """One certificate a pair, each of the model's own primal value on the scaled rows of its two
-    classes; the pair with the largest relative gap speaks for the model."""
+    """One certificate for each pair, with the model's primal value on the scaled rows of its two
+    classes; the model's is the one with the largest relative gap."""
     X, labels = blobs(3)
     pipeline = Pipeline(
         solver=solver_of(solver, intercept=intercept, C=2.0),

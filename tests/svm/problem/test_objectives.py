@@ -1,4 +1,4 @@
-"""The objective, its dual, and what ties them together."""
+"""The objective, its dual, and their relations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_primal_and_dual_are_the_definitions(name: str, intercept: Intercept) ->
 @PROPERTY
 @given(problem=problems(), data=st.data())
 def test_weak_duality(problem: Problem, data: st.DataObject) -> None:
-    """For every w, b and every α whatever, `dual` is at most the primal value, and at least 0."""
+    """For every w, b and α, `dual` is at most the primal value, and at least 0."""
     w = data.draw(vectors(problem.n_features))
     b = 0.0 if problem.intercept == "none" else data.draw(ordinary)
     alpha = data.draw(vectors(problem.n_samples, any_number))
@@ -72,7 +72,7 @@ def test_dual_of_any_point_is_below_the_optimum(name: str, intercept: Intercept)
 @PROPERTY
 @given(problem=problems(), data=st.data())
 def test_feasible_points_are_feasible(problem: Problem, data: st.DataObject) -> None:
-    """0 ≤ αᵢ ≤ sᵢ, and Σ αᵢ yᵢ = 0 where the intercept is free; a feasible point stays."""
+    """0 ≤ αᵢ ≤ sᵢ, and Σ αᵢ yᵢ = 0 if the intercept is free; a feasible point does not change."""
     alpha = feasible(problem, data.draw(vectors(problem.n_samples, any_number)))
     assert (alpha >= 0.0).all()
     assert (alpha <= problem.weights).all()
@@ -84,7 +84,7 @@ def test_feasible_points_are_feasible(problem: Problem, data: st.DataObject) -> 
 @PROPERTY
 @given(problem=problems(), data=st.data())
 def test_dual_takes_the_best_factor(problem: Problem, data: st.DataObject) -> None:
-    """No factor c that keeps c α in its box gives a larger dual value; the scaled point none."""
+    """No factor c that keeps c α in its box gives a larger dual value."""
     alpha = feasible(problem, data.draw(vectors(problem.n_samples, ordinary.map(abs))))
     best = dual(problem, alpha)
     if not alpha.any():
@@ -117,8 +117,8 @@ def test_primal_is_convex(problem: Problem, data: st.DataObject) -> None:
 @PROPERTY
 @given(problem=problems(), data=st.data())
 def test_sub_gradient_inequality(problem: Problem, data: st.DataObject) -> None:
-    """P(u) ≥ P(w) + ⟨g, u - w⟩ with g from the rows inside the margin: the step that the
-    stochastic solvers take is a sub-gradient's."""
+    """P(u) ≥ P(w) + ⟨g, u - w⟩ with g from the rows inside the margin: the stochastic solvers' step
+    is a sub-gradient."""
     w, u = (data.draw(vectors(problem.n_features + 1)) for _ in range(2))
     if problem.intercept == "none":
         w[-1] = u[-1] = 0.0
@@ -150,7 +150,7 @@ def test_augmented_is_a_constant_feature(problem: Problem, data: st.DataObject) 
 
 
 def test_hinge_loss_at_and_around_the_margin() -> None:
-    """max(0, 1 - y f): 0 from the margin on, 1 on the hyperplane, growing by one a unit."""
+    """max(0, 1 - y f): 0 beyond the margin, 1 on the hyperplane, linear in between."""
     y, scores = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), np.array([2.0, 1.0, 0.0, 0.5, -3.0])
     assert hinge_losses(y, scores).tolist() == [0.0, 0.0, 1.0, 1.5, 0.0]
 

@@ -1,4 +1,4 @@
-"""A binary problem: the order of its rows, and the pieces that work comes in."""
+"""A binary problem: the order of its rows, and its blocks of work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def problem(n_samples: int = 3, n_features: int = 2, seed: int = 0, pair: int = 
 )
 def test_permutation_is_one(n: int, seed: int, pair: int, epoch: int) -> None:
     """Every number of 0 … n - 1 once, the same for the same seed, pair and epoch, and another for
-    the next epoch; also where groups of neighbors are shuffled and n is no multiple of them."""
+    the next epoch; also if groups of neighbors are shuffled and n is not a multiple of their
+    size."""
     order = problem(n, seed=seed, pair=pair).permutation(epoch)
     assert sorted(order.tolist()) == list(range(n))
     again = problem(n, seed=seed, pair=pair).permutation(epoch)
@@ -60,12 +61,12 @@ def test_large_permutations_keep_neighbors_together(n: int) -> None:
 
 
 def test_permutation_of_fewer_rows() -> None:
-    """Of the rows that a solver has not shrunk away."""
+    """For the rows that a solver has not skipped."""
     assert sorted(problem(100).permutation(3, 7).tolist()) == list(range(7))
 
 
 def test_random_streams_are_apart() -> None:
-    """Draws for different purposes, epochs, pairs and seeds have nothing in common."""
+    """Draws for different purposes, epochs, pairs and seeds differ."""
     draws = [
         problem(seed=seed, pair=pair).random(epoch, purpose).integers(2**62, size=50)
         for seed in (0, 1)
@@ -81,8 +82,8 @@ def test_random_streams_are_apart() -> None:
     [(1, BLOCK // (1 + ROW_COST)), (1000, BLOCK // (1000 + ROW_COST)), (BLOCK, 1)],
 )
 def test_blocks_of_dense_rows(n_features: int, rows: int) -> None:
-    """A block is as many rows as make BLOCK multiplications, counting what it costs to come to a
-    row, and at least one."""
+    """A block has as many rows as make BLOCK multiplications, with the cost of fetching a row, and
+    at least one."""
     one = Problem(
         X=np.broadcast_to(np.zeros(1), (1, n_features)),
         rows=np.zeros(1, dtype=np.int64),
@@ -95,7 +96,7 @@ def test_blocks_of_dense_rows(n_features: int, rows: int) -> None:
 
 
 def test_blocks_of_sparse_rows() -> None:
-    """Only stored values are work."""
+    """Only stored values count as work."""
     sparse = csr_array((np.ones(10), (np.arange(10), np.zeros(10, dtype=int))), shape=(10, 10**6))
     one = Problem(
         X=sparse,
@@ -108,8 +109,8 @@ def test_blocks_of_sparse_rows() -> None:
     assert one.block_rows == BLOCK // (1 + ROW_COST)
 
 
-def test_blocks_cover_the_rows_and_look_around() -> None:
-    """0 … n in order without gaps, with one look at `interrupted` before each."""
+def test_blocks_cover_the_rows_and_can_be_interrupted() -> None:
+    """0 … n in order without gaps, with one call of `interrupted` before each."""
     looks = 0
 
     def interrupted() -> None:
@@ -137,8 +138,8 @@ def test_blocks_cover_the_rows_and_look_around() -> None:
     epoch=st.integers(0, 10**6),
 )
 def test_blocks_are_an_order_of_their_own(n: int, n_features: int, epoch: int) -> None:
-    """Every row once; rows that stand together in the order come from at most 16 blocks of
-    neighbors, and the parts of an epoch are its slices."""
+    """Every row once; neighbors in the order come from at most 16 blocks, and the parts of an epoch
+    are its slices."""
     one = problem(n, n_features)
     parts = [drawn for _, _, drawn in one.visits(epoch, "blocks")]
     order = np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""`auto`: the choice depends on the data alone, and is what training with it gives."""
+"""`auto`: the choice depends on the data alone, and gives the model of the chosen solver."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def train(solver: AnyChoice, rows: Any, **options: Any) -> tuple[Training, Train
 
 
 @pytest.mark.parametrize(("asked", "rows", "taken", "why"), CASES)
-def test_model_is_that_of_the_solver_taken(
+def test_model_is_that_of_the_chosen_solver(
     asked: Auto, rows: Any, taken: AnySolver, why: str
 ) -> None:
-    """Bit for bit; the result says which and why, the pipeline shows it."""
+    """To the bit; the result has the choice and its reason, and the pipeline the solver."""
     training, result = train(asked, rows)
     assert training.pipeline.solver == taken
     assert result.warm_start.pipeline.solver == taken
@@ -59,7 +59,7 @@ def test_model_is_that_of_the_solver_taken(
     assert result.certificate == expected.certificate
 
 
-def test_checkpoint_goes_on_with_the_same_solver() -> None:
+def test_checkpoint_continues_with_the_same_solver() -> None:
     pipeline = Pipeline(solver=Auto(C=0.5))
     _, expected = train(Auto(C=0.5), X)
     first = Training(pipeline, X, LABELS, seed=1)
@@ -71,8 +71,8 @@ def test_checkpoint_goes_on_with_the_same_solver() -> None:
     np.testing.assert_array_equal(fitted.coefficients, expected.fitted.coefficients)
 
 
-def test_warm_start_and_stored_rows_take_newton(tmp_path: Any) -> None:
-    """Both are what it can do and coordinate descent cannot."""
+def test_warm_start_and_stored_rows_choose_newton(tmp_path: Any) -> None:
+    """Newton can do both, coordinate descent cannot."""
     _, earlier = train(Auto(C=0.1), X)
     warm, _ = train(Auto(C=0.2), X, warm_start=earlier.warm_start)
     assert warm.pipeline.solver == Newton(C=0.2, intercept="augmented")

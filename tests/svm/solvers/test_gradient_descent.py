@@ -1,4 +1,4 @@
-"""Gradient descent: what batches, starts and regularizers mean."""
+"""Gradient descent: batches, starts and regularizers."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def after(solver: GradientDescent, problem: Problem, epochs: int) -> GradientDes
 def test_batch_of_all_rows_or_more_is_batch_descent(
     form: Form, batch_size: int, regularizer: Any
 ) -> None:
-    """b ≥ n is "all" to the bit: one update an epoch, rows in their own order."""
+    """b ≥ n is "all" to the bit: one update per epoch, rows in the order of the data."""
     problem = problem_of(CASE, "free", form)
     named = GradientDescent(batch_size="all", learning_rate=0.01, regularizer=regularizer)
     counted = GradientDescent(batch_size=batch_size, learning_rate=0.01, regularizer=regularizer)
-    expected, found = (after(solver, problem, 5) for solver in (named, counted))
-    assert found.updates == expected.updates == 5
-    assert found.w.tobytes() == expected.w.tobytes()
-    assert found.intercept == expected.intercept
+    expected, actual = (after(solver, problem, 5) for solver in (named, counted))
+    assert actual.updates == expected.updates == 5
+    assert actual.w.tobytes() == expected.w.tobytes()
+    assert actual.intercept == expected.intercept
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_whole_and_share_are_one_for_batch_descent(intercept: Any) -> None:
-    """With all rows in a batch its share of ½‖w‖² is all of it (n/n may round)."""
+    """With all rows in a batch, its share of ½‖w‖² is all of it (n/n may round)."""
     problem = problem_of(CASE, intercept)
     share, whole = (
         after(GradientDescent(learning_rate=0.01, regularizer=each), problem, 20)
@@ -57,8 +57,8 @@ def test_whole_and_share_are_one_for_batch_descent(intercept: Any) -> None:
 
 
 def test_first_batches_are_blocks_of_the_permutation() -> None:
-    """Batches are consecutive blocks of the epoch's permutation: the first update sees block 0,
-    and the last one the short rest."""
+    """Batches are consecutive blocks of the epoch's permutation: block 0 first, the short rest
+    last."""
     size, rate = 16, 0.01
     problem = problem_of(CASE, "none")
     state = after(GradientDescent(batch_size=size, learning_rate=rate), problem, 1)
@@ -75,8 +75,8 @@ def test_first_batches_are_blocks_of_the_permutation() -> None:
 
 
 def test_share_of_a_short_batch() -> None:
-    """Where no row violates its margin, one epoch shrinks w by Π (1 - η b_k/n), the short last
-    batch by its own smaller share; `whole` shrinks by 1 - η in every update."""
+    """If no row violates its margin, one epoch shrinks w by Π (1 - η b_k/n), the short last batch
+    by its own smaller share; `whole` shrinks by 1 - η in every update."""
     rate, scale = 0.1, 1e6
     labels = np.where(CASE.X[:, 0] > 0, 1.0, -1.0)
     rows = np.column_stack([labels, CASE.X[:, 1:]])
@@ -116,9 +116,9 @@ def test_whole_solves_the_problem_with_less_loss(batch_size: int) -> None:
     )
     whole = GradientDescent(batch_size=batch_size, learning_rate=0.01, regularizer="whole")
     share = GradientDescent(batch_size=batch_size, learning_rate=0.01 / part)
-    found, expected = after(whole, problem, 3), after(share, smaller, 3)
-    np.testing.assert_allclose(found.w, expected.w, rtol=1e-10)
-    assert found.intercept == pytest.approx(expected.intercept, rel=1e-10)
+    actual, expected = after(whole, problem, 3), after(share, smaller, 3)
+    np.testing.assert_allclose(actual.w, expected.w, rtol=1e-10)
+    assert actual.intercept == pytest.approx(expected.intercept, rel=1e-10)
 
 
 def test_random_start() -> None:
@@ -157,7 +157,7 @@ def test_random_start_needs_a_size() -> None:
 
 @pytest.mark.parametrize("batch_size", ["all", 8, 1])
 def test_cost_change_rule_changes_no_update(batch_size: Any) -> None:
-    """Computing the cost after every update leaves the path as it is."""
+    """Computing the cost after every update does not change the path."""
     solver = GradientDescent(batch_size=batch_size, learning_rate=0.001)
     plain = Pipeline(solver=solver, stopping=Stopping(max_epochs=7))
     watched = Stopping(max_epochs=7, cost_change=CostChange(epsilon=1e-15))
@@ -172,7 +172,7 @@ def test_cost_change_rule_changes_no_update(batch_size: Any) -> None:
 @pytest.mark.parametrize("size", [0.001, 1.0, 1000.0])
 @pytest.mark.parametrize("batch_size", ["all", 8, 1])
 def test_default_learning_rate_fits_the_data(batch_size: Any, size: float) -> None:
-    """Without a learning rate given, data of any size are brought below the cost of w = 0."""
+    """The default learning rate brings the cost below that of w = 0 for data of any size."""
     pipeline = Pipeline(
         solver=GradientDescent(batch_size=batch_size), stopping=Stopping(max_epochs=100)
     )
@@ -191,8 +191,8 @@ def test_default_learning_rate() -> None:
     np.testing.assert_allclose(default.w, given.w, rtol=1e-12)
 
 
-def test_progress_of_single_updates() -> None:
-    """The count of updates is exact: epochs times batches, also where the last is short."""
+def test_count_of_single_updates() -> None:
+    """The count of updates is exact: epochs times batches, also if the last one is short."""
     solver = GradientDescent(batch_size=7)  # 30 rows: 5 batches
     training = Training(Pipeline(solver=solver, stopping=Stopping(max_epochs=4)), X, LABELS, seed=0)
     evaluations = [now.evaluation for now in training if now.evaluation is not None]

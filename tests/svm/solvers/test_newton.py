@@ -1,4 +1,4 @@
-"""`newton`: how many steps it takes. That it ends at the optimum, `test_certificates` shows."""
+"""`newton`: its number of steps. `test_certificates` shows that it reaches the optimum."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.svm.cases.trainings import train
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
 @pytest.mark.parametrize("C", [10.0, 100.0])
-def test_less_smoothing_is_foreseen(C: float, intercept: Intercept) -> None:
+def test_steps_after_less_smoothing_are_few(C: float, intercept: Intercept) -> None:
     """Steps to a gap of 0.1 %. With the curvature of the rows near the new, narrower margin alone
-    these took 39 to 58."""
+    there were 39 to 58."""
     X, labels = image_like(1500, 120)
     result = train(Pipeline(solver=Newton(C=C, intercept=intercept)), X, labels).result()
     assert result.stop_reason == "gap-reached"
@@ -38,7 +38,7 @@ def many_rows(n: int) -> tuple[Vector, Vector]:
 
 
 def test_many_rows_begin_where_a_sample_ends() -> None:
-    """The few steps that are left lead to the optimum that all the rows have."""
+    """The few remaining steps lead to the optimum of all rows."""
     X, labels = many_rows(SAMPLED_FROM[0])
     pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-6))
     many = train(pipeline, X, labels).result()
@@ -49,8 +49,8 @@ def test_many_rows_begin_where_a_sample_ends() -> None:
         assert one.primal == pytest.approx(other.primal, rel=1e-4)
 
 
-def test_sample_that_says_nothing_does_no_harm() -> None:
-    """Where the sample's rows have one label, and the others both."""
+def test_useless_sample_does_no_harm() -> None:
+    """The rows of the sample have one label, the others both."""
     X, labels = many_rows(SAMPLED_FROM[0])
     order = np.random.default_rng(1).permutation(len(X))
     X, labels = X[order], labels[order]
@@ -60,7 +60,7 @@ def test_sample_that_says_nothing_does_no_harm() -> None:
     assert result.stop_reason == "gap-reached"
 
 
-def test_same_bits_from_files_where_a_sample_comes_first(tmp_path: Path) -> None:
+def test_same_bits_from_files_after_a_sample(tmp_path: Path) -> None:
     X, labels = many_rows(SAMPLED_FROM[0])
     pipeline = Pipeline(solver=Newton(C=1.0))
     in_memory = train(pipeline, X, labels).result()
@@ -68,8 +68,8 @@ def test_same_bits_from_files_where_a_sample_comes_first(tmp_path: Path) -> None
     assert from_files.certificate == in_memory.certificate
 
 
-def test_features_alike_but_for_rounding() -> None:
-    """Their Hessian is indefinite in single precision; it is made again in double."""
+def test_features_that_differ_by_rounding() -> None:
+    """Their Hessian is indefinite in single precision; it is computed again in double."""
     random = np.random.default_rng(0)
     one = random.normal(size=(400, 1))
     X = np.hstack([one + 1e-6 * random.normal(size=(400, 1)) for _ in range(40)])
@@ -80,8 +80,8 @@ def test_features_alike_but_for_rounding() -> None:
 
 @pytest.mark.parametrize("C", [1e14, 1e20, 1e100])
 def test_hessian_that_rounding_makes_indefinite(C: float) -> None:
-    """Next to no penalty, and more features than rows near the margin: what is flat in every
-    direction but a few is made a little steeper until it can be solved."""
+    """Almost no penalty, and more features than rows near the margin: the diagonal of the almost
+    flat Hessian is increased until it can be factored."""
     X = np.random.default_rng(0).normal(size=(50, 300))
     labels = np.random.default_rng(1).integers(0, 2, 50)
     result = train(Pipeline(solver=Newton(C=C)), X, labels).result()
@@ -91,8 +91,7 @@ def test_hessian_that_rounding_makes_indefinite(C: float) -> None:
 
 
 def test_direction_too_flat_for_float64_ends_the_conjugate_gradients() -> None:
-    """No row near the margin has it, and its penalty is no number above 0: nothing is divided by
-    that, and nothing moves."""
+    """Its curvature is 0 in float64: there is no division by it, and no step along it."""
     case = Case(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([1.0, -1.0]), np.ones(2), 1e-100)
     problem = problem_of(case, "free", "csr-float64")
     solve = solver_of_hessian(problem, np.arange(2), 1.0, rough=False)

@@ -1,4 +1,4 @@
-"""Pegasos' options against the textbook written out: projection, averages, kernels, restarts."""
+"""Pegasos' options against the textbook: projection, averages, kernels, restarts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def textbook(problem: Any, X: Vector, project: bool) -> tuple[list[Vector], Vect
 def test_projection_and_averages(
     name: str, averaging: Any, project: bool, intercept: Intercept, form: Form
 ) -> None:
-    """The last iterate, or the mean of those since the fourth epoch; the dual iterate is w's."""
+    """The last iterate, or the mean of those since the fourth epoch; the dual iterate belongs to
+    w."""
     problem = problem_of(CASES[name], intercept, form)
     solver = Pegasos(averaging=averaging, project=project)
     state = solver.start(problem)
@@ -65,11 +66,11 @@ def test_projection_and_averages(
     iterates, dual = textbook(problem, CASES[name].X, project)
     n = problem.n_samples
     expected = iterates[-1] if averaging == "last" else np.mean(iterates[4 * n :], axis=0)
-    found = solver.classifier(problem, state)
+    result = solver.classifier(problem, state)
     tolerance = 1e-9 if form.endswith("64") else 2e-3
     scale = float(np.abs(expected).max())
-    np.testing.assert_allclose(found.coefficients, expected[:-1], atol=tolerance * scale)
-    assert found.intercept == pytest.approx(expected[-1], abs=tolerance * scale)
+    np.testing.assert_allclose(result.coefficients, expected[:-1], atol=tolerance * scale)
+    assert result.intercept == pytest.approx(expected[-1], abs=tolerance * scale)
     if form.endswith("64"):
         counts = state.violations * problem.weights / (problem.regularization * state.step)
         np.testing.assert_allclose(counts, dual, rtol=1e-9, atol=1e-12)
@@ -78,8 +79,8 @@ def test_projection_and_averages(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_kernel_pegasos(intercept: Intercept, form: Form) -> None:
-    """The counts and the scores are those of Pegasos written out over the whole kernel matrix,
-    across blocks of drawn rows."""
+    """The counts and the scores are those of the textbook on the whole kernel matrix, across blocks
+    of drawn rows."""
     random = np.random.default_rng(8)
     X = random.normal(size=(600, 3)).astype(np.float32).astype(np.float64)
     y = np.where(np.einsum("ij,ij->i", X, X) + 0.3 * random.normal(size=600) > 2.0, 1.0, -1.0)
@@ -101,14 +102,14 @@ def test_kernel_pegasos(intercept: Intercept, form: Form) -> None:
             if intercept == "free":
                 b += min(1.0 / (lam * t), t**-0.5) * y[i]
     np.testing.assert_array_equal(state.violations, counts)
-    found = solver.classifier(problem, state)
-    assert isinstance(found, KernelClassifier)
+    result = solver.classifier(problem, state)
+    assert isinstance(result, KernelClassifier)
     scores = K @ (counts * y) / (lam * 1200) + (b if intercept == "free" else 0.0)
-    np.testing.assert_allclose(evaluate(problem, found)[1], scores, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(evaluate(problem, result)[1], scores, rtol=1e-9, atol=1e-9)
 
 
-def test_restarted_steps_forget_the_passes_before() -> None:
-    """With `restarted` each pass ends where a single pass in its order would."""
+def test_restarted_steps_discard_earlier_passes() -> None:
+    """With `restarted` each pass ends like a single pass in its order."""
     problem = problem_of(CASES["noisy"], "augmented")
     restarted = SubGradient(step="restarted", order="given")
     once = restarted.advance(problem, restarted.start(problem))

@@ -1,4 +1,4 @@
-"""`smo`: the inner program by its twin, the whole against the exact optimum."""
+"""`smo`: the inner program against its twin, the solver against the exact optimum."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def two_clouds(n: int, seed: int = 0) -> tuple[Vector, Vector]:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("pairs", [True, False])
 def test_steps(pairs: bool, weighted: bool) -> None:
-    """Step by step the loops do what the textbook does."""
+    """Step by step the loops do the same as the textbook."""
     X, y = two_clouds(40)
     gram = kernel_values(GAUSSIAN, X, X)
     upper = np.random.default_rng(1).uniform(0.2, 2.0, size=40) if weighted else np.full(40, 0.8)
@@ -46,7 +46,7 @@ def test_steps(pairs: bool, weighted: bool) -> None:
 
 @pytest.mark.parametrize("pairs", [True, False])
 def test_inner_tolerance(pairs: bool) -> None:
-    """The loops end once nothing violates by more than the tolerance, and say how soon."""
+    """The loops end when no violation exceeds the tolerance, and return the number of steps."""
     X, y = two_clouds(40)
     gram, upper = kernel_values(GAUSSIAN, X, X), np.full(40, 0.8)
     a, scores = np.zeros(40), np.zeros(40)
@@ -71,8 +71,8 @@ def test_inner_tolerance(pairs: bool) -> None:
     "kernel", [GAUSSIAN, PolynomialKernel(gamma=0.3), LinearKernel()], ids=repr
 )
 def test_optimum_is_that_of_libsvm(kernel: AnyKernel) -> None:
-    """More rows than a working set has: the certificate encloses LIBSVM's optimum, and the model's
-    scores are LIBSVM's."""
+    """With more rows than a working set: the certificate encloses LIBSVM's optimum, and the scores
+    are LIBSVM's."""
     X, y = two_clouds(2 * WORKING_SET + 77)
     solver = SMO(C=0.5, kernel=kernel)
     training = Training(Pipeline(solver=solver, stopping=Stopping(duality_gap=1e-7)), X, y, seed=0)
@@ -89,16 +89,16 @@ def test_optimum_is_that_of_libsvm(kernel: AnyKernel) -> None:
     scores = peer.decision_function(X)
     margin_norm = float(peer.dual_coef_[0] @ (scores[peer.support_] - peer.intercept_[0]))
     optimum = 0.5 * margin_norm + 0.5 * np.maximum(0.0, 1.0 - y * scores).sum()
-    found = result.certificate.worst
+    worst = result.certificate.worst
     scale = 0.5 * len(y)
-    assert found.dual * scale <= optimum * (1 + 1e-6)
-    assert found.primal * scale >= optimum * (1 - 1e-6)
+    assert worst.dual * scale <= optimum * (1 + 1e-6)
+    assert worst.primal * scale >= optimum * (1 - 1e-6)
     np.testing.assert_allclose(result.fitted.decision_function(X), scores, atol=2e-3)
 
 
 @pytest.mark.parametrize("intercept", intercepts_of("smo"))
-def test_what_the_state_knows(intercept: str) -> None:
-    """Scores and bound come from the state alone: they are those of a fresh computation."""
+def test_scores_and_bound_of_the_state(intercept: str) -> None:
+    """Scores and bound from the state equal those computed from the data."""
     X, y = two_clouds(300)
     solver = SMO(C=1.0, kernel=GAUSSIAN, intercept=intercept)  # type: ignore[arg-type]
     problem = Training(Pipeline(solver=solver), X, y, seed=0).problems[0]
@@ -130,7 +130,7 @@ def test_free_intercept_is_the_best() -> None:
 
 
 def test_few_rows_of_many_are_support_vectors() -> None:
-    """Rows outside the margin have no coefficient at all, and the model does not keep them."""
+    """Rows outside the margin have no coefficient, and are not in the model."""
     random = np.random.default_rng(3)
     y = np.where(np.arange(800) % 2 == 0, 1.0, -1.0)
     X = random.normal(size=(800, 3)) + 2.5 * y[:, None]
@@ -142,7 +142,7 @@ def test_few_rows_of_many_are_support_vectors() -> None:
 
 
 def test_threads_change_no_bit() -> None:
-    """Of a single pair, whose kernel rows several threads compute."""
+    """Threads give the bits of one thread."""
     X, y = two_clouds(700)
     models = []
     for threads in (1, 3):

@@ -1,4 +1,4 @@
-"""Linear algebra keeps to one thread, however many it may have."""
+"""BLAS uses one thread, even if it may use more."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def threads_of_blas() -> set[int]:
     ids=["nystroem", "smo"],
 )
 def test_bits_do_not_depend_on_the_number_of_processors(pipeline: Pipeline) -> None:
-    """Not those of what is learnt before the first step, either."""
-    found = []
+    """Nor do the bits of scaling, features and kernel."""
+    results = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            found.append(bits(train(pipeline, X, LABELS).result()))
+            results.append(bits(train(pipeline, X, LABELS).result()))
             assert threads_of_blas() == {threads}
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_trainings_side_by_side_keep_to_it_until_the_last_one_ends() -> None:
-    """The first one to end gives nothing back that the other must not have."""
+    """The first training to end does not lift the limit of the other."""
     pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=5, duality_gap=1e-9))
     with threadpool_limits(2, user_api="blas"):
         first, second = (iter(Training(pipeline, X, LABELS, seed=seed)) for seed in (0, 1))

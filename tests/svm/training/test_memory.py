@@ -1,4 +1,4 @@
-"""The estimated peak of a training: above what it takes, and not far above."""
+"""The estimated peak of a training: above the measured one, and not far above."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DENSE_ONLY = ("nystroem", "products", "wide", "many rows")
 @pytest.mark.parametrize("place", ["dense", "csr", "dense files", "csr files"])
 @pytest.mark.parametrize("case", CASES)
 def test_estimate_covers_the_peak(case: str, place: str, tmp_path: Path) -> None:
-    """Of what NumPy allocates from the first copy to the result."""
+    """The memory that NumPy allocates from the first copy to the result."""
     settings, n, d, n_classes = CASES[case]
     sparse, in_files = place.startswith("csr"), place.endswith("files")
     pipeline = Pipeline(**settings, stopping=Stopping(max_epochs=1))
@@ -85,7 +85,7 @@ def test_estimate_covers_the_peak(case: str, place: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_bytes_of_rows(sparse: bool) -> None:
-    """Of X as it is loaded."""
+    """The memory of X when it is loaded."""
     X = rows(sparse, 1000, 30)
     values = X.nnz if sparse else X.size
     size = DataSize(n_samples=1000, n_features=30, stored_values=values, sparse=sparse, n_classes=2)

@@ -1,4 +1,4 @@
-"""What a pipeline's settings do to the binary problems."""
+"""The effect of a pipeline's settings on the binary problems."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_balanced_weights_make_both_sides_equal() -> None:
 
 
 def test_weights_by_label() -> None:
-    """Labels stand as text; others weigh 1; an unknown one is refused."""
+    """Labels are given as text; others weigh 1; an unknown one is refused."""
     pipeline = Pipeline(solver=Newton(), class_weight={"2": 3.0})
     problems = Training(pipeline, X, LABELS, seed=0).problems
     assert problems[0].weights.tolist() == [1.0] * 30
@@ -42,7 +42,7 @@ def test_weights_by_label() -> None:
 
 
 def test_weights_move_the_boundary() -> None:
-    """The heavier class is given up less often."""
+    """Rows of the class with the larger weight are misclassified less often."""
     two, labels = CASES["noisy"].X, (CASES["noisy"].y > 0).astype(int)
     recalls = []
     for weight in (0.05, 1.0, 20.0):
@@ -52,8 +52,9 @@ def test_weights_move_the_boundary() -> None:
     assert recalls[0] < recalls[1] < recalls[2]
 
 
-def test_squares_tell_inside_from_outside() -> None:
-    """A circle is a line in the squares: nearly all right with them, hopeless without."""
+def test_squares_separate_inside_from_outside() -> None:
+    """A circle is a line in the squares: almost all labels are right with them, and by chance
+    without."""
     random = np.random.default_rng(0)
     rows = random.normal(size=(400, 2))
     inside = (rows**2).sum(axis=1) < 1.4
@@ -64,7 +65,7 @@ def test_squares_tell_inside_from_outside() -> None:
 
 
 def test_a_narrow_kernel_warns() -> None:
-    """The result carries the warning, and it is the kernel's fault alone."""
+    """The result has the warning, and only for this kernel."""
     narrow = KernelPegasos(kernel=GaussianKernel(gamma=1e6))
     for solver, warned in ((narrow, True), (KernelPegasos(), False), (Pegasos(), False)):
         pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
@@ -73,7 +74,7 @@ def test_a_narrow_kernel_warns() -> None:
 
 
 def test_median_gamma_is_kept_with_the_model() -> None:
-    """What was learnt from the training rows is a number in the fitted pipeline."""
+    """The γ learned from the training rows is a number in the fitted pipeline."""
     pipeline = Pipeline(solver=KernelPegasos(), stopping=Stopping(max_epochs=2))
     fitted = train(pipeline, X, LABELS).result().fitted
     kernel = prepare(pipeline, X, LABELS, 0).kernel
@@ -83,7 +84,7 @@ def test_median_gamma_is_kept_with_the_model() -> None:
 
 
 def test_single_precision_begins_after_scaling() -> None:
-    """A large mean is taken off in float64; float32 features of size 1 are left."""
+    """A large mean is subtracted in float64; features of size 1 become float32."""
     far = X + 1e9
     solver = Newton(dtype="float32")
     near = train(Pipeline(solver=solver, scaling="standardize"), X, LABELS).result().fitted

@@ -1,4 +1,5 @@
-"""A training written down anywhere and taken up again ends with the bits of an undisturbed one."""
+"""A training that is checkpointed at any point and resumed ends with the bits of an undisturbed
+one."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ CUTS = (0, 1, 2, 4, 9, 20)
 
 
 def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) -> Training:
-    """The training that goes on from the checkpoint of the given one, after a file."""
+    """The training that continues from the checkpoint of the given one, through a file."""
     return Training(
         training.pipeline,
         rows,
@@ -56,7 +57,7 @@ def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) 
 
 
 def ends(training: Training) -> bool:
-    """Whether it trains to its end without being interrupted."""
+    """Whether it trains to its end without an interruption."""
     try:
         run(training)
     except Interrupted:
@@ -93,9 +94,9 @@ def pipeline_of(solver: AnySolver, form: Form) -> Pipeline:
 
 @pytest.mark.parametrize(("solver", "form"), MATRIX)
 def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None:
-    """Three pairs, interrupted at random looks again and again, each time taken up from a file by
-    one thread or by three: model and certificate are the bits of an undisturbed training, and a
-    result asked for at a cut is the same on both sides."""
+    """Three pairs, interrupted at random calls again and again, each time resumed from a file by
+    one thread or by three: model and certificate have the bits of an undisturbed training, and the
+    result at a cut is the same on both sides."""
     pipeline, rows, looks = pipeline_of(solver, form), in_form(X, form), itertools.count()
     undisturbed = train(pipeline, rows, LABELS, interrupted=lambda: next(looks))
     expected, whole = bits(undisturbed.result()), next(looks)
@@ -111,14 +112,14 @@ def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None
         )
         assert bits(again.result()) == bits(training.result())
         training = again
-    assert cuts >= 3  # no attempt makes half of the looks
+    assert cuts >= 3  # no attempt makes half of the calls
     assert bits(training.result()) == expected
     assert bits(resumed(training, rows).result()) == expected
 
 
 @pytest.mark.parametrize(("solver", "form"), MATRIX)
 def test_same_seed_same_bits_with_any_threads(solver: AnySolver, form: Form) -> None:
-    """Also where the threads take the pairs up in another order every time."""
+    """Also if the threads take the pairs in another order every time."""
     pipeline, rows = pipeline_of(solver, form), in_form(X, form)
     alone = train(pipeline, rows, LABELS, seed=4)
     for _ in range(2):
@@ -142,7 +143,7 @@ def test_checkpoint_between_threads(threads: int) -> None:
 
 @pytest.mark.parametrize("batch_size", ["all", 4])
 def test_cost_change_rule_is_resumed(batch_size: Any) -> None:
-    """What the rule remembers is in the checkpoint: resumed, it stops at the same update."""
+    """The values of the rule are in the checkpoint: a resumed training stops at the same update."""
     for solver in (
         GradientDescent(batch_size=batch_size, learning_rate=0.003),
         Newton(),
@@ -189,9 +190,9 @@ def repeated_rows(n_samples: int, n_features: int) -> Problem:
 def test_epoch_interrupted_between_its_blocks(
     solver: Pegasos | DualCoordinateDescent | GradientDescent | Newton,
 ) -> None:
-    """A long epoch is left in its middle, and redone from the state before it: no state is ever
+    """A long epoch is interrupted in its middle, and repeated from the state before it: no state is
     changed in place."""
-    newton = isinstance(solver, Newton)  # it looks around while it builds the Hessian
+    newton = isinstance(solver, Newton)  # it calls `interrupted` while it builds the Hessian
     problem = repeated_rows(5000, 10) if newton else repeated_rows(40_000, 2000)
     assert newton or problem.block_rows < problem.n_samples // 2
     before = solver.start(problem)
@@ -208,8 +209,8 @@ def test_epoch_interrupted_between_its_blocks(
 
 
 def test_epoch_in_several_advances() -> None:
-    """Where every update costs a pass over many rows, gradient descent advances by a part of an
-    epoch; each part can be written down."""
+    """If every update costs a pass over many rows, gradient descent advances by a part of an epoch;
+    a checkpoint can be taken after each part."""
     problem = replace(repeated_rows(40_000, 2000), cost_change=CostChange(epsilon=1e-9))
     solver = GradientDescent(intercept="augmented", batch_size=10_000, learning_rate=1e-4)
     state, seen = solver.start(problem), []
@@ -254,8 +255,9 @@ def test_checkpoint_of_another_training_is_refused(other: str) -> None:
         Training(**OTHERS[other](given))
 
 
-def test_digest_stands_for_the_rows() -> None:
-    """Where the caller has one the rows are not read for it, and another one is refused."""
+def test_digest_replaces_the_rows_in_the_fingerprint() -> None:
+    """With a digest from the caller the rows are not read for the fingerprint, and another digest
+    is refused."""
     checkpoint = train(BASE, X, LABELS, digest="mine").checkpoint()
     again = {"seed": 0, "checkpoint": checkpoint}
     Training(BASE, X, LABELS, digest="mine", **again)  # type: ignore[arg-type]
@@ -265,23 +267,23 @@ def test_digest_stands_for_the_rows() -> None:
             Training(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
 
 
-def test_what_follows_from_the_weights_is_not_written_down() -> None:
-    """A checkpoint of newton grows with the features, not with the rows: a pause of a training on
-    millions of them waits for no file of their scores."""
+def test_checkpoint_leaves_out_derived_arrays() -> None:
+    """The size of a newton checkpoint grows with the features, not with the rows: pausing a
+    training on millions of rows does not write their scores."""
     pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=3))
     checkpoint = train(pipeline, X, LABELS).checkpoint()
     assert max(array.size for array in checkpoint.values()) == X.shape[1]
 
 
-def test_other_time_budget_is_no_other_training() -> None:
-    """What is left of a budget may change on the way; the states do not depend on it."""
+def test_other_time_budget_is_accepted() -> None:
+    """A resumed training may have another budget; the states do not depend on it."""
     checkpoint = written_and_read(train(BASE, X, LABELS).checkpoint())
     longer = replace(BASE, stopping=replace(BASE.stopping, time_budget_s=100.0))
     Training(longer, X, LABELS, seed=0, checkpoint=checkpoint)
 
 
 def test_incomplete_checkpoint_is_refused() -> None:
-    """Each field but the platform's is needed, with its kind of number and its dimensions."""
+    """Each field except the platform is needed, with its kind of number and its dimensions."""
     training = Training(BASE, X, LABELS, seed=0)
     for _ in training:
         break
@@ -307,8 +309,8 @@ def test_incomplete_checkpoint_is_refused() -> None:
 
 
 def test_other_platform_warns() -> None:
-    """A checkpoint from other libraries or another processor is taken, with a warning that stands
-    in the result."""
+    """A checkpoint from other libraries or another processor is accepted, with a warning in the
+    result."""
     training = Training(BASE, X, LABELS, seed=0)
     for _ in training:
         break
@@ -321,7 +323,7 @@ def test_other_platform_warns() -> None:
 
 
 def test_checkpoint_is_plain_arrays() -> None:
-    """No objects: it can be written without pickling. Elapsed time goes on where it stood."""
+    """No objects: it can be written without pickling. Elapsed time continues from its value."""
     training = train(BASE, X, LABELS)
     checkpoint = training.checkpoint()
     assert all(isinstance(value, np.ndarray) for value in checkpoint.values())
@@ -329,8 +331,8 @@ def test_checkpoint_is_plain_arrays() -> None:
     assert resumed(training, X).elapsed_s == training.elapsed_s > 0.0
 
 
-def test_checkpoint_does_not_move() -> None:
-    """A checkpoint in hand stays what it was while the training goes on."""
+def test_checkpoint_does_not_change() -> None:
+    """A checkpoint does not change while the training continues."""
     training = Training(BASE, X, LABELS, seed=0)
     iteration = iter(training)
     next(iteration)
@@ -343,7 +345,7 @@ def test_checkpoint_does_not_move() -> None:
 
 
 def test_steps_change_nothing() -> None:
-    """A step gives a new training and leaves the old one as it was."""
+    """A step returns a new training and does not change the old one."""
     training = Training(BASE, X, LABELS, seed=0)
     problem = training.problems[0]
     first = BinaryTraining.begin(Pegasos(), problem, BASE.stopping)

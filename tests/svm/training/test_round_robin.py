@@ -1,4 +1,4 @@
-"""RoundRobin grow, and nobody is left behind."""
+"""Runs of pairs grow, and the pairs keep pace with each other."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from svm.training.round_robin import GROWTH, RoundRobin
 
 
-def test_pairs_keep_pace_in_few_turns() -> None:
-    """Whatever their slices take, after the first round no pair has GROWTH times the work of
-    another, but for a slice; and a turn changes only some times."""
+def test_pairs_keep_pace_in_few_runs() -> None:
+    """With slices of any length: after the first round no pair has GROWTH times the work of
+    another, up to one slice; and the pairs change only a few times."""
     seconds = np.random.default_rng(0).uniform(0.02, 0.3, size=6)
     queue, spent, order = RoundRobin(range(6)), np.zeros(6), []
     for _ in range(3000):
@@ -25,8 +25,8 @@ def test_pairs_keep_pace_in_few_turns() -> None:
     assert np.count_nonzero(np.diff(order)) <= 6 * 8
 
 
-def test_a_finished_pair_is_not_waited_for() -> None:
-    """Who does not go on leaves the others to themselves."""
+def test_a_finished_pair_is_removed() -> None:
+    """A pair that is not put back leaves the others to run."""
     queue = RoundRobin([3, 5])
     assert (queue.next(), queue.next(), len(queue)) == (3, 5, 0)
     queue.requeue(5, 1.0)

@@ -1,4 +1,4 @@
-"""Training: what a caller sees of it, and that only data, settings and seed decide its bits."""
+"""The interface of a training; and its bits depend on data, settings and seed only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RANDOM = (
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_interrupted_training_leaves_its_memory(solver: str, threads: int) -> None:
-    """As soon as nobody holds it: no circle keeps the data until the garbage collector comes."""
+    """Without references to it: no cycle keeps the data until the garbage collector runs."""
     gc.collect()
     gc.disable()
     try:
@@ -62,14 +62,14 @@ def test_same_seed_same_bits(solver: str, intercept: str, form: Form) -> None:
 
 @pytest.mark.parametrize("solver", RANDOM, ids=repr)
 def test_other_seed_other_model(solver: Pegasos | GradientDescent) -> None:
-    """What a solver draws, it draws from the seed."""
+    """All draws of a solver depend on the seed."""
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
     first, second = (train(pipeline, X, LABELS, seed=seed).result().fitted for seed in (1, 2))
     assert (first.coefficients != second.coefficients).any()
 
 
 def test_pairs_draw_different_orders() -> None:
-    """Two pairs with the same rows do not see them in the same order."""
+    """Two pairs with the same rows visit them in different orders."""
     twice = np.concatenate([X, X])
     labels = np.concatenate([LABELS % 2, 2 + LABELS % 2])  # classes 0 and 1 again as 2 and 3
     fitted = train(Pipeline(solver=Pegasos(), stopping=FEW), twice, labels).result().fitted
@@ -80,7 +80,7 @@ def test_pairs_draw_different_orders() -> None:
 @pytest.mark.parametrize("threads", [2, 3, 8])
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_threads_change_no_bit(solver: str, intercept: str, threads: int) -> None:
-    """Six pairs give the same bits one after the other and side by side."""
+    """Threads give the bits of one thread."""
     pipeline = Pipeline(solver=solver_of(solver, intercept=intercept), stopping=FEW)
     alone = train(pipeline, X, LABELS).result()
     together = train(pipeline, X, LABELS, threads=threads).result()
@@ -88,7 +88,7 @@ def test_threads_change_no_bit(solver: str, intercept: str, threads: int) -> Non
 
 
 def test_threads_are_used() -> None:
-    """With `threads`, pairs train outside the caller's thread, at most so many at once."""
+    """With `threads`, pairs train outside the caller's thread, at most `threads` at once."""
     seen = set()
 
     def interrupted() -> None:
@@ -105,8 +105,8 @@ def test_threads_are_used() -> None:
 )
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_progress_grows(solver: str, intercept: str, stopping: Stopping, threads: int) -> None:
-    """The fraction goes from 0 to 1 and never back, updates never fall, and every pair's epochs
-    count up; the gap is told as soon as all pairs have one."""
+    """The fraction grows from 0 to 1, updates never decrease, and every pair's epochs count up; the
+    gap is reported as soon as all pairs have one."""
     pipeline = Pipeline(
         solver=solver_of(solver, intercept=intercept),
         stopping=replace(stopping, max_epochs=stopping.max_epochs or 50),
@@ -132,8 +132,8 @@ def test_progress_grows(solver: str, intercept: str, stopping: Stopping, threads
     )
 
 
-def test_evaluations_tell_the_curve_of_their_pair() -> None:
-    """Pegasos is evaluated after 1, 2, 4, 8 … epochs and at the end; each evaluation carries
+def test_evaluations_are_those_of_their_pair() -> None:
+    """Pegasos is evaluated after 1, 2, 4, 8 … epochs and at the end; each evaluation has the
     primal, bound, gap and training error of its pair at that moment."""
     pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=10))
     training = Training(pipeline, X, LABELS, seed=0)
@@ -168,8 +168,8 @@ def test_largest_seed() -> None:
 
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_result_in_the_middle(solver: str, intercept: str) -> None:
-    """At any moment, the start included, the result is a model that predicts, with a certificate
-    of exactly that model; it says `canceled`, and asking changes nothing."""
+    """At any moment, including the start, the result is a model that predicts, with a certificate
+    of exactly that model; its stop reason is `canceled`, and the training is not changed."""
     pipeline = Pipeline(solver=solver_of(solver, intercept=intercept), stopping=FEW)
     training = Training(pipeline, X, LABELS, seed=0)
     first = training.result()
@@ -191,7 +191,7 @@ def test_result_in_the_middle(solver: str, intercept: str) -> None:
 
 
 def test_result_is_not_interrupted() -> None:
-    """Cancelling a job that keeps its model asks for the result while `interrupted` raises."""
+    """Canceling a job that keeps its model needs the result while `interrupted` raises."""
     training = Training(
         Pipeline(solver=Pegasos(), stopping=FEW),
         X,
@@ -211,8 +211,8 @@ def _always_interrupting() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_loop_left_and_taken_up_again(threads: int) -> None:
-    """Leaving the loop, or being interrupted in it, and iterating again changes no bit."""
+def test_loop_left_and_continued(threads: int) -> None:
+    """Leaving the loop, or an interruption, and iterating again changes no bit."""
     pipeline = Pipeline(solver=Pegasos(), stopping=FEW)
     expected = bits(train(pipeline, X, LABELS).result())
     training = Training(
@@ -228,7 +228,7 @@ def test_loop_left_and_taken_up_again(threads: int) -> None:
 
 
 def test_n_support_vectors_are_the_rows_inside_some_margin() -> None:
-    """Counted once, whichever pairs they are inside."""
+    """Each row is counted once, for any number of pairs."""
     training = train(Pipeline(solver=Pegasos(C=0.1), stopping=FEW), X, LABELS)
     result = training.result()
     scores = result.fitted.problem_scores(X)
@@ -241,14 +241,14 @@ def test_n_support_vectors_are_the_rows_inside_some_margin() -> None:
 
 
 def test_updates_and_epochs_are_counted() -> None:
-    """Updates are summed over the pairs, epochs are those of the longest."""
+    """Updates are summed over the pairs, epochs are the largest count of a pair."""
     batches = GradientDescent(batch_size=8)  # 30 rows a pair: batches of 8, 8, 8, 6
     result = train(Pipeline(solver=batches, stopping=FEW), X, LABELS).result()
     assert (result.epochs, result.updates) == (6, 6 * 6 * 4)
 
 
 def test_elapsed_time_is_that_of_training() -> None:
-    """Seconds count while the loop runs, not while it rests."""
+    """Seconds count only while the loop runs."""
     training = Training(Pipeline(solver=Pegasos(), stopping=FEW), X, LABELS, seed=0)
     assert training.elapsed_s == 0.0
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a training takes as data: layouts, labels, validation rows, and what it refuses."""
+"""The data of a training: layouts, labels, validation rows, and data that is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_layout_of_the_input_changes_no_bit() -> None:
 
 
 def test_form_of_a_sparse_input_changes_no_bit() -> None:
-    """CSC, unsorted indices and summed duplicates are the canonical CSR matrix."""
+    """CSC, unsorted indices and duplicates give the model of the canonical CSR matrix."""
     sparse = csr_array(np.where(X > 0, X, 0.0))
     pipeline = Pipeline(solver=Newton(), stopping=FEW)
     expected = bits(train(pipeline, sparse, LABELS).result())
@@ -49,7 +49,7 @@ def test_form_of_a_sparse_input_changes_no_bit() -> None:
 
 
 def test_caller_keeps_its_arrays() -> None:
-    """Training changes neither X nor the labels, whatever the scaling."""
+    """Training changes neither X nor the labels, with any scaling."""
     rows, labels = X.copy(), LABELS.copy()
     for scaling in get_args(ScalingName):
         train(Pipeline(solver=Newton(), scaling=scaling, stopping=FEW), rows, labels)
@@ -78,7 +78,7 @@ def test_labels_of_any_kind(labels: str) -> None:
 
 
 def test_validation_error_is_that_of_each_pair() -> None:
-    """Validation rows of a pair's two classes are watched, through the same scaling."""
+    """The validation rows of a pair's two classes are scored, with the same scaling."""
     held_out = slice(40, None)
     pipeline = Pipeline(solver=Newton(), scaling="standardize", stopping=FEW)
     watched = (X[held_out], LABELS[held_out])
@@ -101,7 +101,7 @@ def test_watching_changes_no_bit() -> None:
 
 
 def test_validation_rows_of_unknown_classes_belong_to_no_pair() -> None:
-    """Only rows of a pair's own classes count; with none there is no error to tell."""
+    """Only rows of a pair's own classes count; without any, there is no validation error."""
     pipeline = Pipeline(solver=Newton(), stopping=FEW)
     labels = np.where(LABELS == 3, 99, LABELS)
     some = Training(pipeline, X[LABELS < 2], LABELS[LABELS < 2], seed=0, validation=(X, labels))
@@ -120,7 +120,7 @@ def test_validation_rows_of_unknown_classes_belong_to_no_pair() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_validation_rows_must_fit(sparse: bool) -> None:
-    """Other features or a wrong number of labels are refused before the loops read past a row."""
+    """Other features or a wrong number of labels are refused before a loop reads beyond a row."""
     pipeline = Pipeline(solver=Newton())
     for width in (1, 2, 4, 50):
         rows = np.ones((5, width))
@@ -158,7 +158,7 @@ def test_validation_rows_must_fit(sparse: bool) -> None:
     ],
 )
 def test_bad_data_are_refused(code: str, X: object, labels: object) -> None:
-    """With a code for programs, before any training."""
+    """With an error code for programs, before any training."""
     with pytest.raises(InvalidData) as caught:
         Training(Pipeline(solver=Newton()), X, labels, seed=0)
     assert caught.value.code == code
@@ -166,7 +166,7 @@ def test_bad_data_are_refused(code: str, X: object, labels: object) -> None:
 
 
 def test_finite_values_whose_sum_overflows_are_accepted() -> None:
-    """Only a value that is not finite is refused as such, though the quick test is a sum."""
+    """The quick test is a sum, but only values that are not finite are refused."""
     huge = np.array([[1e308, 0.0], [1e308, 1.0], [-1e308, 0.5], [1e308, 2.0]])
     training = train(Pipeline(solver=Newton(), scaling="max-abs"), huge, [0, 1, 0, 1])
     assert training.result().certificate.worst.relative_gap <= 1e-3

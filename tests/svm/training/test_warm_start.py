@@ -1,4 +1,4 @@
-"""Warm starts: what is good stays, what is not gets better sooner, and bounds stay bounds."""
+"""Warm starts: good models are kept, others improve sooner, and bounds remain bounds."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ each = pytest.mark.parametrize("solver", WARM, ids=lambda solver: f"{solver.name
     ],
 )
 @pytest.mark.parametrize(("name", "intercept"), SOLVER_INTERCEPTS)
-def test_good_model_stays_as_it_is(name: str, intercept: str, form: Form, scheme: Any) -> None:
-    """On the rows that it was trained on, a model that reached its gap is kept without a single
-    update: every pair has the weights and the primal value that it had, and a bound anew."""
+def test_good_model_is_kept(name: str, intercept: str, form: Form, scheme: Any) -> None:
+    """On the rows that it was trained on, a model that reached its gap is kept without an update:
+    every pair has its weights and its primal value, and a new bound."""
     solver = solver_of(name, intercept=intercept, lambda_=0.1, dtype=form.split("-")[1])
     pipeline = Pipeline(solver=solver, multiclass=scheme, stopping=GAP)
     rows = in_form(X, form)
@@ -97,12 +97,12 @@ def test_good_model_stays_as_it_is(name: str, intercept: str, form: Form, scheme
 
 @each
 def test_more_rows_need_fewer_updates(solver: AnySolver) -> None:
-    """On appended rows the gap is reached with less work than from zero, and each certificate's
-    bound is below the other one's model: both are of the same problem."""
+    """With appended rows the gap is reached with less work than from zero, and each certificate's
+    bound is below the other model's cost: both are of the same problem."""
     pipeline = Pipeline(solver=solver, stopping=Stopping(duality_gap=2e-2, max_epochs=2000))
     earlier = train(pipeline, FEWER, FEWER_LABELS).result()
     same = pipeline
-    if isinstance(solver, KernelPegasos):  # the kernel that was learnt is kept: compare with it
+    if isinstance(solver, KernelPegasos):  # the fitted kernel is kept: compare with it
         assert earlier.fitted.kernel is not None
         same = replace(pipeline, solver=replace(solver, kernel=earlier.fitted.kernel))
     cold = train(same, X, LABELS).result()
@@ -117,8 +117,7 @@ def test_more_rows_need_fewer_updates(solver: AnySolver) -> None:
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 @pytest.mark.parametrize("name", CASES)
 def test_any_start_gives_a_bound(name: str, solver: str, intercept: Intercept) -> None:
-    """Whatever nonsense a training begins with: dual ≤ optimum ≤ primal, before its first epoch
-    and after some."""
+    """From random starts: dual ≤ optimum ≤ primal, before the first epoch and after some."""
     case, random = CASES[name], np.random.default_rng(3)
     chosen = solver_of(solver, intercept=intercept)
     problem = problem_of(case, intercept, kernel=getattr(chosen, "kernel", None))
@@ -143,7 +142,7 @@ def test_any_start_gives_a_bound(name: str, solver: str, intercept: Intercept) -
 
 @each
 def test_resumed_warm_start_equals_undisturbed(solver: AnySolver) -> None:
-    """Interrupted while it is judged or later, and resumed: the same bits."""
+    """Interrupted during its first evaluation or later, and resumed: the same bits."""
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=4))
     start = train(pipeline, FEWER, FEWER_LABELS).result().warm_start
     given: dict[str, Any] = {"seed": 0, "warm_start": start}
@@ -161,7 +160,7 @@ def test_resumed_warm_start_equals_undisturbed(solver: AnySolver) -> None:
 
 
 def test_checkpoint_of_another_start_is_refused() -> None:
-    """A cold training's checkpoint is no checkpoint of a warm one, nor that of another start."""
+    """A cold training's checkpoint does not fit a warm one, nor does that of another start."""
     pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=3))
     starts = [None] + [
         train(pipeline, FEWER, FEWER_LABELS, seed=seed).result().warm_start for seed in (1, 2)
@@ -188,8 +187,8 @@ def test_checkpoint_of_another_start_is_refused() -> None:
     ids=lambda value: value.name,
 )
 def test_scaling_features_and_kernel_are_kept(solver: AnySolver, features: Any) -> None:
-    """What the earlier training learnt of its data is part of the model, whatever the new data
-    would have told."""
+    """The transforms of the earlier training are part of the model, even if the new data
+    differs."""
     stopping = Stopping(max_epochs=2)
     pipeline = Pipeline(solver=solver, scaling="standardize", features=features, stopping=stopping)
     earlier = train(pipeline, FEWER, FEWER_LABELS).result()
@@ -204,9 +203,9 @@ def test_scaling_features_and_kernel_are_kept(solver: AnySolver, features: Any) 
     assert np.isfinite(scores).all()
 
 
-def test_step_size_goes_on() -> None:
-    """The count of updates is handed down, through generations; under another λ the size of the
-    next step stays, so that the weights are not thrown away."""
+def test_step_size_continues() -> None:
+    """The count of updates is inherited, over several trainings; under another λ the size of the
+    next step stays the same, so that the weights are kept."""
     solver = Pegasos(lambda_=0.1)
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=5))
     first = train(pipeline, X, LABELS).result()
@@ -223,8 +222,8 @@ def test_step_size_goes_on() -> None:
         )
 
 
-def test_learning_rate_goes_on() -> None:
-    """A falling learning rate falls on: two trainings of 3 epochs are one of 6."""
+def test_learning_rate_continues() -> None:
+    """A falling learning rate continues to fall: two trainings of 3 epochs are one of 6."""
     rate = InverseTime(initial=0.01, decay=0.1)
     solver = GradientDescent(learning_rate=rate)
     whole = train(Pipeline(solver=solver, stopping=Stopping(max_epochs=6)), X, LABELS).result()
@@ -236,7 +235,8 @@ def test_learning_rate_goes_on() -> None:
 
 
 def test_dual_variables_follow_their_rows() -> None:
-    """A training on some rows, in another order, takes the variables of exactly those rows."""
+    """A training on some of the rows, in another order, starts with the variables of exactly those
+    rows."""
     pipeline = Pipeline(solver=DualCoordinateDescent(lambda_=0.05), stopping=GAP)
     earlier = train(pipeline, X, LABELS)
     start = earlier.result().warm_start
@@ -254,7 +254,7 @@ def test_dual_variables_follow_their_rows() -> None:
 
 
 def test_dual_variables_stay_in_their_box() -> None:
-    """Where the new weights are smaller, the variables are cut to them."""
+    """If the new weights are smaller, the variables are clipped to them."""
     pipeline = Pipeline(solver=DualCoordinateDescent(C=0.1), stopping=GAP)
     start = train(pipeline, X, LABELS).result().warm_start
     lighter = replace(pipeline, class_weight={"0": 0.1, "1": 0.5})
@@ -266,7 +266,7 @@ def test_dual_variables_stay_in_their_box() -> None:
 
 
 def test_start_goes_through_plain_arrays() -> None:
-    """Written down without pickling and read again, it begins the same training."""
+    """Written without pickling and read again, it begins the same training."""
     pipeline = Pipeline(solver=KernelPegasos(), stopping=Stopping(max_epochs=3))
     start = train(pipeline, FEWER, FEWER_LABELS).result().warm_start
     again = WarmStart.from_arrays(pipeline, start.fitted, written_and_read(start.to_arrays()))
@@ -275,7 +275,7 @@ def test_start_goes_through_plain_arrays() -> None:
 
 
 def test_cost_change_rule_begins_at_the_inherited_cost() -> None:
-    """At a model that the rule was satisfied with, one more epoch satisfies it again."""
+    """For a model that met the rule, one more epoch meets it again."""
     stopping = Stopping(cost_change=CostChange(epsilon=2.0), max_epochs=500)
     for solver in (Pegasos(C=0.1), GradientDescent(C=0.1, learning_rate=0.003)):
         pipeline = Pipeline(solver=solver, stopping=stopping)
@@ -286,8 +286,8 @@ def test_cost_change_rule_begins_at_the_inherited_cost() -> None:
         assert second.epochs <= 2
 
 
-def test_every_solver_says_what_it_takes() -> None:
-    """And goes on from its own models; `LINEAR` are those without a kernel."""
+def test_every_solver_states_what_it_starts_from() -> None:
+    """Every solver can start from its own models; `LINEAR` are those without a kernel."""
     for name, solver in SOLVERS.items():
         assert name in solver.starts_from
         assert set(solver.starts_from) <= set(SOLVERS)
@@ -296,8 +296,8 @@ def test_every_solver_says_what_it_takes() -> None:
 
 
 @each
-def test_start_is_the_model_that_was_handed_in(solver: AnySolver) -> None:
-    """Before anything is done its scores are those of the earlier one, averaged or not."""
+def test_start_is_the_earlier_model(solver: AnySolver) -> None:
+    """Before the first update the scores are those of the earlier model, averaged or not."""
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=3))
     earlier = train(pipeline, X, LABELS).result()
     start = Training(pipeline, X, LABELS, seed=0, warm_start=earlier.warm_start).result()

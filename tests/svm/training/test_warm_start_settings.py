@@ -49,7 +49,7 @@ DIFFERENT: dict[str, tuple[Pipeline, Pipeline, str]] = {
 
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_other_settings_are_refused(case: str) -> None:
-    """The first setting that gives the weights another meaning is named."""
+    """The message names the first setting that changes the meaning of the weights."""
     earlier, later, message = DIFFERENT[case]
     start = train(earlier, X, LABELS).result().warm_start
     with pytest.raises(InvalidData, match=message) as caught:
@@ -67,7 +67,7 @@ def test_other_settings_are_refused(case: str) -> None:
     ],
 )
 def test_other_data_are_refused(rows: Any, labels: Any, message: str) -> None:
-    """Classes and features must be the model's, and its rows must be there."""
+    """Classes and features must be the model's, and its rows must be in the data."""
     start = train(KERNEL, X, LABELS).result().warm_start
     with pytest.raises(InvalidData, match=message) as caught:
         Training(KERNEL, rows, labels, seed=0, warm_start=start)

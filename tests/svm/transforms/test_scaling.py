@@ -33,7 +33,7 @@ def rows(n: int = 50, d: int = 6) -> Vector:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [1, 2, 50, PIECE_VALUES // 6 + 3])
-def test_scaled_as_the_peer_does(name: ScalingName, n: int) -> None:
+def test_scaling_equals_scikit_learns(name: ScalingName, n: int) -> None:
     """Mean 0 and deviation 1 (divisor n); 0 … 1; -1 … 1 without an offset."""
     X = rows(n)
     scaled = np.asarray(fit_scaling(name, X).transform(X))
@@ -41,7 +41,7 @@ def test_scaled_as_the_peer_does(name: ScalingName, n: int) -> None:
 
 
 def test_standardize_is_exact_far_from_zero() -> None:
-    """Two passes: a mean a billion times the deviation costs no digits of it."""
+    """Two passes: a mean a billion times the deviation costs no digits of the deviation."""
     values = 1e9 + np.array([[0.0], [1.0], [2.0], [3.0]])
     scaling = fit_scaling("standardize", values)
     assert scaling.scale is not None
@@ -51,7 +51,7 @@ def test_standardize_is_exact_far_from_zero() -> None:
 @pytest.mark.parametrize("constant", [0.0, 1.0, -0.1, 1e9 / 3.0, 1e-200])
 @pytest.mark.parametrize("name", NAMES)
 def test_constant_column(name: ScalingName, constant: float) -> None:
-    """It is not blown up: 0 after an offset, and of size 0 or 1 where there is none."""
+    """It is not amplified: 0 after an offset, and of size 0 or 1 without one."""
     X = np.column_stack([rows(1000)[:, 0], np.full(1000, constant)])
     scaled = np.asarray(fit_scaling(name, X).transform(X))[:, 1]
     if name == "max-abs":
@@ -61,14 +61,14 @@ def test_constant_column(name: ScalingName, constant: float) -> None:
 
 
 def test_none_gives_the_matrix_itself() -> None:
-    """Nothing is copied where nothing changes."""
+    """Without a change there is no copy."""
     X = rows()
     assert fit_scaling("none", X).transform(X) is X
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_given_matrix_stays(name: ScalingName) -> None:
-    """Scaling gives a new matrix."""
+    """Scaling returns a new matrix."""
     X = rows()
     kept = X.copy()
     fit_scaling(name, X).transform(X)
@@ -76,7 +76,7 @@ def test_the_given_matrix_stays(name: ScalingName) -> None:
 
 
 def test_sparse_data_keep_their_zeros() -> None:
-    """max-abs on CSR data gives what it gives on dense data, with the same entries stored."""
+    """max-abs on CSR data has the same result as on dense data, with the same stored entries."""
     dense = np.where(rows() > 1.0, rows(), 0.0)
     dense[:, 2] = 0.0
     sparse = csr_array(dense)
@@ -88,8 +88,8 @@ def test_sparse_data_keep_their_zeros() -> None:
 
 
 @pytest.mark.parametrize("name", ["standardize", "min-max"])
-def test_sparse_data_are_refused_where_they_would_become_dense(name: ScalingName) -> None:
-    """With the hint to take max-abs; so are sparse rows for a scaling learnt on dense ones."""
+def test_sparse_data_is_refused_if_it_would_become_dense(name: ScalingName) -> None:
+    """With the hint to use max-abs; so are sparse rows for a scaling learned on dense ones."""
     with pytest.raises(InvalidData, match="max-abs") as caught:
         fit_scaling(name, csr_array(rows()))
     assert caught.value.code == "scaling-unsupported"
@@ -100,7 +100,7 @@ def test_sparse_data_are_refused_where_they_would_become_dense(name: ScalingName
 
 @pytest.mark.parametrize("name", NAMES)
 def test_single_precision_stays_single(name: ScalingName) -> None:
-    """Offset and scale are learnt in double, the rows keep their precision."""
+    """Offset and scale are learned in double precision, the rows keep theirs."""
     X = rows().astype(np.float32)
     scaling = fit_scaling(name, X)
     scaled = scaling.transform(X)
@@ -113,8 +113,8 @@ def test_single_precision_stays_single(name: ScalingName) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", NAMES)
-def test_row_is_scaled_alone_as_in_company(name: ScalingName, dtype: Any) -> None:
-    """To the bit, whatever the other rows are."""
+def test_scaled_row_does_not_depend_on_other_rows(name: ScalingName, dtype: Any) -> None:
+    """To the bit, with any other rows."""
     X = rows().astype(dtype)
     scaling = fit_scaling(name, X)
     together = np.asarray(scaling.transform(X))
@@ -125,12 +125,12 @@ def test_row_is_scaled_alone_as_in_company(name: ScalingName, dtype: Any) -> Non
 @PROPERTY
 @given(X=arrays(np.float64, (6, 2), elements=st.floats(-1e100, 1e100)), name=st.sampled_from(NAMES))
 def test_ranges(X: Vector, name: ScalingName) -> None:
-    """Scaled training data lie in 0 … 1, in -1 … 1, or within √n deviations of their mean."""
+    """Scaled training data is in 0 … 1, in -1 … 1, or within √n deviations of its mean."""
     scaling: Scaling = fit_scaling(name, X)
     scaled = np.asarray(scaling.transform(X))
     assert np.isfinite(scaled).all()
     assert scaling.scale is not None
-    varied = scaling.scale != 1.0  # 1 stands for columns that are left alone, too
+    varied = scaling.scale != 1.0  # 1 also for columns that are not changed
     low, high = {
         "standardize": (-np.sqrt(6.0), np.sqrt(6.0)),
         "min-max": (0.0, 1.0),
