@@ -1,8 +1,8 @@
 """Time to a given distance from the optimum: `dual-coordinate-descent` against LinearSVC.
 
 Ours is a whole training from the raw arrays that stops when it has *proved* the gap. LinearSVC
-computes no gap, so it gets the smallest `max_iter` with which its primal value is in truth as near to
-the optimum, found beforehand and at no cost to it.
+computes no gap, so it gets the smallest `max_iter` with which its primal value is in truth as near
+to the optimum, found beforehand and at no cost to it.
 """
 
 from __future__ import annotations

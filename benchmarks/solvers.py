@@ -3,9 +3,10 @@
     python -m benchmarks.solvers [--cases dense] [--rounds 3] [--budget 60] [--figures FOLDER]
 
 Linear: ours are whole trainings from the raw arrays that end when they have *proved* the gap. The
-peers compute no gap, so each gets the fewest passes (or the largest tolerance) with which its primal
-value is in truth as near to the best one known, found beforehand and at no cost to it. Kernel:
-everyone ends by its own rule (ours: a gap of 0.1 %), with the dual objectives beside the times.
+peers compute no gap, so each gets the fewest passes (or the largest tolerance) with which its
+primal value is in truth as near to the best one known, found beforehand and at no cost to it.
+Kernel: everyone ends by its own rule (ours: a gap of 0.1 %), with the dual objectives beside the
+times.
 
 All take turns in one process on one thread, and medians of CPU times count; with `--threads 2`
 kernel cases are timed by the clock. "dense 12k × 784" is a pair of Fashion-MNIST if it is
