@@ -19,8 +19,8 @@ from service import __version__
 from service.addresses import proxy_addresses
 from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import held_data_dir
+from service.web.bodies.malloc import keep_freed_memory
 from service.web.server.logs import configure_logging
-from service.web.server.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -42,7 +42,7 @@ def test_only_routes_and_web_speak_http() -> None:
     """Stores, registries and workers know neither requests nor replies."""
     speakers = _importers("fastapi", "starlette", "uvicorn")
     allowed = {
-        "service/app.py",
+        "service/app/application.py",
         "service/cli/serving.py",
         "service/datasets/upload_routes.py",  # that part of the room's routes
         "service/datasets/uploads.py",  # requests with data in them

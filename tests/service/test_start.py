@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 from starlette.testclient import TestClient
-from service.app import create_app
+from service.app.application import create_app
 from service.predictions.warm_up import warm_up
 from service.settings import Settings
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Unavailable
-from service.web.server.malloc import give_back_memory
+from service.web.bodies.malloc import give_back_memory
 
 STATE = "body_share"
 """Where the request's state holds its `Share`."""

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.addresses import ANY, host_names
-from service.background import (
+from service.app.background import (
     has_models,
     keep_reserve_forever,
     prepare,
