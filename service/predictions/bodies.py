@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,9 @@ from service.errors import InvalidContent, InvalidRequest, UnsupportedFormat
 from service.predictions import error_reader
 from service.predictions.error_reader import Instances, too_many_rows
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.number_rows import read_document, read_rows
-from service.predictions.schemas import DEFAULT_OUTPUTS
+from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.rows.faults import Faults, refuse
-from service.rows.formats import libsvm, npy
+from service.rows.formats import json_numbers, libsvm, npy
 from service.rows.formats.cells import examine
 from service.rows.formats.detection import HEAD_BYTES, check_format
 from service.rows.number_text import is_value
@@ -62,17 +62,31 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
 
 
 def _read_json(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
-    found = read_document(body, model.n_features)
+    found = json_numbers.read_document(body, model.n_features)
     if found is None:
-        return error_reader.decode_carefully(body, model, limits.predict_rows)
-    X, outputs = found
-    return Instances(_counted(X, limits), outputs)
+        found = json_numbers.read_any_document(body, model.columns, model.n_features)
+    if found is not None:
+        X, others = found
+        outputs = others.pop("outputs", DEFAULT_OUTPUTS)
+        if not others and _all_known(outputs):
+            return Instances(_counted(X, limits), tuple(dict.fromkeys(outputs)))
+    return error_reader.decode_carefully(body, model, limits.predict_rows)
+
+
+def _all_known(outputs: Any) -> bool:
+    return isinstance(outputs, (list, tuple)) and all(output in OUTPUTS for output in outputs)
 
 
 def _read_ndjson(body: bytes, model: LoadedModel, limits: Limits) -> Instances:
-    lines = body.strip()
-    X = read_rows(lines.replace(b"\n", b","), model.n_features)
-    if X is None or len(X) != lines.count(b"\n") + 1:
+    text = body.strip()
+    n_ends = text.count(b"\n")
+    X = None
+    if text.count(b"\n[") == n_ends:  # no row begins in another one's line
+        X = json_numbers.read_lists(b"[%b]" % text.replace(b"\n", b","), model.n_features)
+    if X is None or len(X) != n_ends + 1:
+        lines = [line for line in text.split(b"\n") if line and not line.isspace()]
+        X = json_numbers.read_any_lines(lines, model.columns, model.n_features)
+    if X is None:
         return error_reader.decode_lines(body, model, limits.predict_rows)
     return _plain(X, limits)
 
@@ -98,7 +112,7 @@ def _read_delimited(body: bytes, model: LoadedModel, limits: Limits, delimiter: 
     X = None
     if plain:
         # Lines of plain numbers are JSON but for the brackets.
-        X = read_rows(b"[%b]" % text.replace(b"\n", b"],["), model.n_features)
+        X = json_numbers.read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), model.n_features)
     if X is None:
         X = _read_delimited_carefully(body, model, limits, delimiter)
     return _plain(X, limits)

@@ -16,7 +16,6 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import to_bytes
-from service.predictions.number_rows import compiled
 from service.storage.database import Database
 from service.storage.database.model_changes import ANY
 from svm.model.pipeline import FittedPipeline
@@ -248,9 +247,7 @@ class LoadedModels:
 
     def _read(self, version: ModelVersion) -> tuple[FittedPipeline, int]:
         fitted = self._registry.files.load(version)
-        nbytes = fitted.nbytes + fitted.prepare()
-        compiled()  # what reads the rows
-        return fitted, nbytes
+        return fitted, fitted.nbytes + fitted.prepare()
 
     def _keep(self, loaded: LoadedModel) -> None:
         self._loaded[loaded.key] = loaded

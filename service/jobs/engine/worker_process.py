@@ -108,12 +108,9 @@ def _warm_up() -> None:
         # One worker compiles at a time: the others stay free for jobs meanwhile.
         _warm.set()
         # Numba, which the engine process has no use for
-        from service.rows.formats import number_lists
         from svm.training.warm_up import warm_up
 
         warm_up(_stopping.is_set)
-        if not _stopping.is_set():
-            number_lists.warm_up()
 
 
 @cache

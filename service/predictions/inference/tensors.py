@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from math import prod
 from typing import Any
 
@@ -13,7 +15,37 @@ from service.errors import Fault, InvalidContent, InvalidRequest, pointer
 from service.predictions.datatypes import NUMBERS
 from service.predictions.error_reader import wrong_width
 from service.predictions.loaded_models import LoadedModel
+from service.rows.formats import json_numbers
 from service.web.bodies.validation import MAX_VALUE_CHARACTERS
+
+MARK = secrets.token_hex(16)
+"""Replaces the list that was cut out of a document; no document is known to hold it."""
+
+_DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
+_END = re.compile(rb"\]")
+_END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
+
+
+def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
+    """A document with its first member `data` replaced by MARK, and that member's numbers: (1, n)
+    of a list of numbers, (n_samples, n_features) of a list of lists."""
+    found = _DATA.search(text)
+    if found is None:
+        return None
+    start, nested = found.start(1), bool(found[2])
+    end = (_END_OF_LISTS if nested else _END).search(text, start)
+    if end is None:
+        return None
+    data = text[start : end.end()]
+    if nested:
+        n_features = data.count(b",", 0, data.find(b"]")) + 1
+        X = json_numbers.read_lists(data, n_features)
+    else:
+        values = json_numbers.read_list(data)
+        X = None if values is None else values[None]
+    return (
+        None if X is None else (b'%b"%b"%b' % (text[:start], MARK.encode(), text[end.end() :]), X)
+    )
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:

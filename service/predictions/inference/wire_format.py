@@ -18,7 +18,9 @@ from service.predictions.bodies import finite
 from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
 from service.predictions.error_reader import too_many_rows
 from service.predictions.inference.tensors import (
+    MARK,
     check_shape,
+    cut_data,
     from_bytes,
     from_json,
     from_numbers,
@@ -26,7 +28,6 @@ from service.predictions.inference.tensors import (
     invalid_at,
 )
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.number_rows import MARK, cut_data
 from service.settings import Limits
 from service.web.access.fast_path import Headers, Reply
 from service.web.bodies.strict_json import MAX_DEPTH, decode_json

@@ -1,0 +1,163 @@
+"""Numbers in JSON to an array: simdjson reads lists of numbers, orjson whatever else is right.
+
+Both give up at anything unusual. The readers that look for faults then read the text again. All of
+them give a number the bits that Python's `float` gives it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import simdjson
+from numpy.typing import NDArray
+
+PIECE_BYTES = 256 * 1024
+"""Longer texts are parsed in pieces: the parser holds the GIL meanwhile."""
+LONG_BYTES = 8192
+ROWS = "instances"
+"""The member of a document that holds the rows."""
+
+_BETWEEN_ROWS = re.compile(rb"(?<=\])[ \t\r\n]*,[ \t\r\n]*(?=\[)")
+_BETWEEN_NUMBERS = re.compile(rb",")
+_GIVEN_UP = (ValueError, TypeError, KeyError, RuntimeError, AttributeError, OverflowError)
+
+Array = NDArray[np.float64]
+
+
+class _Local(threading.local):
+    """One parser for each thread: its memory is used again."""
+
+    def __init__(self) -> None:
+        self.parser = simdjson.Parser()
+
+
+_local = _Local()
+
+
+def read_document(body: bytes, n_features: int) -> tuple[Array, dict[str, Any]] | None:
+    """`{"instances": [[…], …], …}`: (n_samples, n_features), and the other members."""
+    others: dict[str, Any] = {}
+    X = _read(body, n_features, b'{"%b":[' % ROWS.encode(), b"]}", others)
+    return None if X is None else (X, others)
+
+
+def read_lists(text: bytes, n_features: int) -> Array | None:
+    """`[[…], …]`: (n_samples, n_features)."""
+    return _read(text, n_features, b"[", b"]")
+
+
+def read_list(text: bytes) -> Array | None:
+    """`[…]`: (n,)."""
+    return _read(text, None, b"[", b"]")
+
+
+def _read(
+    text: bytes,
+    n_features: int | None,
+    opening: bytes,
+    closing: bytes,
+    others: dict[str, Any] | None = None,
+) -> Array | None:
+    try:
+        if len(text) <= PIECE_BYTES:
+            return _numbers(text, n_features, others)
+        width = 2 * n_features + 1 if n_features else 2  # bytes of a row, at the least
+        X = np.empty((len(text) // width + 1, *([n_features] if n_features else [])))
+        done = 0
+        for piece in _pieces(text, opening, closing, n_features is None):
+            part = _numbers(piece, n_features, others)
+            X[done : done + len(part)] = part
+            done += len(part)
+        return X[:done]
+    except _GIVEN_UP:
+        return None
+
+
+def _pieces(text: bytes, opening: bytes, closing: bytes, flat: bool) -> Iterator[bytes]:
+    """Texts that are complete documents, and hold the rows of `text` one after the other."""
+    between = _BETWEEN_NUMBERS if flat else _BETWEEN_ROWS
+    view = memoryview(text)
+    start, head = 0, b""
+    while (cut := between.search(text, start + PIECE_BYTES)) is not None:
+        yield b"".join((head, view[start : cut.start()], closing))
+        start, head = cut.end(), opening
+    yield b"".join((head, view[start:]))
+
+
+def _numbers(text: bytes, n_features: int | None, others: dict[str, Any] | None) -> Array:
+    """Raises one of `_GIVEN_UP`. No reference to the document may outlive this call: the parser
+    refuses the next one until then."""
+    rows: Any = _local.parser.parse(text)
+    n_lists = 1
+    if others is not None:
+        document: Any = rows
+        names = list(document)
+        rows = document[ROWS]
+        names.remove(ROWS)
+        for name in names:  # one that comes twice is there twice
+            if name in others or name == ROWS:
+                raise ValueError(name)
+            others[name] = document[name].as_list()
+        n_lists += len(names)
+    shape: tuple[int, ...] = (len(rows),)
+    if n_features is not None:
+        n_lists += len(rows)
+        shape = (len(rows), n_features)
+        if set(map(len, rows)) != {n_features}:
+            raise ValueError("not all rows have the width")
+    if _brackets(text) != n_lists:  # `as_buffer` would flatten lists inside of rows
+        raise ValueError("there are other lists")
+    return np.frombuffer(rows.as_buffer(of_type="d")).reshape(shape)
+
+
+def _brackets(text: bytes) -> int:
+    if len(text) < LONG_BYTES:
+        return text.count(b"[")
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("[")))
+
+
+def read_any_document(
+    body: bytes, names: list[str] | None, n_features: int
+) -> tuple[Array, dict[str, Any]] | None:
+    """As `read_document`, of rows that may also be objects with these names."""
+    try:
+        document = orjson.loads(body)
+        rows = document.pop(ROWS)
+        X = _of_values(rows, names, n_features, body, len(document) + 1)
+    except _GIVEN_UP:
+        return None
+    return X, document
+
+
+def read_any_lines(lines: list[bytes], names: list[str] | None, n_features: int) -> Array | None:
+    """The same of a list or an object on each line."""
+    try:
+        return _of_values(list(map(orjson.loads, lines)), names, n_features, b"\n".join(lines), 0)
+    except _GIVEN_UP:
+        return None
+
+
+def _of_values(
+    rows: list[Any], names: list[str] | None, n_features: int, text: bytes, n_members: int
+) -> Array:
+    """Raises one of `_GIVEN_UP`. `n_members`: how many members `text` has besides those of rows."""
+    if dict in set(map(type, rows)):
+        if names is None:
+            raise ValueError("there are no names")
+        objects = [row for row in rows if type(row) is dict]
+        if not set(map(len, objects)) == {len(names)}:
+            raise ValueError("there are other names")
+        n_members += len(objects) * (len(names) + sum(name.count(":") for name in names))
+        rows = [list(map(row.__getitem__, names)) if type(row) is dict else row for row in rows]
+    # orjson takes a name twice. Each member has its colon, and so has one that was lost.
+    if b"\\" in text or text.count(b":") != n_members:
+        raise ValueError("a name may come twice")
+    X = np.array(rows)
+    if X.shape != (len(rows), n_features) or X.dtype.kind not in "biuf":
+        raise ValueError("not all rows are numbers")
+    return X.astype(np.float64, copy=False)
