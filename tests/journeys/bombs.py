@@ -152,9 +152,9 @@ def bombs() -> dict[str, Bomb]:
         "columns in parquet": Bomb(
             UPLOAD,
             PARQUET,
-            with_footer(b"PAR1", thrift({1: 1, 2: Announced(10**6, b"\x48\0\0" * 10**6)})),
-            413,
-            "too-many-columns",
+            with_footer(b"PAR1", thrift({1: 1, 2: Announced(50_000, b"\x48\0\0" * 50_000)})),
+            422,
+            "columnar-unsupported",
         ),
         "index in libsvm": Bomb(UPLOAD, LIBSVM, b"1 99999999999:1\n", 413, "too-many-columns"),
         "classes in csv": Bomb(UPLOAD, CSV, classes.encode(), 422, "too-many-classes"),

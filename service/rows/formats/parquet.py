@@ -1,7 +1,8 @@
 """Parquet: columns of numbers and booleans, and labels that may be texts. DuckDB reads them.
 
-What the file says of itself is held against the limits before DuckDB reads any value, and no text
-becomes a Python object before it is known how long and how many there are.
+The numbers of rows and columns are compared with the limits before DuckDB reads any value. No text
+becomes a Python object before it is known how long and how many there are. A directory that
+announces more than there is costs no more than the memory limit of this process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy.typing as npt
 from service.errors import Fault, InvalidContent
 from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
 from service.rows.formats import npy
-from service.rows.formats.parquet_footer import check_footer, unsupported
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
@@ -49,7 +49,6 @@ _INDEX_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError with every value that is missing or not finite."""
     path = Path(spec.data).resolve()
-    check_footer(path, spec.limits.columns)
     with connect(path) as connection, _reported(spec):
         file = _File(connection, str(path))
         columns, n_samples = file.columns(), file.n_samples()
@@ -164,8 +163,12 @@ def _reported(spec: ParseSpec) -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         raise inflates_too_much("file", spec.limits.inflated_bytes) from None
     except duckdb.Error:
-        message = "the file is damaged, or written in a way that is not read"
-        raise unsupported(message, "write it again, without encryption") from None
+        message = "the file is not complete, damaged or encrypted"
+        raise unsupported(message, "write the file again, without encryption") from None
+
+
+def unsupported(message: str, hint: str) -> InvalidContent:
+    return refuse("columnar-unsupported", message, hint=hint)
 
 
 def _check_flat(name: str, kind: str) -> None:
