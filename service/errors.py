@@ -4,21 +4,21 @@ ServiceError
 ├── InvalidRequest      syntax and headers
 ├── InvalidContent      meaning: a row, a column, a field
 ├── Unauthorized        no valid key
-├── Forbidden           the key does not go so far
-├── Misdirected         for another host
+├── Forbidden           the key lacks the required scope
+├── Misdirected         the Host header names another host
 ├── NotFound            unknown or deleted
-├── Conflict            the resource's present state forbids it
+├── Conflict            the current state of the resource forbids it
 ├── PreconditionFailed  If-Match or If-None-Match does not hold
 ├── PreconditionRequired
 ├── TooLarge            over a limit
-├── RangeNotSatisfiable no byte of the range asked for exists
-├── UnsupportedFormat   the format of the body
-├── NotAcceptable       the format asked for
-├── Timeout             the body stopped coming
-├── RateExceeded        the caller asks too often
+├── RangeNotSatisfiable the requested range begins after the end
+├── UnsupportedFormat   the format of the body is not supported
+├── NotAcceptable       no format that Accept allows
+├── Timeout             the client stopped sending the body
+├── RateExceeded        over the rate limit
 ├── Unavailable         no capacity now; try again later
 ├── StorageFull
-└── Corrupt             something stored is not what was stored
+└── Corrupt             a stored file is damaged
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_FAULTS = 100
-"""Faults listed in one reply; the total is always given."""
+"""Errors listed in one reply; `errors_total` counts all of them."""
 MAX_NAME_CHARACTERS = 200
-"""Of a name from outside that a pointer repeats."""
+"""Longest name from a request that a pointer repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that was wrong, where it was, and what was expected."""
+    """One error: what was wrong, where, and what was expected."""
 
     code: str
     message: str
     pointer: str | None = None
     """JSON pointer into the request body (RFC 6901)."""
     row: int | None = None
-    """Record number in the data, the first one is 1; a header line does not count."""
+    """Number of the record in the data, from 1; the header line is not counted."""
     column: str | int | None = None
-    """Column name, or its position from 0 where columns have no names."""
+    """Column name, or its position from 0 if columns have no names."""
     value: str | None = None
     """The offending value, at most 64 characters."""
     hint: str | None = None
@@ -56,12 +56,12 @@ def pointer(parts: Sequence[str | int]) -> str:
 
 
 def pointer_to_member(path: Sequence[str | int], name: str) -> str:
-    """To a member whose name comes from outside; to its object where the name is very long."""
+    """To a member whose name comes from a request; to its object if the name is very long."""
     return pointer((*path, name) if len(name) <= MAX_NAME_CHARACTERS else path)
 
 
 class ServiceError(Exception):
-    """An error with a stable code, a sentence for people, and the faults that led to it."""
+    """An error with a stable code, a message for people, and the faults that caused it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ServiceError(Exception):
         self.faults = faults[:MAX_FAULTS]
         self.faults_total = len(faults) if faults_total is None else faults_total
         self.extra = extra or {}
-        """Further members of the problem, such as a limit or the expected and received columns."""
+        """Further members of the problem, such as a limit, or the expected columns."""
         self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:
@@ -91,15 +91,15 @@ class InvalidRequest(ServiceError):
 
 
 class InvalidContent(ServiceError):
-    """The request is well formed, but what it says cannot be."""
+    """The request is well formed, but its content is not valid."""
 
 
 class Unauthorized(ServiceError):
-    """The request has no API key, or none that counts."""
+    """The request has no valid API key."""
 
 
 class Forbidden(ServiceError):
-    """The caller may not do this; `extra` gives the `scope` that is needed."""
+    """The API key lacks the required scope; `extra` gives the `scope`."""
 
 
 class Misdirected(ServiceError):
@@ -115,7 +115,7 @@ class Conflict(ServiceError):
 
 
 class PreconditionFailed(ServiceError):
-    """The resource changed since the caller looked at it."""
+    """The resource changed since the caller read it."""
 
 
 class PreconditionRequired(ServiceError):
@@ -131,7 +131,7 @@ class RangeNotSatisfiable(ServiceError):
 
 
 class UnsupportedFormat(ServiceError):
-    """The body's format is not one the route reads."""
+    """The route does not read this format."""
 
 
 class NotAcceptable(ServiceError):
@@ -139,20 +139,20 @@ class NotAcceptable(ServiceError):
 
 
 class Timeout(ServiceError):
-    """The request's body stopped coming."""
+    """The client stopped sending the body."""
 
 
 class RateExceeded(ServiceError):
-    """The caller sends more requests than it may; `retry_after_s` says when to try again."""
+    """The caller is over its rate limit; `retry_after_s` is the time until a retry."""
 
 
 class Unavailable(ServiceError):
-    """No capacity at the moment; `retry_after_s` says when to try again."""
+    """No capacity at the moment; `retry_after_s` is the time until a retry."""
 
 
 class StorageFull(ServiceError):
-    """The disk is below its watermark; reads go on."""
+    """The disk has less free space than the limit; reads still work."""
 
 
 class Corrupt(ServiceError):
-    """A stored file is not what its row says."""
+    """A stored file does not match the digest in its row."""

@@ -26,20 +26,20 @@ from service.addresses import host_names, proxy_addresses
 
 PREFIX = "SVM_"
 OTHER_VARIABLES = {"SVM_URL", "SVM_API_KEY"}
-"""Those of clients."""
+"""Environment variables of clients."""
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 
 class Limits(BaseModel):
-    """What one request, dataset or job may ask for; shown by `/v1/info`."""
+    """Limits of one request, dataset or job; `/v1/info` shows them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     upload_bytes: PositiveInt = 256 * MIB
-    """Largest upload on the wire."""
+    """Largest upload as it is sent."""
     inflated_bytes: PositiveInt = GIB
-    """Largest upload after decompression; it may be a hundred times what came."""
+    """Largest upload after decompression, and at most a hundred times what was sent."""
     control_body_bytes: PositiveInt = MIB
     """Largest JSON body of a control request, such as `POST /v1/jobs`."""
     predict_body_bytes: PositiveInt = 32 * MIB
@@ -49,48 +49,48 @@ class Limits(BaseModel):
     one of the largest size always has room. Further ones hear 503; small ones that come whole do
     not count, nor do uploads, which go to files."""
     predict_rows: PositiveInt = 100_000
-    """Rows of one prediction; `POST /v1/batch-predictions` takes more."""
+    """Most rows of one prediction; `POST /v1/batch-predictions` takes more."""
     rows: PositiveInt = 5_000_000
-    """Rows of a dataset."""
+    """Most rows of a dataset."""
     columns: PositiveInt = 20_000
-    """Columns of a dense dataset."""
+    """Most columns of a dense dataset."""
     sparse_columns: PositiveInt = 10_000_000
-    """Columns of a sparse dataset."""
+    """Most columns of a sparse dataset."""
     stored_values: PositiveInt = 100_000_000
-    """Numbers stored for one dataset: rows times columns where dense, non-zeros where sparse."""
+    """Most numbers stored for one dataset: rows times columns if dense, non-zeros if sparse."""
     cell_bytes: PositiveInt = 4096
     """Longest cell of CSV and TSV."""
     line_bytes: PositiveInt = MIB
     """Longest line of CSV, TSV, NDJSON and LIBSVM."""
     classes: Annotated[PositiveInt, Field(le=1000)] = 100
-    """Classes of one training; of more than 1,000 different labels no classes are kept."""
+    """Most classes of one training; a dataset with more than 1,000 labels has no classes."""
     kernel_rows: PositiveInt = 20_000
-    """Rows of a dataset for a kernel solver."""
+    """Most rows of a dataset for a kernel solver."""
     comparison_entries: PositiveInt = 100
-    """Trainings that one comparison may name, combinations of its grid included."""
+    """Most trainings of one comparison, combinations of its grid included."""
     queued_jobs: PositiveInt = 1000
-    """Jobs that wait, those paused included."""
+    """Most jobs in the queue, paused ones included."""
     queued_jobs_per_caller: PositiveInt | None = None
-    """None: as many as the queue takes. Even when one caller has filled it, a tenth more are for
-    callers of whom hardly any job waits."""
+    """Most queued jobs of one caller; None: only the queue's limit. If one caller has filled the
+    queue, a tenth more is reserved for callers with few queued jobs."""
     running_jobs_per_caller: PositiveInt | None = None
-    """None: a caller may have all workers as long as nobody else waits for one."""
+    """Most running jobs of one caller; None: all workers, as long as no other caller has a job in
+    the queue."""
     requests_per_s: PositiveFloat | None = None
-    """Of one caller, in each process; None: as many as it likes. A key may have its own rate."""
+    """Rate limit of one caller, in each process; None: no limit. A key can have its own rate."""
     job_s: PositiveFloat = 3600
     """Longest run of a job."""
     event_streams: PositiveInt = 200
-    """Streams of events open at once in one process."""
+    """Most event streams open at once in one process."""
     history_s: PositiveFloat = 30 * 24 * 3600
     """How long events and traces of a job are kept after its end, and replies to requests with an
-    Idempotency-Key, which are kept for a day at least."""
+    Idempotency-Key (these for at least a day)."""
     worker_memory_bytes: PositiveInt = 2 * GIB
-    """Memory of one training process; with more it is ended, and its job with it."""
+    """Most memory of one training process; a job that needs more fails."""
     disk_free_bytes: NonNegativeInt = GIB
-    """Of the disk so much stays free for what runs already; with less, uploads and new jobs are
-    refused."""
+    """Disk space that stays free for running jobs; with less, uploads and new jobs are refused."""
     disk_free_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    """The same as a share of the disk; of the two whichever is less."""
+    """The same as a share of the disk; the smaller of the two applies."""
 
 
 def _own_database(given: dict[str, Any]) -> str:
@@ -140,46 +140,48 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Path("var")
-    """Where database, files and compiled loops live, unless the next two say otherwise."""
+    """Folder of the database, the files and the compiled loops, unless the next two settings name
+    other places."""
     database_url: DatabaseUrl = Field(default_factory=_own_database)
-    """`postgresql://user:password@host/name` for several machines or replicas; else SQLite."""
+    """`postgresql://user:password@host/name`, required for several machines or replicas. Default:
+    SQLite in the data directory."""
     blob_url: FilesUrl = Field(default_factory=_own_files)
     """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
-    or another directory."""
+    or a directory. Default: in the data directory."""
     blob_cache_bytes: PositiveInt = 4 * GIB
     """Disk space in the data directory for copies of files on S3."""
     workers: NonNegativeInt = 2
-    """Training processes of this machine; 0 for a replica that only serves."""
+    """Training processes on this machine; 0 for a replica that only serves."""
     dask_address: Annotated[str, Field(pattern=r"^(tcp|tls)://[^/\s]+:\d+$")] | None = None
-    """Scheduler of a Dask cluster, such as tcp://10.0.0.2:8786: its workers train, instead of
-    processes that this service starts."""
+    """Scheduler of a Dask cluster, such as tcp://10.0.0.2:8786. Its workers then run the jobs, not
+    processes of this service."""
     lease_s: PositiveFloat = 10
-    """A worker silent for this long has lost its job to another attempt, and a process that died
-    over a request with an Idempotency-Key its claim to the key."""
+    """Lease of a job: if its worker does not renew it in this time, another attempt begins. Also
+    the lease of a request on its Idempotency-Key."""
     checkpoint_s: PositiveFloat = 5
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
-    """Memory for models kept ready to predict."""
+    """Memory for loaded models."""
     header_s: PositiveFloat = 10
-    """How long the header of a request may take to arrive."""
+    """Timeout for the header of a request."""
     body_idle_s: PositiveFloat = 15
-    """A body of which less than 4 KiB came in so long has stopped coming."""
+    """Timeout for the body of a request: ends it if less than 4 KiB arrive in this time."""
     connections: PositiveInt = 4096
-    """Open at once; further ones hear 503. Fewer if the process may not open so many files: half of
-    its limit, which it raises as far as it may, without 128 for other files."""
+    """Most connections open at once; further ones receive 503. Fewer if the process may not open as
+    many files: half of its limit, which it raises if it may, without 128 for other files."""
     auth: Literal["auto", "on", "off"] = "auto"
-    """Whether callers need an API key. `auto`: as soon as a key was ever made, and wherever the
-    service listens on another address than the machine's own; `off`: never."""
+    """Whether callers need an API key. `auto`: if a key was ever created, or if the service listens
+    on an address that other machines can reach; `off`: never."""
     hosts: Annotated[str, AfterValidator(_check_hosts)] = ""
     """Names by which callers reach the service, separated by commas: `svm.example.com`,
-    `*.example.com` for all below a name, `*` for any. `localhost`, all IP addresses and the name it
-    listens on are always allowed; a request whose Host is another one gets 421."""
+    `*.example.com` for all its subdomains, `*` for any. `localhost`, all IP addresses and the name
+    it listens on are always allowed; a request with another Host receives 421."""
     proxies: Annotated[str, AfterValidator(_check_proxies)] = ""
     """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and
-    `X-Forwarded-Proto` are believed; `*` for all, where nobody but a proxy can reach the service.
-    Empty: none, the caller is the other end of the connection."""
+    `X-Forwarded-Proto` are trusted; `*` for all, if only proxies can reach the service.
+    Empty: none, the caller's address is that of its connection."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Logs are JSON lines on standard error."""
+    """Lowest level that is logged, as JSON lines on standard error."""
     limits: Limits = Field(default_factory=Limits)
 
     @field_validator("dask_address")
@@ -188,7 +190,7 @@ class Settings(BaseSettings):
         if address is not None and str(info.data.get("database_url")).startswith("sqlite"):
             raise ValueError(
                 "workers on other machines cannot share SQLite: set SVM_DATABASE_URL to a "
-                "PostgreSQL database, and SVM_BLOB_URL to a place that all machines reach"
+                "PostgreSQL database, and SVM_BLOB_URL to a store that all machines can reach"
             )
         return address
 
@@ -207,8 +209,8 @@ class Settings(BaseSettings):
         }
 
 
-def misspelt(names: Iterable[str]) -> dict[str, str | None]:
-    """Variables that look like settings and are none, each with the setting that may be meant."""
+def misspelled(names: Iterable[str]) -> dict[str, str | None]:
+    """Variables with the prefix that are not settings, each with the setting probably meant."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     known |= {f"{PREFIX}LIMITS__{name.upper()}" for name in Limits.model_fields}
     return {

@@ -1,4 +1,4 @@
-"""Builds the service from its settings: the one place that knows all the parts."""
+"""Builds the service from its settings; the only module that imports all rooms."""
 
 from __future__ import annotations
 
@@ -79,29 +79,29 @@ from service.web.server.observability import Metrics, Observability
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
 
-Try it from this page, top to bottom; every body holds an example that runs as it is:
-**upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the dataset uploaded last),
+Try it from this page, top to bottom; every body has an example that works unchanged:
+**upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the last upload),
 **predict** (`POST /v1/models/{name}/predict`).
 
 Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems) explains each.
-The [dashboard](/) does the same by clicking.
+The [dashboard](/) does the same in a browser.
 """
 
 TAGS = {
-    "datasets": "Rows to train on and to predict; they never change.",
-    "jobs": "Trainings in the background: queued, watched, paused, canceled; never lost.",
-    "solvers": "What can be trained, with every parameter and its range.",
-    "models": "What was learnt, in versions: certificate, metrics, plots, exports, and aliases.",
-    "predictions": "Rows in, labels out, at once.",
-    "evaluations": "A model held against labelled data, as a job.",
+    "datasets": "Rows for training and prediction; they never change.",
+    "jobs": "Training in the background: queue, watch, pause, resume, cancel; survives restarts.",
+    "solvers": "The available solvers, with every parameter and its range.",
+    "models": "Trained models in versions: certificate, metrics, plots, exports, and aliases.",
+    "predictions": "Predictions for a few rows, in the reply.",
+    "evaluations": "Metrics of a model on labeled data, as a job.",
     "comparisons": "Several trainings on the same rows, ranked, as a job.",
-    "batch predictions": "A whole dataset through a model, as a job.",
-    "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
-    "operations": "Is it well, what does it allow, what do its errors mean?",
+    "batch predictions": "Predictions for a whole dataset, as a job.",
+    "open inference protocol": "Predictions for clients such as `tritonclient.http`.",
+    "operations": "Health, limits and metrics of the service, and what its errors mean.",
 }
 """The parts of the document, in the order of `/docs`."""
 THREADS = 100
-"""Requests that may be in the database or in files at once."""
+"""Most requests that use the database or files at once."""
 
 log = structlog.stdlib.get_logger("service")
 
@@ -114,9 +114,9 @@ def create_app(
 ) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine.
 
-    `own_names`: by which callers may reach it, besides those of the settings; without a server any.
-    `shared_parser`: of several applications in this process; it is not closed with this one.
-    `warm`: the start does what the first requests would wait for.
+    `own_names`: host names of the server, allowed besides those of the settings; `*` for any.
+    `shared_parser`: shared by several applications in this process; it is not closed with this one.
+    `warm`: warm up during the start, so that the first requests are fast.
     """
     limits = settings.limits
     private_folder(settings.data_dir)
@@ -193,7 +193,7 @@ def create_app(
         description=DESCRIPTION,
         openapi_tags=[{"name": name, "description": about} for name, about in TAGS.items()],
         lifespan=lifespan,
-        openapi_url=None,  # `docs` offers it
+        openapi_url=None,  # `docs` serves it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,4 +1,4 @@
-"""What the service does before and beside requests."""
+"""Tasks of the service before its first request and beside requests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from service.storage.ownership import ForeignFiles, claim
 from service.web.health import Health
 
 START_S = 30.0
-"""Database and file store may start at the same time as this process."""
+"""How long the start waits for the database and the file store."""
 SOUND_S = 1.0
-"""How long the start looks for damage: some 300 MB of a database that is in memory."""
+"""Time limit for checking an SQLite file at the start; enough for 300 MB in the page cache."""
 LOOK_S = 0.01
 MODEL_LOOK_S = 1.0
 """How often to look for the first model."""
@@ -41,7 +41,7 @@ log = structlog.stdlib.get_logger("service")
 
 
 def prepare(database: Database, blobs: Blobs) -> None:
-    """Bring the tables up to date and see that the files are theirs; wait a while for both."""
+    """Migrate the database and check that the files belong to it; retries until `START_S`."""
     deadline = time.monotonic() + START_S
     while True:
         try:
@@ -55,7 +55,7 @@ def prepare(database: Database, blobs: Blobs) -> None:
             if error.code == "storage-damaged" or time.monotonic() > deadline:
                 log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
                 raise
-            log.warning("waiting", reason=error.detail, cause=str(error.__cause__)[:300])
+            log.warning("waiting for storage", reason=error.detail, cause=str(error.__cause__)[:300])
         time.sleep(1)
 
 
@@ -68,7 +68,7 @@ async def warm_up(steps: Steps, state: Health) -> None:
             try:
                 step()
             except Exception:  # the request that needs it reports the failure
-                log.exception("a part of the start failed")
+                log.exception("warm-up failed")
         done.set()
 
     threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
@@ -97,7 +97,7 @@ async def prune_forever(event_log: EventLog, reservations: Reservations, history
             await run_sync(event_log.prune, history_s)
             await run_sync(reservations.prune, history_s)
         except Exception:
-            log.exception("old events and replies could not be removed")
+            log.exception("removing old events and replies failed")
         await asyncio.sleep(PRUNE_S)
 
 

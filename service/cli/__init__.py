@@ -1,7 +1,6 @@
-"""The command line: `svm-service serve`, what goes with it, and commands that call a service.
+"""The command line: `svm-service serve`, commands for operators, and commands that call a service.
 
-What a command needs is imported by the command, so that one that only calls a service is there at
-once.
+Commands import what they need when they run, so that those that call a service start fast.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ cli = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-PROCESSES, DATA = "Run the service", "Look after the data"
+PROCESSES, DATA = "Run the service", "Manage the data"
 key_commands = typer.Typer(no_args_is_help=True)
 cli.add_typer(key_commands, name="keys", rich_help_panel=PROCESSES)
 
@@ -49,10 +48,10 @@ def about(
 ) -> None:
     """Train, keep and serve support vector machines over HTTP.
 
-    The service is set up by environment variables, SVM_DATA_DIR for one; commands that call it
-    find it by --url or SVM_URL, and send the key in SVM_API_KEY.
+    Environment variables such as SVM_DATA_DIR configure the service. Commands that call it take
+    its address from --url or SVM_URL and the API key from SVM_API_KEY.
 
-    Exit codes: 0 done, 1 it could not be done, 2 wrong usage or settings, 3 the service refused,
+    Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 3 the service refused the request,
     4 a job failed or was canceled, 130 Ctrl+C.
     """
 
@@ -60,7 +59,7 @@ def about(
 @cli.command(rich_help_panel=PROCESSES)
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0 for a free one.", min=0, max=65535)] = 8000,
 ) -> None:
     """Run the API and its training workers until SIGTERM or Ctrl+C."""
     from service.cli import serving
@@ -70,10 +69,10 @@ def serve(
 
 @cli.command(rich_help_panel=PROCESSES)
 def worker() -> None:
-    """Train for a service on other machines, until SIGTERM or Ctrl+C.
+    """Run training workers for a service on another machine, until SIGTERM or Ctrl+C.
 
-    SVM_DASK_ADDRESS tells the scheduler. Everything else a worker needs to know stands in its own
-    environment too, as for the service: the database, the files, and limits.
+    SVM_DASK_ADDRESS is the address of the scheduler. Set database, file store and limits in the
+    worker's environment as in the service's.
     """
     from service.cli import cluster
 
@@ -85,9 +84,9 @@ def scheduler(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port.", min=1, max=65535)] = 8786,
 ) -> None:
-    """Bring services and workers on several machines together, until SIGTERM or Ctrl+C.
+    """Run the scheduler that connects services and workers on several machines.
 
-    Whoever reaches the port can run programs as its user: keep it on a private network.
+    Anyone who can reach the port can run programs as its user: use a private network.
     """
     from service.cli import cluster
 
@@ -99,7 +98,7 @@ cli.registered_commands += client_commands.registered_commands  # `add_typer` pu
 
 @cli.command(rich_help_panel=DATA)
 def migrate() -> None:
-    """Bring the database to this version's schema."""
+    """Upgrade the database to this version's schema."""
     from service.cli import operating
 
     operating.migrate()
@@ -110,7 +109,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="A new tar archive.", dir_okay=False)],
     as_json: Json = False,
 ) -> None:
-    """Save all data in one file, while the service runs."""
+    """Save all data in one file; the service can run meanwhile."""
     from service.cli import operating
 
     operating.backup(file, as_json)
@@ -126,11 +125,11 @@ def restore(file: InputFile, as_json: Json = False) -> None:
 
 @cli.command(rich_help_panel=DATA)
 def doctor(
-    deep: Annotated[bool, typer.Option("--deep", help="Read every file; takes a while.")] = False,
-    port: Annotated[int, typer.Option(help="Port that `serve` shall listen on.")] = 8000,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare the digests of all files.")] = False,
+    port: Annotated[int, typer.Option(help="Port for `serve`.")] = 8000,
     as_json: Json = False,
 ) -> None:
-    """Look at everything that the service needs, and say what to mend."""
+    """Check everything that the service needs, and print what to fix."""
     from service.cli import examining
 
     examining.doctor(deep, port, as_json)
@@ -147,20 +146,20 @@ class KeyScope(StrEnum):
 
 @key_commands.callback()
 def about_keys() -> None:
-    """Make, list and revoke API keys, while the service runs or not."""
+    """Create, list and revoke API keys; the service can run meanwhile."""
 
 
 @key_commands.command("create")
 def create_key(
-    name: Annotated[str, typer.Argument(help="Of the caller; rates and queue are its own.")],
+    name: Annotated[str, typer.Argument(help="Of the caller; rate and queue limits are per name.")],
     scope: Annotated[
-        list[KeyScope], typer.Option(help="What it may do; can be given again. admin is all.")
+        list[KeyScope], typer.Option(help="What the key allows; can be repeated. admin allows all.")
     ],
     requests_per_s: Annotated[
-        float | None, typer.Option(help="Most requests a second.", min=0.001)
+        float | None, typer.Option(help="Rate limit: requests per second.", min=0.001)
     ] = None,
 ) -> None:
-    """Make a key and print it. It is stored hashed: it cannot be shown again."""
+    """Create a key and print it. Only its hash is stored: it cannot be shown again."""
     from service.cli import keys
 
     keys.create(name, [each.value for each in scope], requests_per_s)
@@ -168,15 +167,15 @@ def create_key(
 
 @key_commands.command("list")
 def list_keys() -> None:
-    """List all keys, revoked ones too; never the keys themselves."""
+    """List names, scopes and times of all keys, revoked ones too."""
     from service.cli import keys
 
     keys.show()
 
 
 @key_commands.command("revoke")
-def revoke_key(key: Annotated[str, typer.Argument(help="Its name or its id.")]) -> None:
-    """Let a key count no more. A running service notices within a second or two."""
+def revoke_key(key: Annotated[str, typer.Argument(help="Name or id of the key.")]) -> None:
+    """Revoke a key. A running service refuses it within two seconds."""
     from service.cli import keys
 
     keys.revoke(key)

@@ -1,4 +1,4 @@
-"""Commands that have a service do something: upload, train, predict and the like."""
+"""Commands that call a service: upload, train, predict and more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from service.cli.output import caller, print_json, print_table, problems_told, say
+from service.cli.output import caller, errors_reported, print_json, print_table, say
 from service.cli.showing import (
     ENTRY_COLUMNS,
     entry_cells,
@@ -26,7 +26,7 @@ def upload(
     url: str | None, file: Path, labels: Path | None, as_json: bool, options: Mapping[str, Any]
 ) -> None:
     name = options["name"] or file.name
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         drawn = False if as_json else None
         dataset = client.upload(file, labels, progress_bar=drawn, **{**options, "name": name})
         if as_json:
@@ -35,7 +35,7 @@ def upload(
         print_dataset(dataset)
         if dataset.name != name:
             named = f"named {dataset.name}" if dataset.name else "without a name"
-            print(f"  note: the same data were here already, {named}")
+            print(f"  note: the same data exist already, {named}")
 
 
 def train(
@@ -46,7 +46,7 @@ def train(
     watch: bool,
     as_json: bool,
 ) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         job = spec_of(spec, settings, given)
         dataset = job.pop("dataset_id", "latest")
         solver = job.pop("solver", {})
@@ -56,20 +56,20 @@ def train(
 
 
 def watch(url: str | None, job_id: str, as_json: bool) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         _follow(client.job(job_id), True, as_json)
 
 
 def cancel(url: str | None, job_id: str, keep_model: bool, as_json: bool) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         job = client.job(job_id).cancel(keep_model=keep_model)
         print_json(job.data) if as_json else print_job(job)
 
 
 def predict(url: str | None, model: str, rows: Path, outputs: Sequence[str], as_json: bool) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         if "explanation" in outputs and not as_json:
-            raise ValueError("an explanation has no columns: say --json")
+            raise ValueError("an explanation is not a table: add --json")
         answer = client.predict(model, rows, outputs)
     if as_json:
         print_json(answer)
@@ -90,11 +90,11 @@ def predict(url: str | None, model: str, rows: Path, outputs: Sequence[str], as_
 
 
 def evaluate(url: str | None, model: str, dataset: str, as_json: bool) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         job = client.evaluate(dataset, model)
         _wait(job, as_json)
-        found = job.results()
-    print_json(found) if as_json else print_evaluation(found)
+        results = job.results()
+    print_json(results) if as_json else print_evaluation(results)
 
 
 def compare(
@@ -107,36 +107,36 @@ def compare(
     settings: Sequence[str],
     as_json: bool,
 ) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         options = spec_of(None, settings, {"scaling": scaling, "model_name": model})
         grid = {"solver": list(solvers), "C": list(costs)} if costs else {"solver": list(solvers)}
         job = client.compare(dataset, grid=grid, **options)
         _wait(job, as_json)
-        found = job.results()
+        results = job.results()
     if as_json:
-        print_json(found)
+        print_json(results)
         return
-    print_table(ENTRY_COLUMNS, map(entry_cells, found["entries"]))
-    if found["model"]:
-        print(f"the best is {found['model']['name']}/{found['model']['version']}")
+    print_table(ENTRY_COLUMNS, map(entry_cells, results["entries"]))
+    if results["model"]:
+        print(f"the best is {results['model']['name']}/{results['model']['version']}")
 
 
 def export(url: str | None, model: str, file: Path) -> None:
-    with problems_told(False), caller(url) as client:
-        name, _, which = model.partition("/")
-        if not which.isdecimal():
-            found = client.model(name)
-            known = {"latest": found.latest_version, **found.aliases}
-            version = known.get(which or ("default" if "default" in known else "latest"))
+    with errors_reported(False), caller(url) as client:
+        name, _, reference = model.partition("/")
+        if not reference.isdecimal():
+            aliases = client.model(name)
+            known = {"latest": aliases.latest_version, **aliases.aliases}
+            version = known.get(reference or ("default" if "default" in known else "latest"))
             if version is None:
                 raise ValueError(f"{model}: {name} has no such alias")
-            which = str(version)
-        client.model_version(name, int(which)).export(file)
-        say(f"{name}/{which} saved as {file}")
+            reference = str(version)
+        client.model_version(name, int(reference)).export(file)
+        say(f"{name}/{reference} saved as {file}")
 
 
 def import_model(url: str | None, model: str, file: Path, as_json: bool) -> None:
-    with problems_told(as_json), caller(url) as client:
+    with errors_reported(as_json), caller(url) as client:
         version = client.import_model(model, file)
     print_json(version.data) if as_json else print(f"{version.name}/{version.version}")
 
@@ -156,14 +156,14 @@ def _wait(job: Job, as_json: bool) -> None:
     try:
         job.wait(progress_bar=False if as_json else None)
     except KeyboardInterrupt:
-        say(f"the job goes on; see it again with: svm-service watch {job.id}")
+        say(f"the job continues; watch it with: svm-service watch {job.id}")
         raise
 
 
 def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A job: what a file says, then what options say, then `name.part=value` settings.
+    """A job from a file, then options, then `name.part=value` settings; later ones win.
 
-    Raises ValueError for a file that holds no JSON object, and a setting without `=`.
+    Raises ValueError for a file without a JSON object, and a setting without `=`.
     """
     spec: dict[str, Any] = {}
     if file is not None:
@@ -180,7 +180,7 @@ def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
-            raise ValueError(f"{setting}: say name=value, such as solver.C=10")
+            raise ValueError(f"{setting}: write name=value, such as solver.C=10")
         _put(spec, name.split("."), _value(text))
     return spec
 

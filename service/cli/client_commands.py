@@ -1,6 +1,6 @@
-"""The commands that call a service: what they take.
+"""Arguments and options of the commands that call a service.
 
-What a command needs is imported by the command, so that it is there at once.
+Commands import what they need when they run, so that they start fast.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Anything else of the job, such as solver.C=10 or stopping.duality_gap=1e-4.",
+        help="Any other field of the request, such as solver.C=10 or stopping.duality_gap=1e-4.",
     ),
 ]
 ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
-NewVersionOf = Annotated[str, typer.Argument(help="The model that gets a new version.")]
+NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
 JobId = Annotated[str, typer.Argument(help="Id of a job.")]
-DatasetId = Annotated[str, typer.Option(help="Id, or `latest`.")]
+DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many, the newest ones.")]
+Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 client_commands = typer.Typer()
 
 
@@ -36,36 +36,39 @@ def upload(
     labels: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="File of the labels, if not in FILE: one a line."
+            exists=True,
+            dir_okay=False,
+            help="Labels, if they are not in FILE: one per line.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="A name for people. Default: that of the file.")
+        str | None, typer.Option(help="A name for people. Default: the file's name.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Column of the labels, or `none`. Default: the last one.")
+        str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
     ] = None,
     header: Annotated[
         str | None, typer.Option(help="CSV and TSV: present, absent, or auto.")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="CSV and TSV: between cells.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="CSV and TSV: the delimiter.")] = None,
     index_base: Annotated[
         int | None, typer.Option(help="LIBSVM: index of the first feature, 1 (default) or 0.")
     ] = None,
     n_features: Annotated[
-        int | None, typer.Option(help="Columns there shall be; of LIBSVM the last may be empty.")
+        int | None,
+        typer.Option(help="Number of features; of LIBSVM the last can be empty."),
     ] = None,
     media_type: Annotated[
         str | None,
-        typer.Option(help="Format, such as text/csv. Default: what the file's ending says."),
+        typer.Option(help="Format, such as text/csv. Default: by the file's suffix."),
     ] = None,
     validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Check the file, keep nothing.")
+        bool, typer.Option("--validate-only", help="Check the file without storing it.")
     ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a file of data: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ or Parquet."""
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ or Parquet."""
     from service.cli import calling
 
     options = {
@@ -85,23 +88,25 @@ def upload(
 def train(
     model: NewVersionOf,
     dataset: Annotated[
-        str | None, typer.Option(help="Id of a dataset. Default: the one uploaded last.")
+        str | None, typer.Option(help="Id of a dataset. Default: the last upload.")
     ] = None,
-    solver: Annotated[str | None, typer.Option(help="Default: auto, by the data.")] = None,
+    solver: Annotated[str | None, typer.Option(help="Default: auto, chosen by the data.")] = None,
     scaling: Scaling = None,
     validation: Annotated[
-        float | None, typer.Option(help="Share of the rows to measure the model on.")
+        float | None, typer.Option(help="Share of the rows for the validation set.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides every random choice.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random choices.")] = None,
     settings: Settings = None,
     spec: Annotated[
-        Path | None, typer.Option(help="JSON of a job; `-` reads it from standard input.")
+        Path | None, typer.Option(help="File with the JSON of a job; `-` is standard input.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show progress until its end.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model; with --watch, see it converge."""
+    """Train a model; with --watch, show the progress."""
     from service.cli import calling
 
     given = {
@@ -117,7 +122,7 @@ def train(
 
 @client_commands.command(rich_help_panel=CALLS)
 def watch(job: JobId, url: Url = None, as_json: Json = False) -> None:
-    """Follow a job to its end."""
+    """Show the progress of a job until it ends."""
     from service.cli import calling
 
     calling.watch(url, job, as_json)
@@ -127,12 +132,12 @@ def watch(job: JobId, url: Url = None, as_json: Json = False) -> None:
 def cancel(
     job: JobId,
     keep_model: Annotated[
-        bool, typer.Option("--keep-model", help="Keep what was learnt so far as a version.")
+        bool, typer.Option("--keep-model", help="Keep the model trained so far as a version.")
     ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """End a job that waits or runs."""
+    """Cancel a job that is queued, running or paused."""
     from service.cli import calling
 
     calling.cancel(url, job, keep_model, as_json)
@@ -143,12 +148,12 @@ def predict(
     model: ModelReference,
     file: InputFile,
     output: Annotated[
-        list[str], typer.Option(help="label, decision or probability; give several.")
+        list[str], typer.Option(help="label, decision or probability; can be repeated.")
     ] = ["label"],  # noqa: B006  (never changed)
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the rows of a file; prints CSV."""
+    """Predict the rows of a file and print CSV."""
     from service.cli import calling
 
     calling.predict(url, model, file, output, as_json)
@@ -161,7 +166,7 @@ def evaluate(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a model against labelled data: accuracy, recall, ROC."""
+    """Measure a model on labeled data: accuracy, recall, ROC."""
     from service.cli import calling
 
     calling.evaluate(url, model, dataset, as_json)
@@ -169,18 +174,20 @@ def evaluate(
 
 @client_commands.command(rich_help_panel=CALLS)
 def compare(
-    solver: Annotated[list[str], typer.Option(help="Name of a solver; give several.")],
-    c: Annotated[list[float] | None, typer.Option("--c", help="C of each; give several.")] = None,
+    solver: Annotated[list[str], typer.Option(help="Name of a solver; can be repeated.")],
+    c: Annotated[
+        list[float] | None, typer.Option("--c", help="C of each; can be repeated.")
+    ] = None,
     dataset: DatasetId = "latest",
     scaling: Scaling = None,
     model: Annotated[
-        str | None, typer.Option(help="Keep the best one as a version of this model.")
+        str | None, typer.Option(help="Keep the best model as a version of this one.")
     ] = None,
     settings: Settings = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Train with several solvers and costs, and rank them on rows held back."""
+    """Train with several solvers and values of C, and rank them on a validation set."""
     from service.cli import calling
 
     calling.compare(url, dataset, solver, c or [], scaling, model, settings or [], as_json)
@@ -192,7 +199,7 @@ def export(
     file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
     url: Url = None,
 ) -> None:
-    """Save a version of a model for other programs."""
+    """Export a model version for other programs."""
     from service.cli import calling
 
     calling.export(url, model, file)
@@ -205,7 +212,7 @@ def import_model(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Keep a model that was exported as JSON or NPZ."""
+    """Import a model that was exported as JSON or NPZ."""
     from service.cli import calling
 
     calling.import_model(url, model, file, as_json)
@@ -221,7 +228,7 @@ def datasets(limit: Limit = 20, url: Url = None, as_json: Json = False) -> None:
 
 @client_commands.command(rich_help_panel=CALLS)
 def jobs(
-    state: Annotated[str | None, typer.Option(help="Only those that are so: running, …")] = None,
+    state: Annotated[str | None, typer.Option(help="A state such as running.")] = None,
     limit: Limit = 20,
     url: Url = None,
     as_json: Json = False,
@@ -237,7 +244,7 @@ def models(
     name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
     alias: Annotated[
         str | None,
-        typer.Option(metavar="ALIAS=VERSION", help="Let an alias of the model be this version."),
+        typer.Option(metavar="ALIAS=VERSION", help="Point an alias of the model to this version."),
     ] = None,
     url: Url = None,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""`svm-service worker` and `scheduler`: what a service on several machines needs beside it."""
+"""`svm-service worker` and `scheduler`, for a service on several machines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 
 import typer
 
-from service.cli.environment import held_data_dir, read_settings
+from service.cli.environment import locked_data_dir, read_settings
 from service.jobs.engine.child import Child
 from service.settings import Settings
 from service.web.server.logs import configure_logging
 
 
 def worker() -> None:
-    with held_data_dir() as settings:
+    with locked_data_dir() as settings:
         if settings.dask_address is None:
             print("SVM_DASK_ADDRESS: set it to the address of the scheduler", file=sys.stderr)
             raise typer.Exit(2)
@@ -31,15 +31,15 @@ def scheduler(host: str, port: int) -> None:
 
 
 def _keep(child: Child, settings: Settings) -> None:
-    """Keep the child running until a signal tells this process to end."""
+    """Run the child until SIGTERM or SIGINT."""
     configure_logging(settings.log_level)
-    # Python's own handlers run between two of its steps: a signal just before a wait would only be
-    # seen after it. The byte is written at once.
-    told, tell = socket.socketpair()
-    tell.setblocking(False)
-    signal.set_wakeup_fd(tell.fileno())
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, lambda *_: None)
+    # Python runs its handlers between two bytecodes, so a signal just before a wait would only be
+    # seen after it. The wake-up byte is written at once.
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno())
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: None)
     child.start()
-    told.recv(1)
+    receiver.recv(1)
     child.stop()

@@ -1,4 +1,4 @@
-"""What the commands of the operator run on: settings, and the data directory."""
+"""Settings and data directory, for the commands of operators."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer
 from pydantic import ValidationError
 
 from service.cli.permissions import advice, blocked
-from service.settings import Settings, misspelt
+from service.settings import Settings, misspelled
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.private import private_folder
 
 
 def read_settings() -> Settings:
-    """Those of the environment; a wrong or misspelt one ends the command with status 2."""
-    for name, meant in misspelt(os.environ).items():
+    """Those of the environment; a wrong or misspelled one ends the command with status 2."""
+    for name, meant in misspelled(os.environ).items():
         if meant is not None:
-            print(f"{name} is no setting; do you mean {meant}?", file=sys.stderr)
+            print(f"{name} is not a setting; do you mean {meant}?", file=sys.stderr)
             raise typer.Exit(2)
-        print(f"{name} is no setting; it counts for nothing", file=sys.stderr)
+        print(f"{name} is not a setting; it is ignored", file=sys.stderr)
     try:
         return Settings()
     except ValidationError as error:
@@ -33,13 +33,13 @@ def read_settings() -> Settings:
 
 
 def make_data_dir(settings: Settings) -> None:
-    """What cannot be made or used ends the command with status 1."""
+    """Ends the command with status 1 if the folder cannot be created or used."""
     paths = blocked(settings)
     try:
         if not paths:
             private_folder(settings.data_dir)
     except OSError as error:
-        print(f"{settings.data_dir} cannot be made: {error.strerror}", file=sys.stderr)
+        print(f"{settings.data_dir} cannot be created: {error.strerror}", file=sys.stderr)
         raise typer.Exit(1) from None
     for path in paths:
         print(advice(path), file=sys.stderr)
@@ -48,13 +48,13 @@ def make_data_dir(settings: Settings) -> None:
 
 
 @contextmanager
-def held_data_dir() -> Iterator[Settings]:
-    """The settings; the folder of an SQLite database is held, since one service may use it."""
+def locked_data_dir() -> Iterator[Settings]:
+    """The settings. The folder of an SQLite database is locked: only one service may use it."""
     settings = read_settings()
     make_data_dir(settings)
-    held = exclusive(settings.sqlite_file.parent) if settings.sqlite_file else nullcontext()
+    lock = exclusive(settings.sqlite_file.parent) if settings.sqlite_file else nullcontext()
     try:
-        with held:
+        with lock:
             yield settings
     except DataDirInUse as error:
         print(error, file=sys.stderr)

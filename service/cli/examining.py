@@ -1,4 +1,4 @@
-"""`svm-service doctor`: looks at everything that a service needs, and says what to mend."""
+"""`svm-service doctor`: checks everything that a service needs, and prints what to fix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one thing."""
+    """Result of one check."""
 
     state: Literal["ok", "note", "wrong"]
     what: str
@@ -45,7 +45,7 @@ def ok(what: str, detail: str) -> Finding:
 
 
 def note(what: str, detail: str) -> Finding:
-    """Worth knowing, no fault."""
+    """Worth knowing, but not an error."""
     return Finding("note", what, detail)
 
 
@@ -54,34 +54,34 @@ def wrong(what: str, detail: str) -> Finding:
 
 
 def doctor(deep: bool, port: int, as_json: bool) -> None:
-    """Prints the findings; status 1 where something is wrong."""
-    found = []
+    """Prints the findings; exit status 1 if something is wrong."""
+    findings = []
     for finding in examine(read_settings(), deep, port):
-        found.append(finding)
+        findings.append(finding)
         if not as_json:
             print(f"{finding.state:<5}  {finding.what:<14}  {finding.detail}")
-    faults = sum(finding.state == "wrong" for finding in found)
+    faults = sum(finding.state == "wrong" for finding in findings)
     if as_json:
-        print_json({"healthy": not faults, "findings": [asdict(finding) for finding in found]})
+        print_json({"healthy": not faults, "findings": [asdict(finding) for finding in findings]})
     if faults:
         raise typer.Exit(FAILED)
 
 
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
-    """One finding after the other, from the ground up."""
+    """The findings in the order of dependency: the data directory first."""
     yield from _data_dir(settings)
     if not settings.data_dir.is_dir():
         return
     running = None
     if not blocked(settings):
         if settings.sqlite_file is not None:
-            running = _holder(settings.sqlite_file)
-            says = f"the service with process id {running} runs on it"
-            yield ok("lock", says if running else "no service runs")
+            running = _running_service(settings.sqlite_file)
+            holder = f"held by the running service with process id {running}"
+            yield ok("lock", holder if running else "no service runs")
         with closing(Database(settings.database_url)) as database:
-            yield from _told("database", lambda: _database(database, settings, deep))
+            yield from _reported("database", lambda: _database(database, settings, deep))
             blobs = open_blobs(settings, make=False)
-            yield from _told("files", lambda: _files(database, blobs, deep))
+            yield from _reported("files", lambda: _files(database, blobs, deep))
     yield from _compiled_loops(settings.data_dir)
     yield from _memory(settings)
     if settings.dask_address is not None:
@@ -89,10 +89,10 @@ def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     yield _port(port, running is not None)
 
 
-def _told(what: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """What it finds; that something does not answer is a finding, too."""
+def _reported(what: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of a check; an error becomes a finding, too."""
     try:
-        yield from look()
+        yield from check()
     except ServiceError as error:
         yield wrong(what, f"{error.detail}: {error.__cause__ or error.code}".partition("\n")[0])
 
@@ -102,29 +102,29 @@ def _data_dir(settings: Settings) -> Iterator[Finding]:
     for path in blocked(settings):
         yield wrong("permissions", advice(path))
     if not data_dir.is_dir():
-        yield note("data directory", f"{data_dir.resolve()} is not there yet; `serve` makes it")
+        yield note("data directory", f"{data_dir.resolve()} does not exist yet; `serve` creates it")
         return
     mode = data_dir.stat().st_mode
     if mode & stat.S_IWOTH:
-        yield wrong("permissions", f"every user may write {data_dir}: chmod o-w {data_dir}")
+        yield wrong("permissions", f"every user can write to {data_dir}: run chmod o-w {data_dir}")
     elif mode & OTHERS:
         yield note(
             "permissions",
-            f"other users may look into {data_dir}: chmod 700 {data_dir}, unless that is intended",
+            f"other users can read {data_dir}: run chmod 700 {data_dir}, unless that is intended",
         )
     yield ok("data directory", str(data_dir.resolve()))
     disk = psutil.disk_usage(str(data_dir))
-    said = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
+    space = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
     try:
         check_room(data_dir, settings.limits)
     except ServiceError:
-        yield wrong("disk", f"{said}: uploads and new jobs are refused; make room")
+        yield wrong("disk", f"{space}: uploads and new jobs are refused; free some space")
     else:
-        yield ok("disk", said)
+        yield ok("disk", space)
 
 
-def _holder(database_file: Path) -> int | None:
-    """The process that serves from there."""
+def _running_service(database_file: Path) -> int | None:
+    """Process id of the service that holds the lock."""
     try:
         with exclusive(database_file.parent):
             return None
@@ -135,18 +135,18 @@ def _holder(database_file: Path) -> int | None:
 def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Finding]:
     kind = "SQLite" if settings.sqlite_file else "PostgreSQL"
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
-        yield note("database", f"{settings.sqlite_file} is not there yet; `serve` makes it")
+        yield note("database", f"{settings.sqlite_file} does not exist yet; `serve` creates it")
         return
     present, newest = present_revision(database), database.revisions[0]
     if present is None:
-        yield note("database", f"{kind} without tables; `serve` or `migrate` makes them")
+        yield note("database", f"{kind} without tables; `serve` or `migrate` creates them")
     elif present == newest:
         yield ok("database", f"{kind}, revision {present}")
     else:
         try:
             database.check_revision(present)
             yield note(
-                "database", f"{kind}, revision {present}; `serve` or `migrate` makes it {newest}"
+                "database", f"{kind}, revision {present}; `serve` or `migrate` upgrades it to {newest}"
             )
         except OtherTables as error:
             yield wrong("database", str(error))
@@ -158,26 +158,29 @@ def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
     present = present_revision(database)
     if present != database.revisions[0]:
         if present is not None:
-            yield note("files", "compared once the database is of this version: run `migrate`")
+            yield note("files", "not checked, the database is from an older version: run `migrate`")
         return
     try:
         check_owner(database, blobs)
     except ForeignFiles as error:
         yield wrong("files", str(error))
         return
-    found = compare_rows_and_files(database, blobs, deep)
-    for what, keys in (("missing", found.missing), ("damaged", found.damaged)):
+    files = compare_rows_and_files(database, blobs, deep)
+    for what, keys in (("missing", files.missing), ("damaged", files.damaged)):
         for key in keys[:LISTED]:
             yield wrong(
-                "files", f"{key} is {what}: restore the last backup, or delete what it is of"
+                "files",
+                f"{key} is {what}: restore the last backup, or delete the resource it is of",
             )
         if len(keys) > LISTED:
             yield wrong("files", f"… and {len(keys) - LISTED:,} more are {what}")
-    if not found.missing and not found.damaged:
-        how = "are what was stored" if deep else "are there; --deep compares their digests"
-        yield ok("files", f"{found.named:,} files {how}")
-    if found.orphans:
-        yield note("files", f"{found.orphans:,} files of no row; a running service removes them")
+    if not files.missing and not files.damaged:
+        how = "have the right digests" if deep else "exist; --deep compares their digests"
+        yield ok("files", f"{files.named:,} files {how}")
+    if files.orphans:
+        yield note(
+            "files", f"{files.orphans:,} files belong to no row; a running service removes them"
+        )
 
 
 def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
@@ -185,23 +188,23 @@ def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
     folder = Path(given) if given else data_dir / "numba"
     files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
     if folder.is_dir() and not os.access(folder, os.W_OK):
-        yield wrong("compiled loops", f"{folder} cannot be written: every start compiles anew")
+        yield wrong("compiled loops", f"{folder} is not writable: every start compiles again")
     elif not files:
         yield note("compiled loops", "none yet: the first start compiles for about a minute")
     else:
-        size = sum(file.stat().st_size for file in files)
-        yield ok("compiled loops", f"{len(files):,} files, {size / 1e6:,.1f} MB in {folder}")
+        size_bytes = sum(file.stat().st_size for file in files)
+        yield ok("compiled loops", f"{len(files):,} files, {size_bytes / 1e6:,.1f} MB in {folder}")
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
     total = psutil.virtual_memory().total
-    wanted = settings.workers * settings.limits.worker_memory_bytes
-    said = f"{settings.workers} workers may take {wanted / 1e9:,.1f} GB of {total / 1e9:,.1f} GB"
-    if wanted > total:
-        said += ": lower SVM_WORKERS or SVM_LIMITS__WORKER_MEMORY_BYTES"
-        yield note("memory", said)
+    required = settings.workers * settings.limits.worker_memory_bytes
+    memory = f"{settings.workers} workers may use {required / 1e9:,.1f} GB of {total / 1e9:,.1f} GB"
+    if required > total:
+        memory += ": lower SVM_WORKERS or SVM_LIMITS__WORKER_MEMORY_BYTES"
+        yield note("memory", memory)
     else:
-        yield ok("memory", said)
+        yield ok("memory", memory)
 
 
 def _scheduler(address: str) -> Finding:
@@ -217,8 +220,8 @@ def _port(port: int, running: bool) -> Finding:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        said = f"port {port}: {os.strerror(error.errno or 0)}"
+        reason = f"port {port}: {os.strerror(error.errno or 0)}"
         if running:
-            return ok("port", f"{said}, probably by the service that runs")
-        return wrong("port", f"{said}; `serve --port` takes another one")
+            return ok("port", f"{reason}, probably by the running service")
+        return wrong("port", f"{reason}; choose another one with `serve --port`")
     return ok("port", f"port {port} is free")

@@ -1,4 +1,4 @@
-"""`svm-service keys`: who may call the service, while it runs or not."""
+"""`svm-service keys`: create, list and revoke API keys, while the service runs or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.web.http.names import NAME
 
 def create(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:
     if NAME.fullmatch(name) is None:
-        print(f"{name!r} is no name: lower-case letters, digits and hyphens", file=sys.stderr)
+        print(f"{name!r} is not a name: use lower-case letters, digits, hyphens", file=sys.stderr)
         raise typer.Exit(2)
     with _table() as table:
         _, text = table.create(name, scopes, requests_per_s)
@@ -51,7 +51,7 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def _table() -> Iterator[Keys]:
-    """The service may run meanwhile: its data directory is not held."""
+    """The service can run meanwhile: its data directory is not locked."""
     settings = read_settings()
     make_data_dir(settings)
     database = Database(settings.database_url)

@@ -1,4 +1,4 @@
-"""What operators do with the data of a service."""
+"""`svm-service migrate`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from service.cli.environment import held_data_dir, make_data_dir, read_settings
+from service.cli.environment import locked_data_dir, make_data_dir, read_settings
 from service.cli.output import FAILED, fail, print_fields, print_json, say
 from service.errors import ServiceError
 from service.settings import Settings
@@ -22,18 +22,18 @@ from service.storage.ownership import ForeignFiles
 
 
 def migrate() -> None:
-    with held_data_dir() as settings, _opened(settings) as (database, _):
+    with locked_data_dir() as settings, _opened(settings) as (database, _):
         database.migrate()
         print("the database is up to date")
 
 
 def backup(file: Path, as_json: bool) -> None:
-    """The service may run meanwhile: nothing is held, and nothing changed."""
+    """The service can run meanwhile: this takes no lock and changes nothing."""
     with _opened(read_settings()) as (database, blobs), _counted("saved") as show:
         saved = back_up(database, blobs, file, show)
     _print(f"saved to {file}", saved, as_json)
     if saved.damaged:
-        say("lost or damaged in the service, and so not in the backup:")
+        say("missing or damaged in the service, so not in the backup:")
         for key in saved.damaged:
             say(f"  {key}")
         raise typer.Exit(FAILED)
@@ -41,7 +41,7 @@ def backup(file: Path, as_json: bool) -> None:
 
 def restore_backup(file: Path, as_json: bool) -> None:
     with (
-        held_data_dir() as settings,
+        locked_data_dir() as settings,
         _opened(settings) as (database, blobs),
         _counted("restored") as show,
     ):
@@ -51,7 +51,7 @@ def restore_backup(file: Path, as_json: bool) -> None:
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[tuple[Database, Blobs]]:
-    """Database and files; what fails with them ends the command with status 1."""
+    """Database and files; an error ends the command with status 1."""
     make_data_dir(settings)
     database = Database(settings.database_url)
     try:

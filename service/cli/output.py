@@ -1,6 +1,6 @@
-"""What commands print, and how they end.
+"""How commands print results and errors, and their exit codes.
 
-Exit codes: 0 done · 1 it could not be done · 2 wrong usage or settings · 3 the service refused ·
+Exit codes: 0 success · 1 failure · 2 wrong usage or settings · 3 the service refused ·
 4 a job failed or was canceled · 130 Ctrl+C.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from service.client import Client
 
 _WIDE = 100_000
-"""Characters: more than any table has."""
+"""Characters; wider than any table."""
 FAILED, USAGE, REFUSED, JOB_FAILED, INTERRUPTED = 1, 2, 3, 4, 130
 
-_PLACE = re.compile(r"^row [\d,]+(, column ('.*?'|\d+))?: ")
-"""How the sentences of the service begin, where the table says so already."""
+_LOCATION = re.compile(r"^row [\d,]+(, column ('.*?'|\d+))?: ")
+"""The beginning of a message that repeats the row and column of the table."""
 
 InputFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 Url = Annotated[
@@ -35,12 +35,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def say(text: str) -> None:
-    """For people, beside what the command prints."""
+    """Print a message for people, on standard error."""
     print(text, file=sys.stderr)
 
 
 def fail(message: str, code: int = FAILED) -> typer.Exit:
-    """To be raised."""
+    """Print the message; the result is to be raised."""
     say(message)
     return typer.Exit(code)
 
@@ -50,7 +50,7 @@ def print_json(value: Any) -> None:
 
 
 def print_fields(title: str, fields: Mapping[str, Any]) -> None:
-    """A title, and below it what is known."""
+    """A title, and below it the fields that have a value."""
     print(title)
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
@@ -59,28 +59,28 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """In a terminal as wide as it is; else every line whole, for `grep` and `cut`."""
+    """As wide as the terminal; if there is none, lines are not shortened, for `grep` and `cut`."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(*columns, box=box.SIMPLE_HEAD)
-    table.columns[0].no_wrap = True  # what other commands take must be whole
+    table.columns[0].no_wrap = True  # other commands take these ids
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def caller(url: str | None) -> Client:
-    """Of the service there. A person waits: one that is not there is told soon."""
+    """A client with few retries, so that an unreachable service is reported soon."""
     from service.client import Client, Retries
 
     return Client(url, retries=Retries(times=2))
 
 
 @contextmanager
-def problems_told(as_json: bool) -> Iterator[None]:
-    """Ends the command with what the client raises, said so that it can be mended."""
+def errors_reported(as_json: bool) -> Iterator[None]:
+    """Prints errors of the client, with what to do, and ends the command with an exit code."""
     from service.client import ClientError, ConnectionFailed, JobFailed, Problem
 
     try:
@@ -88,9 +88,9 @@ def problems_told(as_json: bool) -> Iterator[None]:
     except Problem as problem:
         if as_json:
             print_json(problem.members)
-        _say_problem(problem)
+        _print_problem(problem)
         if problem.code == "unauthorized":
-            say("SVM_API_KEY holds the key; `svm-service keys create`, where it runs, makes one")
+            say("set SVM_API_KEY; `svm-service keys create` on the service's machine makes a key")
         raise typer.Exit(REFUSED) from None
     except JobFailed as error:
         if as_json:
@@ -101,7 +101,7 @@ def problems_told(as_json: bool) -> Iterator[None]:
             f"{error.filename}: {error.strerror}" if error.strerror else str(error)
         ) from None
     except ConnectionFailed as error:
-        raise fail(f"{error}; --url or SVM_URL says where the service is") from None
+        raise fail(f"{error}; give the service's address with --url or SVM_URL") from None
     except ClientError as error:
         raise fail(str(error)) from None
     except ValueError as error:
@@ -110,8 +110,8 @@ def problems_told(as_json: bool) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _say_problem(problem: Any) -> None:
-    """The sentence, and a table of the places where there are several."""
+def _print_problem(problem: Any) -> None:
+    """The message, and a table if there are several errors."""
     if len(problem.errors) < 2:
         say(str(problem))
         return
@@ -121,12 +121,12 @@ def _say_problem(problem: Any) -> None:
 
     say(f"{problem.detail} ({problem.code})")
     table = Table("row", "where", "value", "what is wrong", box=box.SIMPLE_HEAD)
-    for place in problem.errors:
-        where = place.column if place.column is not None else place.pointer
-        told = _PLACE.sub("", str(place)).removeprefix(f"{place.pointer}: ")
-        cells = (place.row, where, place.value, told)
+    for error in problem.errors:
+        where = error.column if error.column is not None else error.pointer
+        text = _LOCATION.sub("", str(error)).removeprefix(f"{error.pointer}: ")
+        cells = (error.row, where, error.value, text)
         table.add_row(*("" if cell is None else str(cell) for cell in cells))
-    if not any(place.row for place in problem.errors):
+    if not any(error.row for error in problem.errors):
         del table.columns[0]
     Console(stderr=True).print(table)
     if problem.errors_total > len(problem.errors):

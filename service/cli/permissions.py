@@ -1,4 +1,4 @@
-"""What the user of a service may not read or write, and what to do about it."""
+"""Paths that the service's user may not read or write, and what to do about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def advice(path: Path) -> str:
 
 
 def _used(settings: Settings) -> Iterator[Path]:
-    """The folders, or what is there of them, and the files in them that are there."""
+    """The folders, or their nearest existing parents, and the existing files in them."""
     folder, database = settings.data_dir, settings.sqlite_file
     folders = [folder, *(folder / name for name in ("numba", "s3"))]
     files = [folder / "lock"]

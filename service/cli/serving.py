@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from service import __version__
 from service.addresses import proxy_addresses
 from service.cli.descriptors import most_connections, raise_file_limit
-from service.cli.environment import held_data_dir
+from service.cli.environment import locked_data_dir
 from service.web.bodies.malloc import keep_freed_memory
 from service.web.server.logs import configure_logging
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 BACKLOG = 2048
 """Connections that the kernel makes before they are accepted."""
 GRACE_S = 5
-"""How long open requests may take after SIGTERM; the workers then have 25 s to save their jobs."""
+"""Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 IDLE_S = 75
-"""A connection between two requests. A proxy must be the first to close it, or it sends a request
-into a connection that has just been closed: nginx does so after 60 s."""
+"""Timeout of an idle connection. A proxy must close it first, or it sends a request into a
+connection that was just closed: nginx closes after 60 s."""
 
 
 def serve(host: str, port: int) -> None:
-    # Uvicorn raises the signal once more after a clean end: that end is a success.
+    # Uvicorn raises the signal again after a clean shutdown: exit with status 0.
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
-    gc.disable()  # until the end of the start, whose objects stay
-    with held_data_dir() as settings:
-        # Imported here: what is wrong with the settings is said at once.
+    gc.disable()  # the objects made during the start stay
+    with locked_data_dir() as settings:
+        # Imported here, so that wrong settings are reported at once.
         from service.app import create_app
 
         configure_logging(settings.log_level)
@@ -50,7 +50,7 @@ def serve(host: str, port: int) -> None:
             settings = settings.model_copy(update={"auth": "on"})
         connections = most_connections(settings.connections, raise_file_limit())
         settings = settings.model_copy(update={"connections": connections})
-        # A row's bits must not depend on the number of processors: workers have one thread, too.
+        # Predictions must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()
         app = create_app(settings, _own_names(host, own_machine), warm=True)
@@ -72,7 +72,7 @@ def serve(host: str, port: int) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says where it is once it serves, and tells the application when it begins to end."""
+    """Prints its address when it is ready, and marks the application as draining at shutdown."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, host: str, port: int) -> None:
         super().__init__(config)
@@ -86,12 +86,15 @@ class _Server(uvicorn.Server):
         except OSError as error:  # another process listens there since the port was bound
             await self.lifespan.shutdown()
             _cannot_listen(*self._at, error)
-        gc.freeze()  # a full collection looks at what comes from here on: milliseconds of the loop
+        gc.freeze()  # full collections skip all objects made so far: saves milliseconds
         gc.enable()
         at = self._address
         print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
         if self._app.state.first_key is not None:
-            print(f"callers need an API key; one is in {self._app.state.first_key}", flush=True)
+            print(
+                f"callers need an API key; the first one is in {self._app.state.first_key}",
+                flush=True,
+            )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve the connections that clients have made already, and take no more."""
@@ -150,7 +153,7 @@ def _close(listener: socket.socket) -> list[socket.socket]:
 
 
 def _own_names(host: str, own_machine: bool) -> set[str]:
-    """What it listens on, and what the machine calls itself if others can reach it."""
+    """The host it listens on, and the machine's name if other machines can reach it."""
     return {host.lower()} | (set() if own_machine else {socket.gethostname().lower()})
 
 

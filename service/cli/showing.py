@@ -1,4 +1,4 @@
-"""What people see of datasets, jobs and models."""
+"""Datasets, jobs and models as text and as rows of tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.cli.output import print_fields, print_table
 from service.client import Dataset, Job, Model, ModelVersion
 
 MANY = 20
-"""Classes that are named."""
+"""Most classes that are listed."""
 
 
 def print_dataset(dataset: Dataset) -> None:
@@ -35,7 +35,7 @@ def print_job(job: Job) -> None:
         {
             "dataset": job.dataset_id,
             "model": _model(job),
-            "cancel": "asked for" if job.cancel_requested and not job.ended else None,
+            "cancel": "requested" if job.cancel_requested and not job.ended else None,
             "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
             "certificate": _certificate(job.certificate),
             **{f"{part} accuracy": acc for part, acc in _accuracies(job.metrics).items()},
@@ -45,10 +45,10 @@ def print_job(job: Job) -> None:
         print(f"  note: {warning}")
 
 
-def print_evaluation(found: Mapping[str, Any]) -> None:
-    metrics, auc = found["metrics"], found["metrics"]["roc_auc"]
+def print_evaluation(results: Mapping[str, Any]) -> None:
+    metrics, auc = results["metrics"], results["metrics"]["roc_auc"]
     print_fields(
-        f"{found['model']['name']}/{found['model']['version']} on {found['dataset_id']}",
+        f"{results['model']['name']}/{results['model']['version']} on {results['dataset_id']}",
         {
             "rows": f"{metrics['n_samples']:,}",
             "accuracy": _percent(metrics["accuracy"]),
@@ -61,12 +61,12 @@ def print_evaluation(found: Mapping[str, Any]) -> None:
     )
 
 
-def _class_cells(found: Mapping[str, Any]) -> tuple[Any, ...]:
-    shares = (_percent(found[name]) for name in ("precision", "recall", "f1"))
-    return found["label"], *shares, f"{found['support']:,}"
+def _class_cells(measured: Mapping[str, Any]) -> tuple[Any, ...]:
+    shares = (_percent(measured[name]) for name in ("precision", "recall", "f1"))
+    return measured["label"], *shares, f"{measured['support']:,}"
 
 
-DATASET_COLUMNS = ("dataset", "name", "rows", "features", "classes", "made (UTC)")
+DATASET_COLUMNS = ("dataset", "name", "rows", "features", "classes", "created (UTC)")
 
 
 def dataset_cells(dataset: Dataset) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def dataset_cells(dataset: Dataset) -> tuple[Any, ...]:
     )
 
 
-JOB_COLUMNS = ("job", "kind", "model", "state", "gap", "made (UTC)")
+JOB_COLUMNS = ("job", "kind", "model", "state", "gap", "created (UTC)")
 
 
 def job_cells(job: Job) -> tuple[Any, ...]:
@@ -94,7 +94,7 @@ def job_cells(job: Job) -> tuple[Any, ...]:
     )
 
 
-MODEL_COLUMNS = ("model", "latest", "aliases", "made (UTC)")
+MODEL_COLUMNS = ("model", "latest", "aliases", "created (UTC)")
 
 
 def model_cells(model: Model) -> tuple[Any, ...]:
@@ -106,18 +106,18 @@ def _features(dataset: Dataset) -> str:
 
 
 def _model(job: Job) -> str | None:
-    """What the job made."""
+    """The model version that the job created."""
     return None if job.model is None else f"{job.model['name']}/{job.model['version']}"
 
 
 def _certificate(certificate: Mapping[str, Any] | None) -> str | None:
     gap = _gap(certificate)
-    return gap and f"within {gap} of the best possible"
+    return gap and f"within {gap} of the optimum"
 
 
-def _gap(found: Mapping[str, Any] | None) -> str | None:
-    """Of a certificate, or of progress."""
-    gap = (found or {}).get("relative_gap")
+def _gap(values: Mapping[str, Any] | None) -> str | None:
+    """From a certificate or from progress, as a percentage."""
+    gap = (values or {}).get("relative_gap")
     return None if gap is None else f"{100 * gap:.2g} %"
 
 
@@ -126,7 +126,7 @@ def _percent(share: float | None) -> str | None:
 
 
 def _minute(moment: str) -> str:
-    """A time as the service gives it, as people read it."""
+    """A time of the API, to the minute."""
     return moment[:16].replace("T", " ")
 
 
@@ -156,7 +156,7 @@ def entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "bytes", "made (UTC)")
+VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "bytes", "created (UTC)")
 
 
 def version_cells(version: ModelVersion) -> tuple[Any, ...]:

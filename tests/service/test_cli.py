@@ -50,15 +50,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def _address(process: subprocess.Popen[Any]) -> str:
-    """Where a server that was started with `--port 0` is, from the line that it prints."""
+    """The address of a server that was started with `--port 0`, from its first line."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    found = re.fullmatch(r"svm-service \S+ at (\S+), documentation at \1/docs\n", line)
-    assert found is not None, line or process.communicate()[1]
-    return found[1]
+    match = re.fullmatch(r"svm-service \S+ at (\S+), documentation at \1/docs\n", line)
+    assert match is not None, line or process.communicate()[1]
+    return match[1]
 
 
-def test_server_is_soon_ready_and_small(start: Start) -> None:
+def test_server_starts_fast_and_uses_little_memory(start: Start) -> None:
     """Ready after 1.6 s of work, or a few times that on a slow or busy machine, in one of three
     starts, and at most 150 MB resident."""
     work_s = float("inf")
@@ -75,13 +75,17 @@ def test_server_is_soon_ready_and_small(start: Start) -> None:
     pytest.fail(f"ready after {work_s:.2f} s of work")
 
 
-def test_next_start_finds_everything_in_order_however_the_last_one_ended(start: Start) -> None:
-    """Exit code 0 for SIGTERM and SIGINT; the data are free again, even after SIGKILL;
-    while a server runs, a second one on its data is told who holds them, with exit code 1."""
-    for how, code in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
+def test_server_starts_again_after_any_end(start: Start) -> None:
+    """Exit code 0 for SIGTERM and SIGINT. The data directory is unlocked, even after SIGKILL. While
+    a server runs, a second one on its data ends with exit code 1 and names the first."""
+    for signal_number, code in (
+        (signal.SIGTERM, 0),
+        (signal.SIGINT, 0),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ):
         server = start("serve", "--port", "0")
         assert httpx2.get(f"{_address(server)}/readyz").status_code == 200
-        server.send_signal(how)
+        server.send_signal(signal_number)
         _, log = server.communicate(timeout=30)
         assert server.returncode == code, log
         assert "Traceback" not in log
@@ -94,8 +98,8 @@ def test_next_start_finds_everything_in_order_however_the_last_one_ended(start: 
     assert httpx2.get(f"{address}/readyz").status_code == 200
 
 
-def test_long_poll_does_not_hold_up_the_end(start: Start) -> None:
-    """Whoever waits for a job is answered when the server is told to end, and at once."""
+def test_long_poll_does_not_delay_shutdown(start: Start) -> None:
+    """A long poll for a job is answered at once when the server shuts down."""
     server = start("serve", "--port", "0")
     with httpx2.Client(base_url=_address(server), timeout=60) as client:
         rows = "x,y\n1,a\n2,a\n3,b\n4,b\n"
@@ -113,7 +117,7 @@ def test_long_poll_does_not_hold_up_the_end(start: Start) -> None:
     assert server.returncode == 0
 
 
-def test_taken_port_is_said_plainly(start: Start) -> None:
+def test_taken_port_is_reported(start: Start) -> None:
     """Exit code 1 and one sentence, no traceback."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = start("serve", "--port", str(taken.getsockname()[1]))
@@ -142,8 +146,8 @@ def test_wrong_setting_is_named(start: Start, name: str, value: str) -> None:
     assert "Traceback" not in message
 
 
-def test_what_is_not_installed_is_named() -> None:
-    """Exit code 1 and one sentence: the solvers, or the client, may be all that somebody has."""
+def test_missing_library_is_named() -> None:
+    """Exit code 1 and one sentence: only the solvers, or only the client, may be installed."""
     for library in ("typer", "uvicorn"):
         hidden = f"import sys; sys.modules[{library!r}] = None; "
         program = hidden + "from service.__main__ import main; main()"
@@ -154,7 +158,7 @@ def test_what_is_not_installed_is_named() -> None:
         assert done.stderr == (f"{library} is not installed: pip install '.[service]' adds it\n")
 
 
-def test_worker_without_a_scheduler_is_told_what_to_set(start: Start) -> None:
+def test_worker_without_a_scheduler_names_the_setting(start: Start) -> None:
     """Exit code 2 with the variable's name."""
     worker = start("worker", SVM_WORKERS="1")
     _, message = worker.communicate(timeout=30)
@@ -164,14 +168,14 @@ def test_worker_without_a_scheduler_is_told_what_to_set(start: Start) -> None:
 
 @pytest.mark.parametrize("command", [("scheduler", "--port", "{port}"), ("worker",)])
 def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...]) -> None:
-    """Exit code 0 at SIGTERM, nothing left behind, also while a scheduler is not to be found."""
+    """Exit code 0 at SIGTERM, no process is left, even if the scheduler is not reachable."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     process = start(
         *(word.format(port=port) for word in command),
         SVM_WORKERS="1",
         SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}",
-        SVM_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing",
+        SVM_DATABASE_URL="postgresql://user@127.0.0.1:1/nothing",
     )
     deadline = time.monotonic() + 30
     while not (children := psutil.Process(process.pid).children()):
@@ -184,7 +188,7 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
     assert psutil.wait_procs(children, timeout=20)[1] == []
 
 
-def test_database_is_held_not_the_data_directory(
+def test_lock_is_of_the_database_not_the_data_directory(
     start: Start, tmp_path: Path, postgres_database_url: str
 ) -> None:
     """An SQLite file belongs to one process, whatever its other settings; PostgreSQL to all."""
@@ -206,19 +210,19 @@ def test_database_is_held_not_the_data_directory(
 def test_migrate_prepares_the_database(
     start: Start, request: pytest.FixtureRequest, kind: str
 ) -> None:
-    """It makes the schema, and says so; again changes nothing."""
+    """It creates the schema and reports it; a second run changes nothing."""
     url = {}
     if kind == "postgresql":
         url["SVM_DATABASE_URL"] = request.getfixturevalue("postgres_database_url")
     for _ in range(2):
         migration = start("migrate", **url)
-        said, log = migration.communicate(timeout=30)
+        output, log = migration.communicate(timeout=30)
         assert migration.returncode == 0, log
-        assert "is up to date" in said
+        assert "is up to date" in output
 
 
-def test_keys_are_made_and_revoked_beside_the_service(start: Start, tmp_path: Path) -> None:
-    """On another address than the machine's own a first key is there; others follow at once."""
+def test_keys_are_created_and_revoked_while_the_service_runs(start: Start, tmp_path: Path) -> None:
+    """A server that other machines can reach has a first key; new ones are valid at once."""
     process = start("serve", "--host", "0.0.0.0", "--port", "0")
     address = _address(process).replace("0.0.0.0", "127.0.0.1")
     assert process.stdout is not None
@@ -229,17 +233,17 @@ def test_keys_are_made_and_revoked_beside_the_service(start: Start, tmp_path: Pa
     assert httpx2.get(f"{address}/v1/jobs").status_code == 401
     assert httpx2.get(f"{address}/v1/jobs", headers=first).status_code == 200
 
-    made = start("keys", "create", "ci", "--scope", "read", "--scope", "predict")
-    text, problems = made.communicate(timeout=60)
-    assert made.returncode == 0, problems
+    created = start("keys", "create", "ci", "--scope", "read", "--scope", "predict")
+    text, problems = created.communicate(timeout=60)
+    assert created.returncode == 0, problems
     ci = {"Authorization": f"Bearer {text.strip()}"}
     _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 200)
     assert httpx2.post(f"{address}/v1/jobs", json={}, headers=ci).status_code == 403
-    asked = start("models", "--url", address)
-    assert "SVM_API_KEY holds the key" in asked.communicate(timeout=60)[1]
-    assert asked.returncode == 3
-    asked = start("models", "--url", address, SVM_API_KEY=text.strip())
-    assert asked.wait(60) == 0
+    command = start("models", "--url", address)
+    assert "set SVM_API_KEY" in command.communicate(timeout=60)[1]
+    assert command.returncode == 3
+    command = start("models", "--url", address, SVM_API_KEY=text.strip())
+    assert command.wait(60) == 0
 
     start("keys", "revoke", "ci").communicate(timeout=60)
     _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 401)
@@ -249,7 +253,7 @@ def test_keys_are_made_and_revoked_beside_the_service(start: Start, tmp_path: Pa
         ["first", "read"],
         ["ci", "read"],
     ]
-    assert text.strip().split("_", 2)[2] not in listed  # it may hold more of them
+    assert text.strip().split("_", 2)[2] not in listed  # the secret can hold underscores
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> None:
@@ -259,8 +263,8 @@ def _within(seconds: float, condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_misspelt_setting_is_no_start(start: Start) -> None:
-    """With the name that is meant."""
+def test_misspelled_setting_ends_the_start(start: Start) -> None:
+    """With the name of the setting that is probably meant."""
     process = start("serve", "--port", "0", SVM_AUHT="on")
-    assert "SVM_AUHT is no setting; do you mean SVM_AUTH?" in process.communicate(timeout=60)[1]
+    assert "SVM_AUHT is not a setting; do you mean SVM_AUTH?" in process.communicate(timeout=60)[1]
     assert process.returncode == 2

@@ -1,4 +1,4 @@
-"""Commands that call a service: what they print, and with which status they end."""
+"""Commands that call a service: output and exit status."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def beside_files(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run beside a file iris.csv; SVM_URL tells where the service is."""
+def files(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in a folder with iris.csv; SVM_URL is the address of the service."""
     (tmp_path / "iris.csv").write_bytes(iris_csv())
     lines = iris_csv().decode().splitlines()
     (tmp_path / "rows.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
@@ -51,7 +51,7 @@ def spawned() -> Run:
 
 @pytest.fixture
 def run() -> Run:
-    """Runs a command of `svm-service` in this process, which takes a tenth of the time."""
+    """Runs a command of `svm-service` in this process: ten times faster."""
 
     def run(*arguments: str, stdin: str = "") -> Any:
         done = CliRunner().invoke(cli, arguments, input=stdin)
@@ -62,8 +62,8 @@ def run() -> Run:
     return run
 
 
-def test_whole_way(spawned: Run) -> None:
-    """Upload, train and watch, predict: for people by default, for programs with --json."""
+def test_upload_train_predict(spawned: Run) -> None:
+    """Output for people by default, for programs with --json."""
     done = spawned("upload", "iris.csv", "--name", "iris")
     assert done.returncode == 0, done.stderr
     assert "setosa (50), versicolor (50), virginica (50)" in done.stdout
@@ -73,7 +73,7 @@ def test_whole_way(spawned: Run) -> None:
     done = spawned("train", "iris", "--dataset", dataset["id"], "--set", "solver.C=10", "--watch")
     assert done.returncode == 0, done.stderr
     assert "succeeded" in done.stdout
-    assert "of the best possible" in done.stdout
+    assert "of the optimum" in done.stdout
     spec = {"solver": {"name": "pegasos", "lambda": 0.1}, "scaling": "standardize"}
     done = spawned("train", "iris", "--spec", "-", "--watch", "--json", stdin=json.dumps(spec))
     job = json.loads(done.stdout)
@@ -94,7 +94,7 @@ def test_whole_way(spawned: Run) -> None:
 
 
 def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
-    """As the course hands them out; without a name the dataset has that of the file."""
+    """As two files with a value per line; without a name the dataset gets that of the file."""
     rows = [line.rpartition(",") for line in iris_csv().decode().splitlines()[1:]]
     (tmp_path / "features.txt").write_text("".join(f"{x}\n" for x, _, _ in rows))
     (tmp_path / "target.txt").write_text("".join(f"{y}\n" for _, _, y in rows))
@@ -102,7 +102,7 @@ def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "features.txt" in done.stdout
     assert "setosa (50)" in done.stdout
-    assert "already, named features.txt" in (
+    assert "exist already, named features.txt" in (
         run("upload", "features.txt", "--labels", "target.txt", "--name", "x").stdout
     )
     one = json.loads(run("upload", "iris.csv", "--json").stdout)
@@ -112,7 +112,7 @@ def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
 
 
 def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
-    """Without a look at the service's pages."""
+    """All of it on the command line."""
     run("upload", "iris.csv")
     done = run("train", "listed", "--set", "solver=newton")
     job_id = done.stdout.partition(" ")[0]
@@ -121,8 +121,8 @@ def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
     listed = run("jobs", "--state", "succeeded", "--limit", "1").stdout
     assert job_id in listed
     assert "listed/1" in listed
-    found = json.loads(run("evaluate", "listed", "--json").stdout)
-    assert found["metrics"]["accuracy"] > 0.9
+    results = json.loads(run("evaluate", "listed", "--json").stdout)
+    assert results["metrics"]["accuracy"] > 0.9
     assert "versicolor" in run("evaluate", "listed/1").stdout
     assert run("cancel", job_id).returncode == 3  # it has ended
     endless = ("--solver", "pegasos", "--set", "stopping.max_epochs=10000000")
@@ -132,13 +132,13 @@ def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
     assert run("watch", json.loads(long.stdout)["id"]).returncode == 4
 
 
-def test_version_is_told(run: Run) -> None:
-    """As the service tells it."""
+def test_version_is_printed(run: Run) -> None:
+    """The same as the service reports."""
     assert run("--version").stdout == f"svm-service {__version__}\n"
 
 
-def test_comparing_and_carrying_away(run: Run, tmp_path: Path) -> None:
-    """A table with the best first; a version as a file, and back."""
+def test_compare_export_and_import(run: Run, tmp_path: Path) -> None:
+    """A table with the best model first; a version as a file, imported again."""
     run("upload", "iris.csv")
     grid = ("--solver", "newton", "--solver", "pegasos", "--c", "0.1", "--c", "10")
     done = run("compare", *grid, "--scaling", "standardize", "--model", "best")
@@ -150,11 +150,11 @@ def test_comparing_and_carrying_away(run: Run, tmp_path: Path) -> None:
     assert run("export", "best", "best.npz").returncode == 0
     assert run("export", "best/latest", "best.joblib").returncode == 0
     assert "best/2" in run("import", "best", "best.npz").stdout
-    assert run("export", "best/nobody", "best.npz").returncode == 2
+    assert run("export", "best/unknown", "best.npz").returncode == 2
 
 
-def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:
-    """Status 3, and a table of what was wrong where; the same as JSON for programs."""
+def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
+    """Exit status 3, and a table of the errors; the same as JSON for programs."""
     bad = (tmp_path / "iris.csv").read_text().replace("5.1", "wide").replace("4.9", "")
     (tmp_path / "bad.csv").write_text(bad)
     done = run("upload", "bad.csv")
@@ -165,40 +165,40 @@ def test_refusals_are_told_with_their_places(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     done = run("upload", "bad.csv", "--json")
     assert json.loads(done.stdout)["errors"][0]["row"] == 1
-    done = run("predict", "nobody", "rows.csv")
-    assert (done.returncode, "nobody" in done.stderr) == (3, True)
+    done = run("predict", "unknown", "rows.csv")
+    assert (done.returncode, "unknown" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("train", "m", "--set", "C"), "C: say name=value"),
+        (("train", "m", "--set", "C"), "C: write name=value"),
         (
             ("train", "m", "--solver", "newton", "--set", "solver.name.x=1"),
             "solver.name.x: name is 'newton' already",
         ),
         (("train", "m", "--spec", "-"), "-: not a JSON object"),
         (("train", "m", "--spec", "notes.md"), "notes.md: not JSON"),
-        (("models", "--alias", "a=1"), "say which model"),
+        (("models", "--alias", "a=1"), "name the model"),
         (("upload", "nothing.csv"), "does not exist"),
         (("predict", "iris", "notes.md"), "notes.md: not one of .csv"),
-        (("predict", "iris", "rows.csv", "--output", "explanation"), "say --json"),
+        (("predict", "iris", "rows.csv", "--output", "explanation"), "add --json"),
         (("export", "iris", "notes.md"), "notes.md: not one of .onnx"),
     ],
 )
-def test_wrong_usage_is_told(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+def test_wrong_usage_is_reported(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    """Status 2, and what to say instead."""
+    """Exit status 2, and what to write instead."""
     (tmp_path / "notes.md").write_text("notes")
     done = run(*arguments, stdin="[]")
     assert done.returncode == 2, done.stderr
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
 def test_failed_job_has_its_own_status(run: Run) -> None:
-    """Status 4, with the reason and what to do."""
+    """Exit status 4, with the reason and what to do."""
     run("upload", "iris.csv")
     wild = ("--solver", "gradient-descent", "--set", "solver.learning_rate=1e6")
     done = run("train", "wild", *wild, "--watch")
@@ -206,15 +206,15 @@ def test_failed_job_has_its_own_status(run: Run) -> None:
     assert "diverged" in done.stderr
 
 
-def test_missing_service_is_told(run: Run) -> None:
-    """Status 1, with the address."""
+def test_unreachable_service_is_reported(run: Run) -> None:
+    """Exit status 1, with the address."""
     done = run("models", "--url", "http://127.0.0.1:9")
     assert done.returncode == 1
     assert "no answer from http://127.0.0.1:9" in done.stderr
 
 
-def test_commands_that_call_start_soon() -> None:
-    """They import nothing of the service itself."""
+def test_commands_that_call_a_service_start_fast() -> None:
+    """They do not import FastAPI or NumPy."""
     program = (
         "import sys, service.cli.calling; print('fastapi' in sys.modules, 'numpy' in sys.modules)"
     )

@@ -1,4 +1,4 @@
-"""`svm-service doctor`: what is wrong is found, and what is sound is not complained of."""
+"""`svm-service doctor`: faults are found, and a healthy service has no findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Look = Callable[..., dict[str, list[Finding]]]
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Of a service that keeps one model."""
+    """The data directory of a service with one model."""
     folder = tmp_path / "var"
     folder.mkdir()
     database, blobs = Database(f"sqlite:///{folder / 'service.db'}"), LocalBlobs(folder / "blobs")
@@ -46,37 +46,37 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def look(data_dir: Path) -> Look:
-    """The findings by what they are of."""
+    """Runs all checks; gives the findings by subject."""
 
     def look(deep: bool = True, **settings: Any) -> dict[str, list[Finding]]:
-        found: dict[str, list[Finding]] = {}
+        findings: dict[str, list[Finding]] = {}
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         for finding in examine(Settings(data_dir=data_dir, **settings), deep, port):
-            found.setdefault(finding.what, []).append(finding)
-        return found
+            findings.setdefault(finding.what, []).append(finding)
+        return findings
 
     return look
 
 
-def _wrong(found: dict[str, list[Finding]]) -> list[str]:
+def _wrong(findings: dict[str, list[Finding]]) -> list[str]:
     return [
-        f"{what}: {f.detail}" for what, some in found.items() for f in some if f.state == "wrong"
+        f"{what}: {f.detail}" for what, some in findings.items() for f in some if f.state == "wrong"
     ]
 
 
-def test_sound_service_has_nothing_wrong(look: Look) -> None:
-    """Every part is looked at."""
-    found = look()
-    assert _wrong(found) == []
-    assert found["files"][0].detail == "1 files are what was stored"
+def test_healthy_service_has_nothing_wrong(look: Look) -> None:
+    """Every part is checked."""
+    findings = look()
+    assert _wrong(findings) == []
+    assert findings["files"][0].detail == "1 files have the right digests"
     assert {"data directory", "disk", "lock", "database", "compiled loops", "memory", "port"} < {
-        *found
+        *findings
     }
 
 
 def test_missing_and_damaged_files_are_named(look: Look, data_dir: Path) -> None:
-    """A missing one always, other bytes with --deep alone."""
+    """A missing file always, changed bytes only with --deep."""
     file = data_dir / "blobs" / "models" / "m1"
     file.write_bytes(b"other")
     assert _wrong(look(deep=False)) == []
@@ -85,50 +85,51 @@ def test_missing_and_damaged_files_are_named(look: Look, data_dir: Path) -> None
     assert "files: models/m1 is missing" in _wrong(look(deep=False))[0]
 
 
-def test_files_of_another_database_are_told(look: Look, data_dir: Path) -> None:
-    """Before the service refuses to start for that."""
+def test_files_of_another_database_are_reported(look: Look, data_dir: Path) -> None:
+    """The service would refuse to start."""
     (mark,) = (data_dir / "blobs" / "owner").iterdir()
     mark.rename(mark.with_name("db_other"))
     assert "the files belong to another database" in _wrong(look())[0]
 
 
 @pytest.mark.parametrize("first_page", [0, 1, -3], ids=["all", "all but the first", "the last"])
-def test_damaged_database_is_told(look: Look, data_dir: Path, first_page: int) -> None:
-    """SQLite's own examination speaks; the rest is looked at all the same."""
+def test_damaged_database_is_reported(look: Look, data_dir: Path, first_page: int) -> None:
+    """By SQLite's own check; the other checks run anyway."""
     file = data_dir / "service.db"
     content = bytearray(file.read_bytes())
     begin = first_page * 4096 % len(content)
     content[begin:] = os.urandom(len(content) - begin)
     file.write_bytes(content)
-    found = look()
-    assert any(line.startswith("database: the database is damaged") for line in _wrong(found))
-    assert "memory" in found
+    findings = look()
+    assert any(line.startswith("database: the database is damaged") for line in _wrong(findings))
+    assert "memory" in findings
 
 
 @pytest.mark.parametrize("revision", ["0001", "0004", "0015"])
-def test_older_database_is_sound(look: Look, data_dir: Path, revision: str) -> None:
-    """`serve` brings it up to date: there is nothing to restore."""
+def test_older_database_is_not_a_fault(look: Look, data_dir: Path, revision: str) -> None:
+    """`serve` migrates it: there is nothing to restore."""
     (data_dir / "service.db").unlink()
     database = Database(f"sqlite:///{data_dir / 'service.db'}")
     database.migrate(revision)
     database.close()
-    found = look()
-    assert _wrong(found) == []
-    assert (found["database"][0].state, revision in found["database"][0].detail) == ("note", True)
-    assert "migrate" in found["files"][0].detail
+    findings = look()
+    assert _wrong(findings) == []
+    database_ = findings["database"][0]
+    assert (database_.state, revision in database_.detail) == ("note", True)
+    assert "migrate" in findings["files"][0].detail
 
 
-def test_newer_database_is_told(look: Look, data_dir: Path) -> None:
-    """The version that made it has to be installed."""
+def test_newer_database_is_reported(look: Look, data_dir: Path) -> None:
+    """The version that created it must be installed."""
     database = Database(f"sqlite:///{data_dir / 'service.db'}")
     with database.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    assert "revision 9999 is of a newer version" in _wrong(look())[0]
+    assert "revision 9999 is from a newer version" in _wrong(look())[0]
     database.close()
 
 
-def test_folder_open_to_others_is_told(look: Look, data_dir: Path) -> None:
-    """If they may write it is wrong; if they may read it may be intended."""
+def test_folder_open_to_others_is_reported(look: Look, data_dir: Path) -> None:
+    """Write access is wrong; read access can be intended."""
     data_dir.chmod(0o755)
     assert look()["permissions"][0].state == "note"
     assert _wrong(look()) == []
@@ -136,14 +137,15 @@ def test_folder_open_to_others_is_told(look: Look, data_dir: Path) -> None:
     assert "chmod o-w" in _wrong(look())[0]
 
 
-NOT_ALMIGHTY = (
+DROP_RIGHTS = (
     ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 )
-"""Even root then needs the rights that others need."""
+"""Even root then needs the rights that other users need."""
 
 
 @pytest.mark.skipif(
-    bool(NOT_ALMIGHTY) and shutil.which("setpriv") is None, reason="root may write everywhere"
+    bool(DROP_RIGHTS) and shutil.which("setpriv") is None,
+    reason="root may write everywhere",
 )
 @pytest.mark.parametrize(
     ("locked", "folder", "command"),
@@ -154,14 +156,14 @@ NOT_ALMIGHTY = (
         (".", "not-yet/made", "serve"),
     ],
 )
-def test_folder_that_may_not_be_written_is_named(
+def test_folder_without_write_permission_is_named(
     data_dir: Path, tmp_path: Path, locked: str, folder: str, command: str
 ) -> None:
-    """With the user's id and what to do: the usual fault of a new Docker volume."""
+    """With the user's id and what to do; usual for a new Docker volume."""
     path = data_dir / locked
     path.chmod(0o500)
     done = subprocess.run(
-        [*NOT_ALMIGHTY, COMMAND, *command.split()],
+        [*DROP_RIGHTS, COMMAND, *command.split()],
         env={**os.environ, "SVM_DATA_DIR": str(data_dir / folder)},
         cwd=tmp_path,
         capture_output=True,
@@ -169,29 +171,29 @@ def test_folder_that_may_not_be_written_is_named(
         timeout=60,
     )
     path.chmod(0o700)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode == 1
     user, group = os.geteuid(), os.getegid()
-    assert f"user id {user} may not read and write {path}: run `chown -R {user}:{group}" in said
-    assert "Traceback" not in said
+    assert f"user id {user} may not read and write {path}: run `chown -R {user}:{group}" in output
+    assert "Traceback" not in output
 
 
-def test_what_does_not_answer_is_told(look: Look) -> None:
-    """Database and scheduler that are not there; the rest is looked at all the same."""
-    found = look(
-        database_url="postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1",
+def test_unreachable_database_and_scheduler_are_reported(look: Look) -> None:
+    """The other checks run anyway."""
+    findings = look(
+        database_url="postgresql://user@127.0.0.1:1/nothing?connect_timeout=1",
         dask_address="tcp://127.0.0.1:1",
     )
-    assert {finding.split(":")[0] for finding in _wrong(found)} == {
+    assert {finding.split(":")[0] for finding in _wrong(findings)} == {
         "database",
         "files",
         "scheduler",
     }
-    assert "memory" in found
+    assert "memory" in findings
 
 
-def test_command_ends_with_the_verdict(data_dir: Path, tmp_path: Path) -> None:
-    """Status 0 where all is well and before the first start, 1 where not; --json for programs."""
+def test_exit_status_tells_whether_the_service_is_healthy(data_dir: Path, tmp_path: Path) -> None:
+    """Exit status 0 if all is well, also before the first start, else 1; --json for programs."""
 
     def run(folder: Path) -> tuple[int, Any]:
         done = subprocess.run(
@@ -206,5 +208,5 @@ def test_command_ends_with_the_verdict(data_dir: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "nowhere")[0] == 0
     assert run(data_dir)[1]["healthy"] is True
     (data_dir / "blobs" / "models" / "m1").unlink()
-    code, said = run(data_dir)
-    assert (code, said["healthy"]) == (1, False)
+    code, report = run(data_dir)
+    assert (code, report["healthy"]) == (1, False)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Limits, Settings, misspelt
+from service.settings import Limits, Settings, misspelled
 
 
 def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Child processes get theirs in this way: nested ones, numbers and absent ones too."""
+    """Child processes get their settings this way: nested ones, numbers and absent ones too."""
     settings = Settings(
         data_dir=Path("/tmp/a b"),
         workers=0,
@@ -42,14 +42,14 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_setting_that_cannot_work_is_refused(name: str, value: str, advice: str) -> None:
-    """With what to do; several machines cannot share SQLite."""
+    """The message says what to do; several machines cannot share SQLite."""
     with pytest.raises(ValidationError, match=advice) as caught:
         Settings.model_validate({name: value})
     assert caught.value.errors()[0]["loc"] == (name,)
 
 
 def test_database_and_files_are_found_below_the_data_directory(tmp_path: Path) -> None:
-    """Unless they are named: then nothing but them is used."""
+    """Unless the settings name other places."""
     own = Settings(data_dir=tmp_path)
     assert own.sqlite_file == tmp_path / "service.db"
     assert own.blob_url == str(tmp_path / "blobs")
@@ -57,11 +57,11 @@ def test_database_and_files_are_found_below_the_data_directory(tmp_path: Path) -
     assert (shared.database_url, shared.sqlite_file) == ("postgresql://h/d", None)
 
 
-def test_misspelt_variables_are_told() -> None:
-    """With the setting that is meant; what a cluster sets for a service called svm is none."""
+def test_misspelled_variables_are_reported() -> None:
+    """With the setting that is probably meant; variables from Kubernetes have none."""
     names = ["SVM_WORKERS", "SVM_LIMITS__ROWS", "SVM_URL", "PATH"]
-    assert misspelt(names) == {}
-    assert misspelt([*names, "SVM_AUHT", "SVM_LIMITS_ROWS", "SVM_SERVICE_HOST"]) == {
+    assert misspelled(names) == {}
+    assert misspelled([*names, "SVM_AUHT", "SVM_LIMITS_ROWS", "SVM_SERVICE_HOST"]) == {
         "SVM_AUHT": "SVM_AUTH",
         "SVM_LIMITS_ROWS": "SVM_LIMITS__ROWS",
         "SVM_SERVICE_HOST": None,

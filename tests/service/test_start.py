@@ -1,4 +1,4 @@
-"""A service that is ready has done what its first requests would wait for."""
+"""A service is ready when everything that its first requests need is imported and made."""
 
 from __future__ import annotations
 
