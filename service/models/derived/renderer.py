@@ -25,7 +25,7 @@ class Workshop:
     def __init__(self, files: DerivedFiles, settings: Settings) -> None:
         self._files = files
         self._children = ChildPool(
-            "service.models.derived.child",
+            "service.models.derived.render_process",
             time_limit_s=TIME_LIMIT_S,
             environment=settings.environment(),
         )
