@@ -44,7 +44,7 @@ from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived
 from service.models.derived.files import DerivedFiles
-from service.models.derived.renderer import Workshop
+from service.models.derived.renderer import Renderer
 from service.models.registry import ModelRegistry
 from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
@@ -132,7 +132,7 @@ def create_app(
     trainings = Trainings(job_store, dataset_store, registry, limits)
     comparing = Comparisons(job_store, dataset_store, limits)
     evaluating = Evaluations(job_store, dataset_store, registry, limits)
-    workshop = Workshop(DerivedFiles(database, blobs), settings)
+    renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
     sweeper = Sweeper(database, blobs)
@@ -183,7 +183,7 @@ def create_app(
             await run_sync(sweeper.stop)
             if shared_parser is None:
                 await run_sync(parser.close)
-            await run_sync(workshop.close)
+            await run_sync(renderer.close)
             contents.close()
             database.close()
 
@@ -225,7 +225,7 @@ def create_app(
     app.take(comparisons.router(comparing))
     app.take(inference.router(predictor, registry, state))
     app.take(models.router(registry, dataset_store))
-    app.take(derived.router(registry, workshop, blobs, limits))
+    app.take(derived.router(registry, renderer, blobs, limits))
     app.take(solvers.router())
     app.take(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
@@ -241,7 +241,7 @@ def create_app(
             trainings=trainings,
             evaluations=evaluating,
             comparisons=comparing,
-            workshop=workshop,
+            renderer=renderer,
             models=registry,
             loaded_models=loaded_models,
             predictor=predictor,

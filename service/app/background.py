@@ -55,7 +55,9 @@ def prepare(database: Database, blobs: Blobs) -> None:
             if error.code == "storage-damaged" or time.monotonic() > deadline:
                 log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
                 raise
-            log.warning("waiting for storage", reason=error.detail, cause=str(error.__cause__)[:300])
+            log.warning(
+                "waiting for storage", reason=error.detail, cause=str(error.__cause__)[:300]
+            )
         time.sleep(1)
 
 

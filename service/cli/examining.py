@@ -146,7 +146,8 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
         try:
             database.check_revision(present)
             yield note(
-                "database", f"{kind}, revision {present}; `serve` or `migrate` upgrades it to {newest}"
+                "database",
+                f"{kind}, revision {present}; `serve` or `migrate` upgrades it to {newest}",
             )
         except OtherTables as error:
             yield wrong("database", str(error))

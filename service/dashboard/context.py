@@ -10,7 +10,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.store import JobStore
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.training.submission import Trainings
-from service.models.derived.renderer import Workshop
+from service.models.derived.renderer import Renderer
 from service.models.registry import ModelRegistry
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
@@ -32,7 +32,7 @@ class Parts:
     evaluations: Evaluations
     comparisons: Comparisons
     models: ModelRegistry
-    workshop: Workshop
+    renderer: Renderer
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions

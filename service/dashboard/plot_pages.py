@@ -44,7 +44,7 @@ def add(routes: APIRouter, parts: Parts) -> None:
         for kind, about in SHOWN.items():
             reason = None
             try:
-                _, content = await parts.workshop.open(found, file_name(kind))
+                _, content = await parts.renderer.open(found, file_name(kind))
                 content.close()
             except ServiceError as error:
                 reason = error.detail

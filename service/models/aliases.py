@@ -11,9 +11,9 @@ from service.storage.database import now
 from service.storage.database.tables import model_aliases
 
 DEFAULT = "default"
-"""Answers where a request names neither version nor alias, if somebody has set it."""
+"""Used if a request names neither version nor alias, and this alias is set."""
 LATEST = "latest"
-"""Always the highest version; nobody can set it."""
+"""Always the highest version; it cannot be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Alias:
     updated_at: float
 
     @property
-    def tag(self) -> str:
-        """Differs from that of any other state, also of an alias removed and set again."""
+    def etag_value(self) -> str:
+        """Unique for each state, also if an alias is removed and set again."""
         return f"{self.revision}-{self.updated_at:.4f}"
 
 
@@ -58,7 +58,7 @@ def to_version(connection: sa.Connection, model_name: str, version: int) -> list
 
 
 def point(connection: sa.Connection, model_name: str, alias: str, version: int) -> Alias:
-    """Let the alias point to the version, whether it exists already or not."""
+    """Create the alias, or move it to the version."""
     present = find(connection, model_name, alias)
     if present is None:
         statement: sa.Insert | sa.Update = model_aliases.insert().values(

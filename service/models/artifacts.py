@@ -1,9 +1,9 @@
 """Model files: a joblib dump of plain arrays, numbers and strings. Nothing else here unpickles.
 
-No class of ours stands in a file, so no upgrade breaks one. Its bytes are compared with the
-sha-256 of the model's row before they are looked at; and should somebody plant a file together
-with its digest, the reader knows only the few operations that such a dump needs, and runs
-nothing that the file names.
+Files contain no classes of this project, so upgrades can still read them. The sha-256 of the bytes
+is checked against the model's row first. If an attacker replaces a file together with its digest,
+the reader still knows only the few operations that such a dump needs, and calls nothing that the
+file names.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def dump(fitted: FittedPipeline, path: Path) -> str:
 
 
 def digest(content: Content) -> str:
-    """Canonical sha-256 (hex): equal models have equal digests, whenever and wherever trained.
+    """Canonical sha-256 (hex): equal models have equal digests on every machine.
 
-    Each entry, in the order of the names, counts with its name, type, shape and C-order
-    little-endian bytes; Python numbers count as float64 or int64, text as UTF-8.
+    It covers the name, type, shape and C-order little-endian bytes of each entry, in the order of
+    the names; Python numbers as float64 or int64, text as UTF-8.
     """
     canonical = hashlib.sha256()
     for name in sorted(content):
@@ -64,34 +64,34 @@ def digest(content: Content) -> str:
 def load(content: bytes, expected_sha256: str) -> FittedPipeline:
     """The model in a file's bytes. Raises Corrupt `model-corrupt` for any other bytes."""
     if hashlib.sha256(content).hexdigest() != expected_sha256:
-        raise Corrupt("model-corrupt", "The model's file is not the one that was stored.")
+        raise Corrupt("model-corrupt", "the model's file does not match its digest")
     try:
         return from_arrays(_PlainUnpickler(content).load())
-    except MemoryError:  # says nothing about the file: sizes are checked before they are allocated
+    except MemoryError:  # not the file's fault: sizes are checked before memory is allocated
         raise
-    except Exception as error:  # whatever garbage makes the parsers raise
-        raise Corrupt("model-corrupt", "The model's file cannot be read.") from error
+    except Exception as error:  # the parsers can raise anything
+        raise Corrupt("model-corrupt", "the model's file cannot be read") from error
 
 
 def _little_endian(value: NDArray[Any] | str | int | float) -> NDArray[Any] | str | int | float:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in _PLAIN_KINDS:
-            raise TypeError(f"an array of {value.dtype} is no plain content")
+            raise TypeError(f"an array of {value.dtype} is not plain content")
         # joblib would write a Fortran array in its own order, and a subclass by name.
         return np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<")).reshape(value.shape)
     if type(value) not in (str, int, float, bool):
-        raise TypeError(f"{type(value).__name__} is no plain content")
+        raise TypeError(f"{type(value).__name__} is not plain content")
     return value
 
 
 class _PlainArray(NumpyArrayWrapper):  # type: ignore[misc]  # joblib has no types
-    """What joblib writes in place of an array: its type and shape; the bytes follow."""
+    """Type and shape of an array, as joblib writes them before its bytes."""
 
     def read_array(self, unpickler: _PlainUnpickler, ensure_native_byte_order: bool) -> Any:
         plain = isinstance(self.dtype, np.dtype) and self.dtype.kind in _PLAIN_KINDS
         if not plain or type(self.shape) is not tuple:
             raise pickle.UnpicklingError("not a plain array")
-        # Before anything is allocated: the array cannot be larger than what is left of the file.
+        # Before memory is allocated: the array cannot be larger than the rest of the file.
         if min(self.shape, default=0) < 0 or (
             math.prod(self.shape) * self.dtype.itemsize > unpickler.bytes_left()
         ):
@@ -100,7 +100,7 @@ class _PlainArray(NumpyArrayWrapper):  # type: ignore[misc]  # joblib has no typ
 
 
 class _NotCallable:
-    """Stands for `numpy.ndarray`, which the dump names, but which a file must not call."""
+    """Replaces `numpy.ndarray`, which the dump names but must not call."""
 
     def __new__(cls, *_: object) -> _NotCallable:
         raise pickle.UnpicklingError("not a plain dump")
@@ -118,9 +118,8 @@ _GLOBALS: dict[tuple[str, str], object] = {
     ("numpy", "dtype"): _plain_dtype,
 }
 
-# Everything that a dump of a flat dict of arrays, numbers and text consists of. What is left out
-# includes every operation that allocates by a number in the file (BYTEARRAY8), or asks for
-# persistent ids, extensions or buffers.
+# All operations in a dump of a flat dict of arrays, numbers and text. Excluded are operations that
+# allocate by a number in the file (BYTEARRAY8), and persistent ids, extensions and buffers.
 _OPERATIONS = (
     *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.MEMOIZE, pickle.BINGET),
     *(pickle.LONG_BINGET, pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS, pickle.EMPTY_TUPLE),
@@ -132,7 +131,7 @@ _OPERATIONS = (
 
 
 class _PlainUnpickler(NumpyUnpickler):  # type: ignore[misc]  # joblib has no types
-    """Reads what `dump` writes, and raises on anything else."""
+    """Reads files of `dump`, and raises on anything else."""
 
     def __init__(self, content: bytes) -> None:
         self._size = len(content)
@@ -149,7 +148,7 @@ class _PlainUnpickler(NumpyUnpickler):  # type: ignore[misc]  # joblib has no ty
 
     def load_build(self) -> None:
         if isinstance(self.stack[-2], np.dtype):
-            # Its state repeats the byte order, which `dump` fixes, and could say anything else.
+            # `dump` fixes the byte order; the state in the file could change it.
             self.stack.pop()
         else:
             super().load_build()

@@ -1,7 +1,6 @@
-"""A model's card: what a version is, what is known of it, and what is not, in plain sentences.
+"""A model's card: what a version is, what is known about it and what is not, in plain sentences.
 
-Everything is told from records: nobody has to write it, and nothing is claimed that was not
-measured.
+It is generated from records and claims only what was measured.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from service.models.versions import ModelVersion
 from svm.stopping import StopReason
 
 FEW_ROWS = 30
-"""Of a class: its figures then say little."""
+"""Metrics of a class with fewer rows are uncertain."""
 IMBALANCE = 0.8
-"""Share of the largest class from which accuracy alone misleads."""
+"""If the largest class has a larger share, accuracy alone is misleading."""
 SHOWN_CLASSES = 20
 
 _SCHEMES = {
@@ -31,7 +30,7 @@ _SCHEMES = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Sentences about a version."""
+    """Sections with sentences about a version."""
 
     summary: str
     data: list[str]
@@ -42,7 +41,7 @@ class Card:
 
 
 def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
-    """What the version was trained on, if it is still there."""
+    """The dataset of the version's training, None if it was deleted."""
     try:
         return None if version.dataset_id is None else datasets.get(version.dataset_id)
     except NotFound:
@@ -50,7 +49,7 @@ def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | No
 
 
 def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:
-    """`dataset` is what the version was trained on, None if it was deleted."""
+    """`dataset` is the result of `training_data`."""
     return Card(
         summary=_summary(version),
         data=_data(version, dataset),
@@ -71,7 +70,7 @@ def _summary(version: ModelVersion) -> str:
     kind = "support vector machine" if version.imported is not None else "linear classifier"
     kind = f"support vector machine with a {kernel} kernel" if kernel else kind
     parts = [
-        f"A {kind} that tells {n} classes ({shown}) apart by {version.n_features:,} "
+        f"A {kind} for {n} classes ({shown}) and {version.n_features:,} "
         f"feature{'' if version.n_features == 1 else 's'}"
     ]
     if n > 2 and spec.get("multiclass") in _SCHEMES:
@@ -94,8 +93,8 @@ def _summary(version: ModelVersion) -> str:
 def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     if version.imported is not None:
         return [
-            "It was imported: trained elsewhere, on data that were never seen here. What its file "
-            "says of them stands in `imported` and was not checked."
+            "It was imported, and trained on data that this service does not have. The claims of "
+            "its file, in `imported`, were not checked."
         ]
     if dataset is None:
         return [
@@ -104,7 +103,7 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         ]
     name = f" ({dataset.name})" if dataset.name else ""
     layout = "sparse" if dataset.sparse else "dense"
-    found = [
+    sentences = [
         f"It was trained on the dataset {dataset.id}{name}: {dataset.n_samples:,} rows of "
         f"{dataset.n_features:,} features, {layout}."
     ]
@@ -112,52 +111,53 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         counts = zip(dataset.classes[:SHOWN_CLASSES], dataset.class_counts, strict=False)
         shown = ", ".join(f"{label}: {count:,}" for label, count in counts)
         more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
-        found.append(f"Rows of each class: {shown}{more}.")
+        sentences.append(f"Rows of each class: {shown}{more}.")
     validation = version.spec.get("validation") or {}
     if "fraction" in validation:
-        alike = ", the same share of every class" if validation.get("stratify") else ""
-        found.append(f"{validation['fraction']:.0%} of the rows were held back{alike}.")
+        stratified = ", the same share of every class" if validation.get("stratify") else ""
+        share = f"{validation['fraction']:.0%} of the rows"
+        sentences.append(f"{share} were the validation set{stratified}.")
     elif "folds" in validation:
-        found.append(
-            f"It was trained on all rows, and measured by {validation['folds']} further trainings, "
-            "each on the rows outside of one fold."
+        sentences.append(
+            f"It was trained on all rows, and measured by cross-validation with "
+            f"{validation['folds']} folds."
         )
-    found.extend(f"Of the data: {warning['message']}." for warning in dataset.warnings)
-    return found
+    sentences.extend(f"About the data: {warning['message']}." for warning in dataset.warnings)
+    return sentences
 
 
 def _certificate(version: ModelVersion) -> list[str]:
     certificate = version.result.get("certificate", {})
     gap = certificate.get("relative_gap")
     if gap is None:
-        return ["There is no certificate here: how far it is from the best possible is not known."]
+        return ["There is no certificate: the distance from the optimum is not known."]
     pairs = certificate.get("pairs", [])
     of = f" In the worst of its {len(pairs)} binary problems, the" if len(pairs) > 1 else " The"
     values = f"{of} cost is {certificate['primal']:.6g} and at least {certificate['dual']:.6g}."
     if gap >= 1.0:
-        words = "How far it is from the best possible is not known: no bound was found."
+        text = "The distance from the optimum is not known: no bound was found."
     elif gap <= 1e-12:
-        words = "It is the best possible model of its data and settings, up to rounding."
+        text = "It is the optimum for its data and settings, up to rounding."
     else:
-        words = (
-            f"It is within {percent(gap)} of the best possible: no model of the same data and "
-            "settings has a cost lower than that."
+        text = (
+            f"It is within {percent(gap)} of the optimum: no model with the same data and "
+            "settings can have a cost that is lower by more than that."
         )
-    found = [words + values]
+    sentences = [text + values]
     for reason in StopReason:
         if reason == version.result.get("stop_reason") and not reason.converged:
-            found.append(f"The training did not converge. {reason.advice}")
-    found.append(
+            sentences.append(f"The training did not converge. {reason.advice}")
+    sentences.append(
         "The certificate is about the cost that was minimized, not about accuracy on new rows."
     )
-    return found
+    return sentences
 
 
 def _quality(version: ModelVersion) -> list[str]:
     metrics: Mapping[str, Any] = version.result.get("metrics", {})
-    found = []
-    for part, rows in (("validation", "held-out"), ("train", "training")):
-        measured = metrics.get(part, {})
+    sentences = []
+    for subset, rows in (("validation", "validation"), ("train", "training")):
+        measured = metrics.get(subset, {})
         counts = measured.get("confusion_matrix")
         if not counts:
             continue
@@ -166,23 +166,23 @@ def _quality(version: ModelVersion) -> list[str]:
             continue
         low, high = _interval(right, total)
         most = max(map(sum, counts)) / total
-        found.append(
-            f"{right / total:.1%} of {total:,} {rows} rows are labelled right (95 % interval "
-            f"{low:.1%} to {high:.1%}); always naming the largest class would get {most:.1%}."
+        sentences.append(
+            f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
+            f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
         if "accuracy_std" in measured and measured["accuracy_std"] is not None:
-            found.append(
+            sentences.append(
                 f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "
                 f"deviation of {measured['accuracy_std']:.1%}."
             )
         calibration = measured.get("calibration")
         if calibration:
-            found.append(
-                "Its probabilities are off by "
+            sentences.append(
+                "The error of its probabilities is "
                 f"{percent(calibration['expected_calibration_error'])} on average "
                 "(expected calibration error)."
             )
-    return found or ["Nothing was measured."]
+    return sentences or ["Nothing was measured."]
 
 
 def _intended_use(version: ModelVersion) -> list[str]:
@@ -190,23 +190,23 @@ def _intended_use(version: ModelVersion) -> list[str]:
     return [
         "For rows of the same kind and source as the training data, with the same features "
         f"{named} and the same units.",
-        "Every value must be given: nothing is imputed.",
+        "Every value is required: missing values are not imputed.",
     ]
 
 
 def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     spec, metrics = version.spec, version.result.get("metrics", {})
-    found = []
+    sentences = []
     if version.quarantined_at is not None:
-        found.append("Its file is damaged: this version does not answer any more.")
+        sentences.append("Its file is damaged: this version cannot predict.")
     if version.imported is not None:
-        found.append(
-            "Nothing was measured here: evaluate it on labelled rows before you rely on it."
+        sentences.append(
+            "Nothing was measured here: evaluate it on labeled rows before you rely on it."
         )
     elif not metrics.get("validation", {}).get("confusion_matrix"):
-        found.append(
-            "It was measured on rows that it was trained on: how it does on new ones is not known, "
-            "and probably worse."
+        sentences.append(
+            "It was measured on its training rows: its accuracy on new rows is not known, and "
+            "probably lower."
         )
     if dataset is not None and dataset.class_counts and dataset.classes:
         few = [
@@ -216,31 +216,33 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         ]
         if few:
             shown = ", ".join(few[:SHOWN_CLASSES]) + (", …" if len(few) > SHOWN_CLASSES else "")
-            found.append(f"Classes of fewer than {FEW_ROWS} rows ({shown}) are hardly measured.")
+            sentences.append(
+                f"Classes of fewer than {FEW_ROWS} rows ({shown}) have unreliable metrics."
+            )
         share = max(dataset.class_counts) / max(1, sum(dataset.class_counts))
         if share > IMBALANCE:
-            found.append(
-                f"{share:.0%} of the rows are of one class: look at recall, not at accuracy alone."
+            sentences.append(
+                f"{share:.0%} of the rows are of one class: check recall, not only accuracy."
             )
     if version.calibration is not None and version.imported is None:
-        learnt = "from the same held-out rows that they are measured on"
+        source = "on the same validation set that they are measured on"
         if "folds" in (spec.get("validation") or {}):
-            learnt = "from the trainings of the folds, and are measured on the same scores"
-        found.append(
-            f"Probabilities were learnt {learnt}, so their error is somewhat larger on new rows. "
-            "The label follows the decision value, and may differ from the largest probability."
+            source = "on the scores of the folds, and are measured on the same scores"
+        sentences.append(
+            f"Probabilities were calibrated {source}, so their error is larger on new rows. "
+            "The label follows the decision value, and can differ from the largest probability."
         )
     elif version.calibration is None:
-        found.append("Decision values are no probabilities.")
+        sentences.append("Decision values are not probabilities.")
     kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
     if kernel == "gaussian":
-        found.append("Far from all support vectors every row gets the same label.")
-    found.append("It names one of its classes for every row, also for rows like none it has seen.")
-    found.append(
-        "This card was made from records. Nobody has examined here whether the data are fair, or "
-        "whether the model is fit for decisions about people."
+        sentences.append("Far from all support vectors every row gets the same label.")
+    sentences.append("It predicts one of its classes for every row, however unusual the row is.")
+    sentences.append(
+        "This card was generated from records. No one has checked whether the data are fair, or "
+        "whether the model is suitable for decisions about people."
     )
-    return found
+    return sentences
 
 
 def percent(share: float) -> str:
@@ -250,7 +252,7 @@ def percent(share: float) -> str:
 
 
 def _interval(right: int, total: int) -> tuple[float, float]:
-    """Wilson's, of 95 %."""
+    """Wilson's interval, 95 %."""
     z = 1.96
     share = right / total
     middle = share + z * z / (2 * total)

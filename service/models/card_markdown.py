@@ -12,7 +12,7 @@ from service.web.http.times import rfc3339
 
 
 def as_markdown(card: Card, version: ModelVersion) -> str:
-    """For people; names of callers are shown as they are and mean nothing in it."""
+    """Names from callers are escaped, so that they are not markup."""
     parts = [
         f"# {version.model_name} version {version.version}",
         text(card.summary),
@@ -29,7 +29,7 @@ def as_markdown(card: Card, version: ModelVersion) -> str:
             [
                 ("model digest", f"`{version.digest}`"),
                 *_lineage(version),
-                ("made", rfc3339(version.created_at)),
+                ("created", rfc3339(version.created_at)),
             ],
         ),
     ]
@@ -45,23 +45,23 @@ def _settings(version: ModelVersion) -> list[str]:
 def _lineage(version: ModelVersion) -> list[tuple[str, str]]:
     if version.imported is not None:
         origin = version.imported["origin"]
-        told = [(name, origin.get(name)) for name in ("name", "version", "created_at", "digest")]
+        claims = [(name, origin.get(name)) for name in ("name", "version", "created_at", "digest")]
         return [
             ("imported from", version.imported["format"]),
-            *((f"{name}, says the file", text(str(value)[:100])) for name, value in told),
+            *((f"{name} (claimed)", text(str(value)[:100])) for name, value in claims),
         ]
     return [
         ("data digest", f"`{version.dataset_digest}`"),
         ("dataset", f"`{version.dataset_id}`"),
         ("job", f"`{version.job_id}`"),
-        ("began at", text(str(version.spec.get("warm_start_from") or "nothing"))),
+        ("warm start from", text(str(version.spec.get("warm_start_from") or "nothing"))),
         ("seed", str(version.seed)),
     ]
 
 
-def text(words: str) -> str:
-    """Words of callers in Markdown, none of them markup."""
-    plain = "".join(c if c.isprintable() else " " for c in words)
+def text(content: str) -> str:
+    """Text from callers, escaped for Markdown."""
+    plain = "".join(c if c.isprintable() else " " for c in content)
     return re.sub(r"([\\`*_{}\[\]()#+!|>~<&$])", r"\\\1", plain)
 
 
@@ -70,10 +70,10 @@ def _section(title: str, sentences: list[str]) -> list[str]:
 
 
 def _classes(version: ModelVersion) -> list[str]:
-    """Precision and recall of each class, where they were measured best."""
+    """Precision and recall of each class, of the validation set if there is one."""
     metrics = version.result.get("metrics", {})
-    part = next((part for part in ("validation", "train") if metrics.get(part)), None)
-    measured = metrics[part].get("per_class") if part else None
+    subset = next((name for name in ("validation", "train") if metrics.get(name)), None)
+    measured = metrics[subset].get("per_class") if subset else None
     if not measured:
         return []
     rows = [
@@ -84,13 +84,12 @@ def _classes(version: ModelVersion) -> list[str]:
         )
         for label, one in zip(version.classes, measured, strict=True)
     ]
-    which = {"validation": "held-out rows", "train": "training rows"}[str(part)]
-    head = ("class", "precision", "recall", "F1", f"{which}")
-    return [f"Of the {which}, by class:", _table(head, rows)]
+    which = {"validation": "validation rows", "train": "training rows"}[str(subset)]
+    return [f"By class, {which}:", _table(("class", "precision", "recall", "F1", "rows"), rows)]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
+def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

@@ -1,4 +1,4 @@
-"""The files of model versions: the model, and beside it what a warm start needs."""
+"""The files of model versions: the model, and the state for a warm start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from svm.model.pipeline import FittedPipeline
 
 @dataclass(frozen=True, slots=True)
 class PreparedVersion:
-    """A model's file, already written, and what its row will say of it."""
+    """A model's stored file, and the values for its row."""
 
     blob: Blob
     warm_start: Blob | None
@@ -32,7 +32,7 @@ class PreparedVersion:
 
 
 class ModelFiles:
-    """Writes, reads and deletes them; a damaged model is set aside in its version's row."""
+    """Writes, reads and deletes files; a version with a damaged file is quarantined."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
@@ -44,20 +44,20 @@ class ModelFiles:
         columns: Sequence[str] | None,
         warm_start: Arrays | None = None,
     ) -> PreparedVersion:
-        """Write the model's file, and beside it what a training that begins there needs.
+        """Write the model's file and the state for a warm start.
 
-        Unless their row follows, they are swept away later.
+        The sweep deletes them later if no row follows.
         """
         number = new_id("artifact")
         with self._blobs.temporary() as path:
             digest = artifacts.dump(fitted, path)
             blob = self._blobs.adopt(f"models/{number}", path)
-        beside = None
+        state = None
         if warm_start is not None:
-            beside = self._blobs.write(f"warm-starts/{number}", pack(warm_start))
+            state = self._blobs.write(f"warm-starts/{number}", pack(warm_start))
         return PreparedVersion(
             blob=blob,
-            warm_start=beside,
+            warm_start=state,
             digest=digest,
             classes=fitted.classes.tolist(),
             columns=None if columns is None else list(columns),
@@ -66,8 +66,8 @@ class ModelFiles:
         )
 
     def load(self, version: ModelVersion) -> FittedPipeline:
-        """The fitted model. Raises Corrupt, and sets the version aside, if its file is damaged."""
-        _check_sound(version)
+        """The fitted model. If its file is damaged, quarantines the version and raises Corrupt."""
+        _check_not_quarantined(version)
         try:
             content = self._blobs.read(version.artifact_key, version.artifact_sha256)
             return artifacts.load(content, version.artifact_sha256)
@@ -75,25 +75,26 @@ class ModelFiles:
             raise self._quarantine(version) from None
 
     def load_warm_start(self, version: ModelVersion) -> Arrays:
-        """What was given to `prepare` beside the model. Raises Corrupt."""
+        """The state for a warm start, as given to `prepare`. Raises Corrupt."""
         assert version.warm_start_key is not None
         assert version.warm_start_sha256 is not None
         try:
             return unpack(self._blobs.read(version.warm_start_key, version.warm_start_sha256))
         except BlobDamaged:
-            detail = f"what a warm start from {version.model_name}/{version.version} needs is lost"
-            raise Corrupt("model-corrupt", f"{detail}; the model itself is not affected") from None
+            name = f"{version.model_name}/{version.version}"
+            detail = f"the warm-start file of {name} is damaged; the model itself is not affected"
+            raise Corrupt("model-corrupt", detail) from None
 
     def open_artifact(self, version: ModelVersion) -> BinaryIO:
-        """The model's file, known to be undamaged. Raises Corrupt as `load`."""
-        _check_sound(version)
+        """The model's file, after a check of its digest. Raises Corrupt as `load`."""
+        _check_not_quarantined(version)
         try:
             return self._blobs.open(version.artifact_key, version.artifact_sha256)
         except BlobDamaged:
             raise self._quarantine(version) from None
 
     def delete(self, *keys: str | None) -> None:
-        """Those of versions whose rows are gone; None is the key of no file."""
+        """Delete files of versions whose rows were deleted; None is skipped."""
         for key in keys:
             if key is not None:
                 self._blobs.delete(key)
@@ -104,17 +105,17 @@ class ModelFiles:
                 model_versions.update().where(same(version)).values(quarantined_at=now())
             )
             note_change(connection, version.model_name)
-        if marked.rowcount == 0:  # deleted meanwhile: then nothing is wrong
+        if marked.rowcount == 0:  # deleted meanwhile
             return no_version(version.model_name, version.version)
         return _corrupt(version)
 
 
 def same(version: ModelVersion) -> sa.ColumnElement[bool]:
-    """That a row is the version's."""
+    """The condition that a row is this version's."""
     return model_versions.c.artifact_key == version.artifact_key
 
 
-def _check_sound(version: ModelVersion) -> None:
+def _check_not_quarantined(version: ModelVersion) -> None:
     if version.quarantined_at is not None:
         raise _corrupt(version)
 
@@ -123,5 +124,5 @@ def _corrupt(version: ModelVersion) -> Corrupt:
     return Corrupt(
         "model-corrupt",
         f"the file of {version.model_name} version {version.version} is damaged; "
-        "it was set aside, other versions keep serving",
+        "it is quarantined; use another version, or restore a backup",
     )

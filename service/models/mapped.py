@@ -1,4 +1,4 @@
-"""Arrays in files, of which only the part at hand is in memory."""
+"""Memory-mapped arrays: only the part in use is in memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALL_BYTES = 1024 * 1024
-"""Up to this size an array is simply read."""
+"""Smaller arrays are read at once."""
 BLOCK_VALUES = 1 << 17
 
 
 def mapped(
     path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0
 ) -> NDArray[Any]:
-    """The array that begins at `offset` of the file, in C order. It cannot be written to."""
+    """The array at `offset` of the file, in C order, read-only."""
     if dtype.itemsize * math.prod(shape) <= SMALL_BYTES:
         small = np.fromfile(path, dtype, math.prod(shape), offset=offset).reshape(shape)
         small.flags.writeable = False
@@ -29,7 +29,7 @@ def mapped(
 
 
 def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The values of a contiguous array in C order, some at a time."""
+    """The values of a contiguous array in C order, in blocks."""
     flat = array.reshape(-1)
     for start in range(0, flat.size, BLOCK_VALUES):
         yield flat[start : start + BLOCK_VALUES]
@@ -37,7 +37,7 @@ def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
 
 def forget(array: NDArray[Any]) -> None:
-    """Give back the memory of what was read of a mapped array; the file still has it."""
+    """Release the memory of a mapped array; its values stay in the file."""
     owner: Any = array
     while owner is not None:
         if isinstance(owner, mmap.mmap):
@@ -46,7 +46,7 @@ def forget(array: NDArray[Any]) -> None:
 
 
 class ForgettingWriter(io.BufferedWriter):
-    """A new file for what is in arrays: what is written of them is forgotten."""
+    """A new file that releases the memory of mapped arrays as it writes them."""
 
     def __init__(self, path: Path, arrays: Iterable[NDArray[Any]]) -> None:
         super().__init__(io.FileIO(path, "wb"))

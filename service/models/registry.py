@@ -1,4 +1,4 @@
-"""What is kept of trained models: numbered versions, their files, and aliases that name them."""
+"""The model registry: numbered versions, their files, and aliases that point to them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from service.models.versions import (
     MODELS,
     Model,
     ModelVersion,
-    alone_with,
     find_model,
     find_version,
     find_versions,
+    lock_model,
     next_version,
     no_alias,
     with_aliases,
@@ -31,16 +31,16 @@ from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import jobs, model_versions, models
 
 BEGINS_AT = "warm_start_from"
-"""In the spec of a training, the version that it begins at: `name/number`."""
+"""In the spec of a training, the version of its warm start: `name/number`."""
 APPLIES = "model"
-"""In the spec of another job, the version that it puts rows through: `name` and `version`."""
+"""In the spec of another job, the version that it predicts with: `name` and `version`."""
 
 BATCHES = {"yield_per": 1000}
-"""Rows that are read at once where all are read."""
+"""Rows that are read at once, to read all of them."""
 
 
 class TrainingData(Protocol):
-    """What a version says of the dataset that it was trained on."""
+    """What a version's row stores about its training data."""
 
     @property
     def id(self) -> str: ...
@@ -53,7 +53,7 @@ def _anything(_: object) -> None:
 
 
 class ModelRegistry:
-    """Models, versions and aliases in the database, their files among the blobs."""
+    """Models, versions and aliases in the database, with their files in the blob store."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
@@ -112,8 +112,7 @@ class ModelRegistry:
         imported: dict[str, Any],
         also: Callable[[sa.Connection, ModelVersion], None] | None = None,
     ) -> ModelVersion:
-        """Keep a model that was trained elsewhere as the next version; `also` is done in the same
-        transaction."""
+        """Store an imported model as the next version; `also` runs in the same transaction."""
         with self._database.write() as connection:
             number = self.register(
                 connection, prepared, model_name=name, spec={}, result={}, imported=imported
@@ -131,7 +130,7 @@ class ModelRegistry:
     def page(self, page: PageRequest) -> Page[Model]:
         with self._database.read() as connection:
             statement = MODELS.where(models.c.deleted_at.is_(None))
-            found = newest_first(
+            rows = newest_first(
                 connection,
                 statement,
                 models.c.created_at,
@@ -139,11 +138,13 @@ class ModelRegistry:
                 page,
                 lambda row: row._mapping,
             )
-            return Page(tuple(with_aliases(connection, found.items)), found.next)
+            return Page(tuple(with_aliases(connection, rows.items)), rows.next)
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
-        """The version with this number, or that this alias names, or that answers for the model:
-        the alias `default` where it is set, else the latest. Raises NotFound."""
+        """By number, by alias, or (None) the alias `default` if it is set, else the latest version.
+
+        Raises NotFound.
+        """
         with self._database.read() as connection:
             return find_version(connection, name, reference)
 
@@ -155,9 +156,9 @@ class ModelRegistry:
             return find_versions(connection, references)
 
     def find(self, reference: str) -> ModelVersion:
-        """The version that `name`, `name/number` or `name/alias` means now. Raises NotFound."""
-        name, _, which = reference.partition("/")
-        return self.get_version(name, int(which) if which.isdigit() else which or None)
+        """The version of `name`, `name/number` or `name/alias`. Raises NotFound."""
+        name, _, version = reference.partition("/")
+        return self.get_version(name, int(version) if version.isdigit() else version or None)
 
     def versions(self, name: str, page: PageRequest) -> Page[ModelVersion]:
         """Raises NotFound."""
@@ -173,19 +174,19 @@ class ModelRegistry:
             )
 
     def version_numbers(self, name: str) -> list[int]:
-        """Of all versions of a model, ascending."""
+        """The numbers of all versions of a model, ascending."""
         statement = sa.select(model_versions.c.version).where(model_versions.c.model_name == name)
         with self._database.read() as connection:
             return sorted(connection.scalars(statement))
 
     def index(self) -> Iterator[Sequence[sa.Row[Any]]]:
-        """`model_name`, `version` and whether the file is `sound`, of all there are, by name and
-        number, in batches."""
+        """`model_name`, `version` and `sound` (not quarantined) of all versions, in that order, in
+        batches."""
         name, version = model_versions.c.model_name, model_versions.c.version
         sound = model_versions.c.quarantined_at.is_(None).label("sound")
         statement = sa.select(name, version, sound)
         with self._database.read() as connection:
-            # SQLite's own order is that of the code points.
+            # The order of code points, which is SQLite's own.
             by_name = name.collate("C") if connection.dialect.name == "postgresql" else name
             statement = statement.order_by(by_name, version)
             yield from connection.execute(statement, execution_options=BATCHES).partitions()
@@ -193,11 +194,11 @@ class ModelRegistry:
     def delete(
         self, name: str, force: bool = False, check: Callable[[Model], None] = _anything
     ) -> None:
-        """Delete the model with all its versions. Should it come back, its numbers go on.
+        """Delete the model with all its versions; a new model of this name continues its numbers.
 
-        `check` sees its present state and raises to refuse.
-        Raises NotFound, and Conflict `resource-in-use` while a job needs a version, or while it has
-        aliases, unless `force`.
+        `check` gets the current model and raises to refuse.
+        Raises NotFound, and Conflict `resource-in-use` if a job needs a version or, without
+        `force`, if there are aliases.
         """
         with self._write(name) as connection:
             model = find_model(connection, name)
@@ -219,45 +220,44 @@ class ModelRegistry:
     def delete_version(
         self, name: str, version: int, check: Callable[[ModelVersion], None] = _anything
     ) -> None:
-        """Delete one version; `check` sees its present state and raises to refuse.
+        """Delete one version; `check` gets the current version and raises to refuse.
 
-        Raises NotFound, and Conflict `resource-in-use` while an alias points to it, or a job needs
-        it.
+        Raises NotFound, and Conflict `resource-in-use` if an alias points to it or a job needs it.
         """
         with self._write(name) as connection:
-            found = find_version(connection, name, version)
-            check(found)
+            deleted = find_version(connection, name, version)
+            check(deleted)
             pointing = alias_rows.to_version(connection, name, version)
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
             _require_unneeded(connection, name, version)
-            connection.execute(model_versions.delete().where(same(found)))
-        self.files.delete(found.artifact_key, found.warm_start_key)
+            connection.execute(model_versions.delete().where(same(deleted)))
+        self.files.delete(deleted.artifact_key, deleted.warm_start_key)
 
     def aliases(self, name: str) -> list[Alias]:
-        """By name, `latest` not among them. Raises NotFound."""
+        """All aliases but `latest`, by name. Raises NotFound."""
         with self._database.read() as connection:
             find_model(connection, name)
             return alias_rows.of_models(connection, [name])
 
     def alias(self, name: str, alias: str) -> Alias:
-        """What an alias points to, `latest` too. Raises NotFound."""
+        """An alias, or `latest`. Raises NotFound."""
         with self._database.read() as connection:
             if alias == LATEST:
                 latest = find_version(connection, name, LATEST)
                 return Alias(name, alias, latest.version, latest.version, latest.created_at)
-            found = alias_rows.find(connection, name, alias)
-        if found is None:
+            row = alias_rows.find(connection, name, alias)
+        if row is None:
             raise no_alias(name, alias)
-        return found
+        return row
 
     def set_alias(
         self, name: str, alias: str, version: int, check: Callable[[Alias | None], None]
     ) -> Alias:
-        """Let an alias point to a version; `check` sees its present state and raises to refuse.
+        """Create or move an alias; `check` gets the current alias and raises to refuse.
 
-        Raises NotFound, InvalidContent where there is no such version, and Conflict where its
-        file is damaged.
+        Raises NotFound, InvalidContent if there is no such version, and Conflict if its file is
+        damaged.
         """
         with self._write(name) as connection:
             find_model(connection, name)
@@ -273,36 +273,36 @@ class ModelRegistry:
             return alias_rows.point(connection, name, alias, version)
 
     def remove_alias(self, name: str, alias: str, check: Callable[[Alias], None]) -> None:
-        """Remove an alias; `check` sees its present state and raises to refuse. Raises NotFound."""
+        """Remove an alias; `check` gets the current alias and raises to refuse. Raises NotFound."""
         with self._write(name) as connection:
-            found = alias_rows.find(connection, name, alias)
-            if found is None:
+            current = alias_rows.find(connection, name, alias)
+            if current is None:
                 raise no_alias(name, alias)
-            check(found)
+            check(current)
             alias_rows.remove(connection, name, alias)
 
     @contextmanager
     def _write(self, name: str) -> Iterator[sa.Connection]:
-        """A transaction that changes this model, which no other one changes meanwhile."""
+        """A transaction that changes this model; others wait."""
         with self._database.write(makes_room=True) as connection:
-            alone_with(connection, name)
+            lock_model(connection, name)
             yield connection
             note_change(connection, name)
 
 
 def _require_unneeded(connection: sa.Connection, name: str, version: int | None = None) -> None:
-    """That no job needs the version, or (None) any version of the model. Raises Conflict."""
-    begins, applied = jobs.c.spec[BEGINS_AT].as_string(), jobs.c.spec[APPLIES]
+    """Raises Conflict if a job needs the version, or (None) any version of the model."""
+    warm_start, applied = jobs.c.spec[BEGINS_AT].as_string(), jobs.c.spec[APPLIES]
     needs = applied["name"].as_string() == name
     if version is None:
-        needs |= begins.like(f"{name}/%")
+        needs |= warm_start.like(f"{name}/%")
     else:
         needs = (needs & (applied["version"].as_integer() == version)) | (
-            begins == f"{name}/{version}"
+            warm_start == f"{name}/{version}"
         )
     job_id = connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))
     if job_id is not None:
-        detail = f"{job_id} needs this model; wait for its end or cancel it"
+        detail = f"{job_id} needs this model; wait until it ends, or cancel it"
         raise Conflict("resource-in-use", detail)
 
 

@@ -52,7 +52,7 @@ _TAGGED = (*_NAMED, *etags.PROBLEMS)
 
 
 def router(registry: ModelRegistry, datasets: DatasetStore) -> Routes:
-    """`/v1/models` and what is kept below it."""
+    """`/v1/models` and the routes below it."""
     routes = Routes("/v1/models", "models")
     _add_models(routes, registry)
     _add_versions(routes, registry)
@@ -70,10 +70,10 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         responses=responses("invalid-parameter"),
     )
     def list_models(page: PageParams) -> ModelPage:
-        found = registry.page(page)
+        models = registry.page(page)
         return ModelPage(
-            models=[ModelRead.of(model) for model in found.items],
-            next_page_token=next_page_token(page, found),
+            models=[ModelRead.of(model) for model in models.items],
+            next_page_token=next_page_token(page, models),
         )
 
     @routes.get(
@@ -92,14 +92,14 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         status_code=204,
         operation_id="delete_model",
         summary="Delete a model",
-        description="Deletes all versions. Should a model of this name be trained again, its "
-        "version numbers go on where they ended. Refused while aliases exist, unless forced.",
+        description="Deletes all versions. If a model of this name is trained again, its "
+        "version numbers continue. Refused if there are aliases, unless forced.",
         responses=responses(*_TAGGED, "resource-in-use"),
     )
     def delete_model(
         request: Request,
         name: ModelName,
-        force: Annotated[bool, Query(description="Delete the aliases, too.")] = False,
+        force: Annotated[bool, Query(description="Also delete the aliases.")] = False,
     ) -> None:
         registry.delete(
             name, force, lambda model: check_if_match(request, _tag(ModelRead.of(model)))
@@ -115,10 +115,10 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         responses=responses(*_NAMED),
     )
     def list_versions(name: ModelName, page: PageParams) -> ModelVersionPage:
-        found = registry.versions(name, page)
+        versions = registry.versions(name, page)
         return ModelVersionPage(
-            versions=[ModelVersionRead.of(version) for version in found.items],
-            next_page_token=next_page_token(page, found),
+            versions=[ModelVersionRead.of(version) for version in versions.items],
+            next_page_token=next_page_token(page, versions),
         )
 
     @routes.get(
@@ -132,22 +132,22 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
     def get_version(
         request: Request, response: Response, name: ModelName, version: Version
     ) -> ModelVersionRead | Response:
-        found = registry.get_version(name, version)
-        return _tagged(request, response, ModelVersionRead.of(found))
+        read = ModelVersionRead.of(registry.get_version(name, version))
+        return _tagged(request, response, read)
 
     @routes.delete(
         "/{name}/versions/{version}",
         status_code=204,
         operation_id="delete_model_version",
         summary="Delete a version of a model",
-        description="Refused while an alias points to it. Its number is not given again.",
+        description="Refused if an alias points to it. Its number is not used again.",
         responses=responses(*_TAGGED, "resource-in-use"),
     )
     def delete_version(request: Request, name: ModelName, version: Version) -> None:
         registry.delete_version(
             name,
             version,
-            lambda present: check_if_match(request, _tag(ModelVersionRead.of(present))),
+            lambda current: check_if_match(request, _tag(ModelVersionRead.of(current))),
         )
 
     @routes.get(
@@ -155,7 +155,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="download_artifact",
         summary="Download a version's file",
         description="A joblib dump of a dict of plain arrays, numbers and strings. "
-        "`Repr-Digest` holds its sha-256 (RFC 9530).",
+        "`Repr-Digest` is its sha-256 (RFC 9530).",
         response_class=Response,
         responses={
             **downloads(ARTIFACT),
@@ -164,12 +164,12 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         openapi_extra=RANGE_PARAMETERS,
     )
     def download_artifact(request: Request, name: ModelName, version: Version) -> Response:
-        found = registry.get_version(name, version)
+        model_version = registry.get_version(name, version)
         return download(
             request,
-            registry.files.open_artifact(found),
-            size_bytes=found.size_bytes,
-            sha256=found.artifact_sha256,
+            registry.files.open_artifact(model_version),
+            size_bytes=model_version.size_bytes,
+            sha256=model_version.artifact_sha256,
             media_type=ARTIFACT,
             filename=f"{name}-{version}.joblib",
         )
@@ -180,8 +180,8 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         "/{name}/versions/{version}/card",
         operation_id="get_model_card",
         summary="Get the card of a version",
-        description="What the version is, what it is for, how good it is and what is not known of "
-        "it, in plain sentences made from records. JSON, or Markdown with `Accept: text/markdown`.",
+        description="Summary, intended use, quality and limits of the version, in plain sentences "
+        "generated from records. JSON, or Markdown with `Accept: text/markdown`.",
         response_model=ModelCardRead,
         responses={
             200: {
@@ -189,7 +189,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
                 "content": {
                     MARKDOWN: {
                         "schema": {"type": "string"},
-                        "example": "# iris version 1\n\nA linear classifier that tells …\n",
+                        "example": "# iris version 1\n\nA linear classifier for …\n",
                     }
                 },
             },
@@ -200,12 +200,12 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         request: Request, response: Response, name: ModelName, version: Version
     ) -> ModelCardRead | Response:
         media_type = choose(request, ("application/json", MARKDOWN))
-        found = registry.get_version(name, version)
-        card = card_of(found, training_data(datasets, found))
+        model_version = registry.get_version(name, version)
+        card = card_of(model_version, training_data(datasets, model_version))
         response.headers["Vary"] = "Accept"
         if media_type == "application/json":
-            return _tagged(request, response, ModelCardRead.of(card, found))
-        text = as_markdown(card, found)
+            return _tagged(request, response, ModelCardRead.of(card, model_version))
+        text = as_markdown(card, model_version)
         tag = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
         headers = {"ETag": tag, "Vary": "Accept"}
         return not_modified(request, tag) or Response(
@@ -219,7 +219,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="set_alias",
         summary="Create or move an alias",
         description="Send `If-None-Match: *` to create, `If-Match` with the alias's ETag to move "
-        "it. The next prediction by this alias is answered by the version it points to.",
+        "it. The next prediction by this alias uses the new version.",
         response_model=AliasRead,
         responses={
             201: {"model": AliasRead, "description": "Created."},
@@ -239,20 +239,20 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
     ) -> AliasRead:
         _refuse_latest(alias)
 
-        def check(present: Alias | None) -> None:
-            tag = None if present is None else etag(present.tag)
+        def check(current: Alias | None) -> None:
+            tag = None if current is None else etag(current.etag_value)
             check_if_match(request, tag, required=True)
 
-        found = registry.set_alias(name, alias, body.version, check)
-        response.status_code = 201 if found.revision == 1 else 200
-        response.headers["ETag"] = etag(found.tag)
-        return AliasRead.of(found)
+        moved = registry.set_alias(name, alias, body.version, check)
+        response.status_code = 201 if moved.revision == 1 else 200
+        response.headers["ETag"] = etag(moved.etag_value)
+        return AliasRead.of(moved)
 
     @routes.get(
         "/{name}/aliases",
         operation_id="list_aliases",
         summary="List a model's aliases",
-        description="Aliases by name. `latest`, always the highest version, is not among them.",
+        description="Aliases by name, without `latest`, which is always the highest version.",
         responses=responses(*_NAMED),
     )
     def list_aliases(name: ModelName) -> AliasPage:
@@ -262,23 +262,23 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         "/{name}/aliases/{alias}",
         operation_id="get_alias",
         summary="Get an alias",
-        description="Its `ETag` is what moving or removing it needs.",
+        description="Its `ETag` is required to move or remove it.",
         response_model=AliasRead,
         responses=responses(*_TAGGED),
     )
     def get_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName
     ) -> AliasRead | Response:
-        found = registry.alias(name, alias)
-        response.headers["ETag"] = etag(found.tag)
-        return not_modified(request, etag(found.tag)) or AliasRead.of(found)
+        row = registry.alias(name, alias)
+        tag = response.headers["ETag"] = etag(row.etag_value)
+        return not_modified(request, tag) or AliasRead.of(row)
 
     @routes.delete(
         "/{name}/aliases/{alias}",
         status_code=204,
         operation_id="remove_alias",
         summary="Remove an alias",
-        description="The version it points to stays. `If-Match` with the alias's ETag is needed.",
+        description="The version is kept. `If-Match` with the alias's ETag is required.",
         responses=responses(*_TAGGED, "precondition-required"),
         openapi_extra={"parameters": [etags.IF_MATCH]},
     )
@@ -288,7 +288,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         registry.remove_alias(
             name,
             alias,
-            lambda present: check_if_match(request, etag(present.tag), required=True),
+            lambda current: check_if_match(request, etag(current.etag_value), required=True),
         )
 
 

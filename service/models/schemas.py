@@ -1,4 +1,4 @@
-"""What the API says of models, versions and aliases."""
+"""Models, versions and aliases in the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.models.versions import Label, Model, ModelVersion
 from service.web.http.times import rfc3339
 
 MAX_VERSION = 2**31 - 1
-"""Far beyond any version, and within what every database stores."""
+"""The largest integer that every database stores."""
 
 _READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -26,7 +26,7 @@ class ModelRead(BaseModel):
     name: str
     created_at: str
     latest_version: int | None
-    """The highest version, which the alias `latest` names; null where none is left."""
+    """The highest version, to which the alias `latest` points; null if there is none."""
     aliases: dict[str, int]
     """Aliases and the versions they point to."""
 
@@ -65,22 +65,22 @@ class ModelVersionRead(BaseModel):
     classes: list[Label]
     """Sorted; the columns of decision values follow this order."""
     columns: list[str] | None
-    """Feature names, null where the training data had none."""
+    """Feature names, null if the training data had none."""
     n_features: int
     n_support_vectors: int | None
     calibration: str | None
-    """What makes probabilities of scores, `sigmoid` or `isotonic`; null where nothing does."""
+    """How scores become probabilities: `sigmoid` or `isotonic`; null if they do not."""
     metrics: dict[str, Any]
-    """By the part of the data: `train`, and `validation` where rows were held back."""
+    """By subset of the data: `train`, and `validation` if there is a validation set."""
     certificate: dict[str, Any]
-    """How far from the optimum the model is at most: primal and dual values and their gap."""
+    """Bound on the distance from the optimum: primal and dual values and their gap."""
     converged: bool | None
     stop_reason: str | None
     epochs: int | None
     updates: int | None
     """Parameter updates made."""
     spec: dict[str, Any]
-    """The job's request, with every default written out; empty for an imported model."""
+    """The job's request with all defaults; empty for an imported model."""
     seed: int | None
     job_id: str | None
     """Null for an imported model, as `seed` and the dataset."""
@@ -88,10 +88,10 @@ class ModelVersionRead(BaseModel):
     dataset_digest: str | None
     """`matrix_digest` of the training data."""
     imported: dict[str, Any] | None
-    """Of a model that was not trained here: the `format` of its file, and its `origin` as the file
-    tells it, metrics and certificate included. Nothing of that was checked here."""
+    """Of an imported model: the `format` of its file, and the `origin` that the file claims,
+    with metrics and certificate. Nothing of that was checked."""
     quarantined_at: str | None
-    """Since when the file is known to be damaged; null for a sound one."""
+    """When damage of the file was detected; null if it is not damaged."""
 
     @classmethod
     def of(cls, version: ModelVersion) -> Self:
@@ -125,7 +125,7 @@ class ModelVersionRead(BaseModel):
 
 
 class ModelCardRead(BaseModel):
-    """A version in plain sentences, made from records."""
+    """A version in plain sentences, generated from records."""
 
     model_config = _READ
 
@@ -134,12 +134,12 @@ class ModelCardRead(BaseModel):
     data: list[str]
     """What it was trained on."""
     certificate: list[str]
-    """How far from the best possible it is."""
+    """How far from the optimum it is."""
     quality: list[str]
-    """How it did on rows."""
+    """Its metrics."""
     intended_use: list[str]
     limits: list[str]
-    """What to mind, and what is not known of it."""
+    """What to consider, and what is not known about it."""
     version: ModelVersionRead
 
     @classmethod
@@ -157,7 +157,7 @@ class ModelVersionPage(BaseModel):
 
 
 class AliasUpdate(BaseModel):
-    """Where an alias shall point to."""
+    """The version that an alias points to."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
@@ -182,7 +182,7 @@ class AliasRead(BaseModel):
 
 
 class AliasPage(BaseModel):
-    """All aliases of a model, by name; `latest` always exists and is not listed."""
+    """All aliases of a model, by name, without `latest`, which always exists."""
 
     model_config = _READ
 

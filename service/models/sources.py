@@ -1,4 +1,4 @@
-"""What a file can be made of: a version, its model, its data and its learning curve."""
+"""Inputs of plots and exports: a version, its model, its data and its learning curve."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from svm.data.stored_rows import pieces
 from svm.model.pipeline import FittedPipeline
 
 MULTIPLICATIONS = 2e10
-"""What scoring rows for one file may cost: some seconds."""
+"""Cost limit of scoring rows for one file: some seconds."""
 FEWEST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some labelled rows, evenly spread over those that the model was measured on."""
+    """Labeled rows, evenly spread over those that the model was measured on."""
 
     X: Matrix
     """(n, n_features)"""
@@ -38,22 +38,22 @@ class Rows:
     """(n,) classes by number."""
     scores: Vector
     """(n, n_problems)"""
-    held_back: bool
-    """From the training; else they are rows that it saw."""
-    n_there: int
-    """Of so many."""
+    validation: bool
+    """Whether they are of the validation set, or training rows."""
+    n_total: int
+    """Number of rows that they were chosen from."""
 
     @property
     def described(self) -> str:
         """Such as "2,000 of 8,100 training rows"."""
         count = f"{len(self.codes):,}"
-        if len(self.codes) < self.n_there:
-            count += f" of {self.n_there:,}"
-        return f"{count} {'held-out' if self.held_back else 'training'} rows"
+        if len(self.codes) < self.n_total:
+            count += f" of {self.n_total:,}"
+        return f"{count} {'validation' if self.validation else 'training'} rows"
 
 
 class Sources:
-    """Of one version; what is asked for is read once."""
+    """Inputs from one version; each is read once, at its first use."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class Sources:
 
     @cached_property
     def data(self) -> DataInFiles | None:
-        """The labelled data that it was trained on; None if they were deleted. Raises Corrupt."""
+        """The labeled training data; None if they were deleted. Raises Corrupt."""
         if self.version.dataset_id is None:  # imported
             return None
         try:
-            found = self._datasets.open(self._datasets.get(self.version.dataset_id))
+            data = self._datasets.open(self._datasets.get(self.version.dataset_id))
         except NotFound:
             return None
-        return None if found.codes is None else found
+        return None if data.codes is None else data
 
     @cached_property
     def trace(self) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ class Sources:
 
     @cached_property
     def cost_of_a_row(self) -> int:
-        """Multiplications that scoring one takes, about."""
+        """Approximate number of multiplications to score a row."""
         fitted = self.fitted
         cost = fitted.coefficients.size
         if fitted.support_vectors is not None:
@@ -106,20 +106,20 @@ class Sources:
         return cost + fitted.n_features
 
     def rows(self, most: int, *, measured: bool = True) -> Rows | None:
-        """At most so many rows with their scores: held-out ones where there are some, or, if not
-        `measured`, of all rows. None without data."""
+        """At most `most` rows with their scores: of the validation set, if there is one and
+        `measured`, else of all rows. None without data."""
         if self.data is None or self.data.codes is None:
             return None
         codes = self.data.codes
         validation = self.version.spec.get("validation") or {}
-        held_back = measured and "fraction" in validation
-        there: Indices = np.arange(len(codes))
-        if held_back:
+        has_validation = measured and "fraction" in validation
+        candidates: Indices = np.arange(len(codes))
+        if has_validation:
             stratify = validation["stratify"]
             seed = self.version.seed
             assert seed is not None
-            there = split(codes, validation["fraction"], stratify=stratify, seed=seed)[1]
-        chosen = self._spread(there, most)
+            candidates = split(codes, validation["fraction"], stratify=stratify, seed=seed)[1]
+        chosen = self._spread(candidates, most)
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))
         scores = np.concatenate([self.fitted.problem_scores(X) for X in parts])
@@ -127,21 +127,21 @@ class Sources:
             self.data.X.read(chosen),
             codes[chosen].astype(np.int64),
             scores,
-            held_back,
-            len(there),
+            has_validation,
+            len(candidates),
         )
 
     def blocks(self, most: int, size: int) -> Iterator[Matrix]:
-        """At most so many of all rows, `size` of them at a time; none without data."""
+        """At most `most` of all rows, `size` rows at a time; none without data."""
         if self.data is None:
             return
         chosen = self._spread(np.arange(self.data.X.n_rows), most)
         for start in range(0, len(chosen), size):
             yield self.data.X.read(chosen[start : start + size])
 
-    def _spread(self, there: Indices, most: int) -> Indices:
-        """At most so many of these rows, and no more than can be scored soon, evenly spread."""
+    def _spread(self, candidates: Indices, most: int) -> Indices:
+        """At most `most` of these rows, evenly spread, and not more than can be scored fast."""
         affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / self.cost_of_a_row))
-        count = min(most, affordable, len(there))
-        chosen: Indices = there[np.linspace(0, len(there) - 1, count).astype(np.int64)]
+        count = min(most, affordable, len(candidates))
+        chosen: Indices = candidates[np.linspace(0, len(candidates) - 1, count).astype(np.int64)]
         return chosen

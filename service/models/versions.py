@@ -1,4 +1,4 @@
-"""Models and their versions as rows: what stands in them, and how a reference finds one."""
+"""Models and versions as rows, and how to find them by reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from service.errors import NotFound
 from service.models import aliases
 from service.models.aliases import DEFAULT, LATEST
-from service.storage.database import in_turn, now
+from service.storage.database import now, transaction_lock
 from service.storage.database.tables import model_versions, models
 
 Label = str | int | float | bool
@@ -24,13 +24,13 @@ class Model:
     name: str
     created_at: float
     latest_version: int | None
-    """The highest version; None where all of them were deleted."""
+    """The highest version; None if all were deleted."""
     aliases: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A trained model and where it comes from; of this only `quarantined_at` ever changes."""
+    """A trained model and its origin; only `quarantined_at` can change."""
 
     model_name: str
     version: int
@@ -52,10 +52,10 @@ class ModelVersion:
     result: dict[str, Any]
     quarantined_at: float | None
     warm_start_key: str | None = None
-    """None for versions of the time before warm starts."""
+    """None if there is no state for a warm start."""
     warm_start_sha256: str | None = None
     calibration: str | None = None
-    """What makes probabilities of scores; None for a model that gives none."""
+    """How scores become probabilities; None if they do not."""
     imported: dict[str, Any] | None = None
     """`format` and `origin`, which the file claims; None for a model that was trained here."""
 
@@ -74,7 +74,7 @@ def find_model(connection: sa.Connection, name: str) -> Model:
     statement = MODELS.where(models.c.name == name, models.c.deleted_at.is_(None))
     row = connection.execute(statement).one_or_none()
     if row is None:
-        raise NotFound("not-found", f"there is no model {name}")
+        raise NotFound("not-found", f"model {name} does not exist")
     return with_aliases(connection, [row._mapping])[0]
 
 
@@ -87,7 +87,7 @@ def with_aliases(connection: sa.Connection, rows: Sequence[sa.RowMapping]) -> li
 
 
 def find_version(connection: sa.Connection, name: str, reference: int | str | None) -> ModelVersion:
-    """By number, by alias, or (None) the one that answers for the model. Raises NotFound."""
+    """By number, by alias, or (None) the alias `default`, else the latest. Raises NotFound."""
     if isinstance(reference, str) and reference != LATEST:
         alias = aliases.find(connection, name, reference)
         if alias is None:
@@ -113,23 +113,23 @@ def find_versions(
     connection: sa.Connection, references: Iterable[tuple[str, int | str | None]]
 ) -> list[ModelVersion | NotFound]:
     """For each name and reference what `find_version` returns or raises."""
-    found: list[ModelVersion | NotFound] = []
+    results: list[ModelVersion | NotFound] = []
     for name, reference in references:
         try:
-            found.append(find_version(connection, name, reference))
+            results.append(find_version(connection, name, reference))
         except NotFound as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results
 
 
-def alone_with(connection: sa.Connection, name: str) -> None:
-    """From here to the end of the transaction nobody else changes the model or deletes of it."""
-    in_turn(connection, f"model {name}")
+def lock_model(connection: sa.Connection, name: str) -> None:
+    """Until the end of the transaction, others that change or delete the model wait."""
+    transaction_lock(connection, f"model {name}")
 
 
 def next_version(connection: sa.Connection, name: str) -> int:
-    """Take the model's next number; a name not in use becomes a model."""
-    alone_with(connection, name)
+    """Assign the model's next number; creates the model if there is none."""
+    lock_model(connection, name)
     known = connection.execute(
         sa.select(models.c.last_version, models.c.deleted_at).where(models.c.name == name)
     ).one_or_none()
@@ -138,7 +138,7 @@ def next_version(connection: sa.Connection, name: str) -> int:
         return 1
     version = int(known.last_version) + 1
     values: dict[str, Any] = {"last_version": version}
-    if known.deleted_at is not None:  # a new life under the old name
+    if known.deleted_at is not None:  # a new model with the old name
         values |= {"deleted_at": None, "created_at": now()}
     connection.execute(models.update().where(models.c.name == name).values(values))
     return version

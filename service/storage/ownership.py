@@ -11,7 +11,7 @@ import secrets
 import sqlalchemy as sa
 
 from service.storage.blobs import Blobs
-from service.storage.database import Database, in_turn, new_id
+from service.storage.database import Database, new_id, transaction_lock
 from service.storage.database.tables import datasets, identity, jobs, models
 
 MARKS = "owner"
@@ -65,7 +65,7 @@ def secret_of(database: Database) -> bytes:
 
 def _identity(database: Database) -> str:
     with database.write() as connection:
-        in_turn(connection, "identity")
+        transaction_lock(connection, "identity")
         found: str | None = connection.scalar(sa.select(identity.c.id))
         if found is None:
             found = new_id("db")

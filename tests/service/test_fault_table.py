@@ -15,12 +15,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
-from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 from tests.service.rows.arrays import npy, parquet
 
 pytestmark = pytest.mark.one_application
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 KINDS = np.array(["x", "y", "x"], dtype=object)
 
@@ -239,17 +239,17 @@ def test_appended_rows(client: TestClient) -> None:
     assert len(client.get("/v1/datasets").json()["datasets"]) == 2
 
 
-def test_predictions(client: TestClient, shelf: Shelf) -> None:
+def test_predictions(client: TestClient, registered: RegisteredModels) -> None:
     """By whatever path the model is named."""
-    shelf.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
+    registered.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
     for path in ("/v1/models/iris/predict", "/v1/models/iris/versions/1/predict"):
         for case in PREDICTIONS:
             check(send(client, path, case), case)
 
 
-def test_inferences(client: TestClient, shelf: Shelf) -> None:
+def test_inferences(client: TestClient, registered: RegisteredModels) -> None:
     """In the protocol's form, with the same members."""
-    shelf.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
+    registered.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
     for case in INFERENCES:
         reply = send(client, "/v2/models/iris/infer", case)
         check(reply, case)

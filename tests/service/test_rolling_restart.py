@@ -23,7 +23,7 @@ from service.settings import Settings
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.journeys.server import COMMAND
 from tests.nginx import nginx
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = ON_POSTGRES_AND_S3
 
@@ -88,9 +88,9 @@ class Replica:
 @pytest.fixture
 def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[Replica]]:
     """Two, running, that share a model."""
-    shelf = Shelf(settings)
-    shelf.add("iris", fitted_pipeline())
-    shelf.database.close()
+    registered = RegisteredModels(settings)
+    registered.add("iris", fitted_pipeline())
+    registered.database.close()
     two = [Replica(settings, tmp_path / name) for name in ("one", "two")]
     try:
         for replica in two:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.settings import Settings
-from tests.service.models.registered_models import Shelf, shelf
+from tests.service.models.registered_models import registered
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 ASK = """
 import sys
@@ -48,21 +48,21 @@ Path(sys.argv[2]).write_text(" ".join(set(sys.modules) - known))
 
 @pytest.mark.parametrize("there", ["model", "nothing"])
 def test_first_requests_import_and_make_nothing(
-    shelf: Shelf, settings: Settings, tmp_path: Path, there: str
+    registered: RegisteredModels, settings: Settings, tmp_path: Path, there: str
 ) -> None:
-    """Predictions in all forms, the document and pages: after a start with a model, or soon after
-    the first model is made. Until then Numba is not loaded."""
+    """Predictions in all formats, the OpenAPI document and pages: after a start with a model, or
+    soon after the first model is made. Numba is not loaded before."""
     imported = tmp_path / "imported"
     command = [sys.executable, "-c", ASK, str(settings.data_dir), str(imported), there]
     if there == "model":
-        shelf.add("iris")
+        registered.add("iris")
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         said = server.stdout.readline()
         if there == "nothing":
-            shelf.add("iris")
+            registered.add("iris")
         _, log = server.communicate("\n", timeout=100)
     assert (said, server.returncode) == ("started\n", 0), log
     assert imported.read_text() == ""

@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 
 from service.models.versions import ModelVersion
 from tests.service.jobs.data import job_body, upload
-from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 ROW = {"instances": [[0.1, 0.2, 0.3]]}
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -61,18 +61,20 @@ def malicious(good: bytes, other: bytes, marker: Path, chance: random.Random) ->
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [7, pytest.param(50, marks=pytest.mark.fuzz)])
 def test_planted_models_are_set_aside(
-    client: TestClient, shelf: Shelf, tmp_path: Path, count: int
+    client: TestClient, registered: RegisteredModels, tmp_path: Path, count: int
 ) -> None:
     """Each is refused at once and from then on; the untouched one answers all the time."""
     chance = random.Random(SEED)
-    healthy = shelf.add("healthy")
+    healthy = registered.add("healthy")
     expected = client.post("/v1/models/healthy/predict", json=ROW).content
     marker = tmp_path / "executed"
-    good, other = (shelf.content(shelf.add("source", fitted_pipeline(seed=n))) for n in (1, 2))
+    good, other = (
+        registered.content(registered.add("source", fitted_pipeline(seed=n))) for n in (1, 2)
+    )
     planted: list[ModelVersion] = []
     for content in itertools.islice(malicious(good, other, marker, chance), count):
-        version = shelf.add("victim", fitted_pipeline(seed=3))
-        shelf.replace_file(version, content)
+        version = registered.add("victim", fitted_pipeline(seed=3))
+        registered.replace_file(version, content)
         planted.append(version)
         path = f"/v1/models/victim/versions/{version.version}"
         for _ in range(2):
@@ -83,7 +85,7 @@ def test_planted_models_are_set_aside(
         assert client.post("/v1/models/healthy/predict", json=ROW).content == expected
         assert not marker.exists()
     assert len(planted) == count
-    assert shelf.content(healthy)
+    assert registered.content(healthy)
 
 
 def traversals(chance: random.Random) -> Iterator[str]:
@@ -97,10 +99,10 @@ def traversals(chance: random.Random) -> Iterator[str]:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.fuzz)])
 def test_names_make_no_files_elsewhere(
-    client: TestClient, shelf: Shelf, tmp_path: Path, count: int
+    client: TestClient, registered: RegisteredModels, tmp_path: Path, count: int
 ) -> None:
     """In paths, bodies, queries and forms: refused, or kept as text in the database alone."""
-    shelf.add("healthy")
+    registered.add("healthy")
     dataset_id = upload(client)
     before = _files(tmp_path)
     for number, name in enumerate(itertools.islice(traversals(random.Random(SEED)), count)):

@@ -14,10 +14,10 @@ from service.app import create_app
 from service.settings import Settings
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import upload
-from tests.service.models.registered_models import Shelf, shelf
+from tests.service.models.registered_models import RegisteredModels, registered
 from tests.service.predictions.predict_paths import served
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 RACERS = 6
 
@@ -26,12 +26,12 @@ RACERS = 6
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("races", [10, pytest.param(1000, marks=pytest.mark.fuzz)])
 def test_each_race_has_one_winner(
-    client: TestClient, settings: Settings, shelf: Shelf, races: int
+    client: TestClient, settings: Settings, registered: RegisteredModels, races: int
 ) -> None:
     """Of aliases and datasets in turn; afterwards the winner's change is there."""
     races = int(os.environ.get("FUZZ_RACES", races)) if races > 10 else races
     for _ in range(RACERS):
-        shelf.add("iris")
+        registered.add("iris")
     alias, dataset = "/v1/models/iris/aliases/best", f"/v1/datasets/{upload(client)}"
     with served(create_app(settings)) as url, ThreadPoolExecutor(RACERS) as pool:
         clients = [httpx2.Client(base_url=url, timeout=60) for _ in range(RACERS)]

@@ -20,7 +20,7 @@ from service.jobs.core.lifecycle import State
 from service.jobs.core.lost_workers import let_go
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
-from service.storage.database import Database, in_turn, now
+from service.storage.database import Database, now, transaction_lock
 from service.storage.database.tables import job_trace, jobs
 
 
@@ -129,7 +129,7 @@ class Leases:
         )
         with self._database.write() as connection:
             # Two workers at the same time would not count each other's job as running.
-            in_turn(connection, "take")
+            transaction_lock(connection, "take")
             job = change(connection, lease, events.state)
         return None if job is None else Lease(job)
 

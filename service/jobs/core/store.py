@@ -14,9 +14,9 @@ from service.jobs.core import events
 from service.jobs.core.changes import change, locked, move
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
-from service.models.versions import alone_with, find_version
+from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
-from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import datasets, job_labels, job_trace, jobs
 from service.storage.database.tags import has_label, is_common, store_labels
@@ -100,13 +100,13 @@ class JobStore:
         self._blobs.check_room()
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
-            in_turn(connection, "queue")  # so that no two count the same free place
+            transaction_lock(connection, "queue")  # so that no two count the same free place
             # Locked: a deletion waits, and then finds the job.
             dataset = dataset.with_for_update(key_share=True, read=True)
             if connection.execute(dataset).first() is None:
                 raise NotFound("not-found", f"there is no dataset {dataset_id}")
             if begins_at is not None:
-                alone_with(connection, begins_at[0])
+                lock_model(connection, begins_at[0])
                 find_version(connection, *begins_at)
             self._check_queue(connection, caller)
             insert = sa.insert(jobs).values(values).returning(*jobs.c)

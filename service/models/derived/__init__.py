@@ -1,1 +1,1 @@
-"""Files that are made of a model version when somebody asks for them: plots and exports."""
+"""Plots and exports of model versions, rendered at the first request and kept."""

@@ -1,7 +1,7 @@
-"""Derived files as rows and blobs: each is made once, and goes with its version.
+"""Derived files as rows and blobs: each is rendered once, and deleted with its version.
 
-One that shows data, such as points in a plot, goes with the dataset, too. The database sees to
-both; the sweep then finds blobs that no row names.
+A file that shows data, such as points in a plot, is also deleted with the dataset. The database
+deletes the rows; the sweep then deletes blobs without a row.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from service.storage.database.tables import derived_files
 
 @dataclass(frozen=True, slots=True)
 class DerivedFile:
-    """A file's row."""
+    """The row of a file."""
 
     model_name: str
     version: int
     name: str
     created_at: float
     dataset_id: str | None
-    """Of the data that can be seen in it."""
+    """The dataset whose data the file shows."""
     file_key: str
     file_sha256: str
     size_bytes: int
@@ -35,21 +35,21 @@ class DerivedFile:
 
 
 class DerivedFiles:
-    """Finds and keeps them."""
+    """Finds and stores derived files."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self.blobs = blobs
 
     def find(self, version: ModelVersion, name: str) -> DerivedFile | None:
-        """The file of this name, if it was made already."""
+        """The file of this name, if it was rendered already."""
         statement = sa.select(derived_files).where(*_named(version, name))
         with self._database.read() as connection:
             row = connection.execute(statement).one_or_none()
         return None if row is None else DerivedFile(**row._mapping)
 
     def open(self, file: DerivedFile) -> BinaryIO | None:
-        """Its content; None if it is damaged, and then it is forgotten, to be made again."""
+        """Its content. If it is damaged: deletes its row, to render it again, and returns None."""
         try:
             return self.blobs.open(file.file_key, file.file_sha256)
         except BlobDamaged:
@@ -67,9 +67,9 @@ class DerivedFiles:
         dataset_id: str | None,
         about: dict[str, Any],
     ) -> None:
-        """Take over a finished temporary file; of two that were made at once one stays.
+        """Store a finished temporary file; of two that were rendered at once, one is kept.
 
-        Should the version or the data have been deleted meanwhile, nothing is kept.
+        If the version or the data were deleted meanwhile, nothing is stored.
         """
         blob = self.blobs.adopt(f"derived/{new_id('file')}", path)
         row = derived_files.insert().values(

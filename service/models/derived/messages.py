@@ -1,4 +1,4 @@
-"""What the process that makes files of models, and models of files, is asked and answers."""
+"""Messages between the service and the process that renders files."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from service.subprocesses.messages import Messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Make:
-    """A file to make of a version and to keep."""
+class Render:
+    """Render a file of a version and store it."""
 
     model: str
     version: int
     name: str
-    """A key of `FILES` in the child."""
+    """A key of `render_process.FILES`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """It is there now."""
+class Rendered:
+    """The file is stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A file to read a model from."""
+class ReadModel:
+    """Read a model from a file."""
 
     path: str
     media_type: str
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """Its model, kept; its row is still to be written."""
+class ImportedModel:
+    """The model's file is stored; its row is not written yet."""
 
     prepared: PreparedVersion
     origin: dict[str, Any]
 
 
-MESSAGES = Messages(Make, Done, Read, Received, PreparedVersion, Blob)
+MESSAGES = Messages(Render, Rendered, ReadModel, ImportedModel, PreparedVersion, Blob)

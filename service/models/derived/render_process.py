@@ -1,5 +1,7 @@
-"""The process that makes files of models, and models of files that come back: neither matplotlib,
-nor onnx, nor what a stranger sends meets the service itself."""
+"""The process that renders plots and exports and reads imported models.
+
+It keeps matplotlib, onnx and the parsing of uploaded files out of the service's own process.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
 from service.models.derived.files import DerivedFiles
-from service.models.derived.messages import MESSAGES, Done, Make, Read, Received
+from service.models.derived.messages import MESSAGES, ImportedModel, ReadModel, Render, Rendered
 from service.models.exports.write import EXPORTS, export
 from service.models.imports.checking import model_of
 from service.models.imports.reading import read
@@ -28,17 +30,17 @@ from service.web.server.logs import configure_logging
 MEMORY_BYTES = 2 * 1024**3
 
 Product = tuple[dict[str, Any], str | None]
-"""What is told of a file, and the id of the dataset that can be seen in it."""
+"""Facts about a file for its row, and the id of the dataset whose data it shows."""
 
 FILES: dict[str, Callable[[Sources, Path], Product]] = {
     **{name: partial(draw, kind) for name, kind in PLOTS.items()},
     **{name: partial(export, form) for name, form in EXPORTS.items()},
 }
-"""By name: writes the file, and tells of it."""
+"""By file name: writes the file."""
 
 
-class Maker:
-    """Makes files with the stores of the service."""
+class RenderWorker:
+    """Renders files and reads models, with the stores of the service."""
 
     def __init__(self, settings: Settings) -> None:
         self._database = Database(settings.database_url)
@@ -48,36 +50,38 @@ class Maker:
         self._files = DerivedFiles(self._database, blobs)
         self._limits = settings.limits
 
-    def answer(self, asked: Make | Read) -> Done | Received | ServiceError:
-        """What was done, or why it was not."""
+    def answer(self, request: Render | ReadModel) -> Rendered | ImportedModel | ServiceError:
+        """The result, or the error."""
         try:
             with file_errors_reported():
-                return self._make(asked) if isinstance(asked, Make) else self._read(asked)
+                if isinstance(request, Render):
+                    return self._render(request)
+                return self._read(request)
         except ServiceError as error:
             return error
         except MemoryError:
-            return InvalidContent("making-failed", "making it takes more memory than there is")
+            return InvalidContent("making-failed", "it needs more memory than is available")
 
-    def _make(self, asked: Make) -> Done:
-        version = self._registry.get_version(asked.model, asked.version)
+    def _render(self, request: Render) -> Rendered:
+        version = self._registry.get_version(request.model, request.version)
         sources = Sources(version, self._database, self._registry, self._datasets)
         with self._files.blobs.temporary() as path:
-            about, dataset_id = FILES[asked.name](sources, path)
-            self._files.keep(version, asked.name, path, dataset_id=dataset_id, about=about)
-        return Done()
+            about, dataset_id = FILES[request.name](sources, path)
+            self._files.keep(version, request.name, path, dataset_id=dataset_id, about=about)
+        return Rendered()
 
-    def _read(self, asked: Read) -> Received:
-        parts, about = read(Path(asked.path), asked.media_type, self._limits)
+    def _read(self, request: ReadModel) -> ImportedModel:
+        parts, about = read(Path(request.path), request.media_type, self._limits)
         model = model_of(parts, about.columns, self._limits)
         prepared = self._registry.files.prepare(model, about.columns)
-        return Received(prepared, about.origin)
+        return ImportedModel(prepared, about.origin)
 
 
 def main() -> None:
     settings = Settings()
     configure_logging(settings.log_level)
-    maker = Maker(settings)
-    work(lambda line: MESSAGES.encode(maker.answer(MESSAGES.decode(line))), MEMORY_BYTES)
+    worker = RenderWorker(settings)
+    work(lambda line: MESSAGES.encode(worker.answer(MESSAGES.decode(line))), MEMORY_BYTES)
 
 
 if __name__ == "__main__":

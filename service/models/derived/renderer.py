@@ -1,4 +1,4 @@
-"""The service's side: files are found, or made by another process and then found."""
+"""Derived files for the service: found, or rendered by another process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 
 from service.errors import InvalidContent, NotFound
 from service.models.derived.files import DerivedFile, DerivedFiles
-from service.models.derived.messages import MESSAGES, Make, Read, Received
+from service.models.derived.messages import MESSAGES, ImportedModel, ReadModel, Render
 from service.models.versions import ModelVersion
 from service.settings import Settings
 from service.subprocesses.pool import ChildPool, TookTooLong
@@ -19,8 +19,8 @@ from service.subprocesses.pool import ChildPool, TookTooLong
 TIME_LIMIT_S = 120.0
 
 
-class Workshop:
-    """Makes files of model versions, each once. For one event loop."""
+class Renderer:
+    """Renders files of model versions, each once. For one event loop."""
 
     def __init__(self, files: DerivedFiles, settings: Settings) -> None:
         self._files = files
@@ -29,32 +29,34 @@ class Workshop:
             time_limit_s=TIME_LIMIT_S,
             environment=settings.environment(),
         )
-        self._turns: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
 
     async def open(self, version: ModelVersion, name: str) -> tuple[DerivedFile, BinaryIO]:
         """A file of the version; the caller closes it.
 
-        Raises what making it raises, and InvalidContent `making-failed`.
+        Raises the errors of rendering it, and InvalidContent `making-failed`.
         """
         key = version.artifact_key, name
-        turn = self._turns.setdefault(key, anyio.Lock())
-        async with turn:  # the second one to ask finds what was made for the first
-            found = await run_sync(self._find, version, name)
-            if found is None:
-                await self._make(version, name)
-                found = await run_sync(self._find, version, name)
-        if found is None:  # what it was made of is gone by now
+        lock = self._locks.setdefault(key, anyio.Lock())
+        async with lock:  # a second request finds the file that the first one rendered
+            file = await run_sync(self._find, version, name)
+            if file is None:
+                await self._ask(
+                    Render(model=version.model_name, version=version.version, name=name)
+                )
+                file = await run_sync(self._find, version, name)
+        if file is None:
             what = f"{version.model_name} version {version.version}"
             raise NotFound("not-found", f"{what}, or its data, was deleted meanwhile")
-        return found
+        return file
 
-    async def read(self, path: Path, media_type: str) -> Received:
-        """Check an exported model and keep its file; unless its row follows, it is swept away.
+    async def read(self, path: Path, media_type: str) -> ImportedModel:
+        """Check an exported model and store its file; the sweep deletes it if no row follows.
 
         Raises InvalidRequest, and InvalidContent (`invalid-model`, `making-failed`).
         """
-        received: Received = await self._ask(Read(str(path), media_type))
-        return received
+        model: ImportedModel = await self._ask(ReadModel(str(path), media_type))
+        return model
 
     def close(self) -> None:
         """End all processes."""
@@ -65,12 +67,9 @@ class Workshop:
         content = None if row is None else self._files.open(row)
         return None if row is None or content is None else (row, content)
 
-    async def _make(self, version: ModelVersion, name: str) -> None:
-        await self._ask(Make(model=version.model_name, version=version.version, name=name))
-
-    async def _ask(self, asked: Make | Read) -> Any:
+    async def _ask(self, request: Render | ReadModel) -> Any:
         try:
-            return MESSAGES.decode(await self._children.ask(MESSAGES.encode(asked)))
+            return MESSAGES.decode(await self._children.ask(MESSAGES.encode(request)))
         except TookTooLong:
             detail = f"it takes more than {TIME_LIMIT_S:g} s"
             raise InvalidContent("making-failed", detail) from None

@@ -1,4 +1,4 @@
-"""Files made of a version, over HTTP: its plots, its exports, and the way back."""
+"""Plots, exports and imports of model versions over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from service.errors import UnsupportedFormat
 from service.models import exports
-from service.models.derived.renderer import Workshop
+from service.models.derived.renderer import Renderer
 from service.models.exports import JSON, MEDIA_TYPES, NPZ, ExportFormat
 from service.models.plots import PlotKind, file_name
 from service.models.registry import ModelRegistry
@@ -72,34 +72,34 @@ _DERIVED = (
 )
 
 ImportedName = Annotated[ModelName, Field(examples=["iris-imported"])]
-"""Not that of the model which the other examples train."""
+"""Not the model that the other examples train."""
 
 
-def router(registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits) -> Routes:
-    """What is made of versions when somebody asks for it."""
+def router(registry: ModelRegistry, renderer: Renderer, blobs: Blobs, limits: Limits) -> Routes:
+    """Plots, exports and imports."""
     routes = Routes("/v1/models", "models")
-    _add_plots(routes, registry, workshop)
-    _add_export(routes, registry, workshop)
-    _add_import(routes, registry, workshop, blobs, limits)
+    _add_plots(routes, registry, renderer)
+    _add_export(routes, registry, renderer)
+    _add_import(routes, registry, renderer, blobs, limits)
     return routes
 
 
-def _add_plots(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -> None:
+def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -> None:
     @routes.get(
         "/{name}/versions/{version}/plots/{kind}.svg",
         operation_id="get_plot",
         summary="Get a plot of a version",
-        description="A picture of at most 200 kB on a white card, the same bytes every time, with "
-        "a title and a description for those who do not see it.\n\n"
+        description="An SVG picture of at most 200 kB with a white background, a title and a "
+        "description; the same bytes every time.\n\n"
         "- `boundary`: areas of the predicted classes with the data, and the margins of two "
         "classes; in the plane of the data's two principal components if there are more than two "
-        "features. Without the data's points once these are deleted.\n"
+        "features. Without the data's points if the dataset was deleted.\n"
         "- `learning-curve`: cost, lower bound and relative gap over the epochs.\n"
-        "- `confusion`: the confusion matrix of the held-out rows, else of the training rows.\n"
+        "- `confusion`: the confusion matrix of the validation set, else of the training set.\n"
         "- `roc`: a curve for each class against the others, with the areas under them.\n"
-        "- `margins`: how far the rows are on their right side.\n"
-        "- `reliability`: probabilities against how often they are right, of a calibrated model.\n"
-        "\nWhere the data are needed, at most 5,000 rows of them are used.",
+        "- `margins`: the distribution of the rows' margins.\n"
+        "- `reliability`: predicted probabilities against observed frequencies.\n"
+        "\nPlots that need the data use at most 5,000 rows.",
         response_class=Response,
         responses={
             **downloads(SVG),
@@ -111,10 +111,10 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -
         request: Request,
         name: ModelName,
         version: Version,
-        kind: Annotated[PlotKind, Path(description="What it shows.", examples=["boundary"])],
+        kind: Annotated[PlotKind, Path(description="Kind of the plot.", examples=["boundary"])],
     ) -> Response:
-        found = await run_sync(registry.get_version, name, version)
-        row, content = await workshop.open(found, file_name(kind))
+        model_version = await run_sync(registry.get_version, name, version)
+        row, content = await renderer.open(model_version, file_name(kind))
         return download(
             request,
             content,
@@ -124,28 +124,28 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -
             filename=f"{name}-{version}-{kind}.svg",
             headers={
                 "Content-Disposition": f'inline; filename="{name}-{version}-{kind}.svg"',
-                # Nothing in it runs or loads anything, whoever opens it by itself.
+                # The picture runs and loads nothing, also if it is opened by itself.
                 "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
             },
         )
 
 
-def _add_export(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) -> None:
+def _add_export(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -> None:
     @routes.get(
         "/{name}/versions/{version}/export",
         operation_id="export_model_version",
         summary="Export a version",
-        description="The model for other programs, all of it in double precision: scaling, feature "
-        "map, kernel, decisions by votes, probabilities.\n\n"
+        description="The complete model in double precision: scaling, feature map, kernel, "
+        "decisions by votes, probabilities.\n\n"
         "- `npz`: plain NumPy arrays; the member `readme` is a Python file that predicts with "
         "NumPy alone.\n"
         "- `json`: the same parts as JSON.\n"
         "- `onnx`: a graph for any ONNX runtime; input `X`, outputs `label`, `decision` and, of a "
-        "calibrated model, `probability`. Needs the extra `onnx`, where the service is installed.\n"
-        "\nThe header `Svm-Parity`, also in the file, tells how well the file does as the service "
-        "does: on how many training rows both were asked, the share of equal labels, and the "
-        "largest difference of decision values, relative to the value or to 1, the margin. "
-        "Without the training data there is none. JSON and NPZ can be imported again.",
+        "calibrated model, `probability`. Needs the extra `onnx` on the service's machine.\n"
+        "\nThe header `Svm-Parity`, also in the file, compares the file's predictions with the "
+        "service's: number of training rows compared, share of equal labels, and the largest "
+        "difference of decision values, relative to the value or to 1, the margin. It is missing "
+        "if the training data were deleted. JSON and NPZ files can be imported again.",
         response_class=Response,
         responses={
             **downloads(*MEDIA_TYPES.values()),
@@ -157,10 +157,10 @@ def _add_export(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) 
         request: Request,
         name: ModelName,
         version: Version,
-        format: Annotated[ExportFormat, Query(description="Form of the file.", examples=["npz"])],
+        format: Annotated[ExportFormat, Query(description="Format of the file.", examples=["npz"])],
     ) -> Response:
-        found = await run_sync(registry.get_version, name, version)
-        row, content = await workshop.open(found, exports.file_name(format))
+        model_version = await run_sync(registry.get_version, name, version)
+        row, content = await renderer.open(model_version, exports.file_name(format))
         return download(
             request,
             content,
@@ -173,19 +173,19 @@ def _add_export(routes: APIRouter, registry: ModelRegistry, workshop: Workshop) 
 
 
 def _add_import(
-    routes: APIRouter, registry: ModelRegistry, workshop: Workshop, blobs: Blobs, limits: Limits
+    routes: APIRouter, registry: ModelRegistry, renderer: Renderer, blobs: Blobs, limits: Limits
 ) -> None:
     @routes.post(
         "/{name}/versions",
         status_code=201,
         operation_id="import_model_version",
         summary="Import a version",
-        description="Keeps a model that was exported as JSON or NPZ, here or elsewhere, as the "
-        "next version of this name. It is checked part by part, has the digest of the exported "
-        "one, and predicts the same bits. `imported` shows what the file says of its origin; "
-        "metrics and certificate of its own it has none, for nothing was measured here: an "
-        "evaluation does that. The file may have `upload_bytes` (`/v1/info`), also once it is "
-        "inflated; as JSON the model may have 8,000,000 numbers, as an export has.",
+        description="Stores a model that was exported as JSON or NPZ, by this or another service, "
+        "as the next version of this name. Every part is checked; the version has the digest of "
+        "the exported one and predicts the same bits. `imported` shows the file's own claims "
+        "about its origin. The version has no metrics and no certificate, since nothing was "
+        "measured here: use an evaluation. Limits: `upload_bytes` (`/v1/info`), also after "
+        "decompression, and 8,000,000 numbers as JSON, as for exports.",
         response_model=ModelVersionRead,
         responses=responses(
             *("invalid-name", "invalid-parameter", "malformed-json", "malformed-request"),
@@ -197,19 +197,19 @@ def _add_import(
     async def import_version(request: Request, once: Once, name: ImportedName) -> Response:
         body = IncomingBody(request)
         if body.media_type not in _IMPORTED:
-            offered = " or ".join(_IMPORTED)
-            raise UnsupportedFormat("unsupported-format", f"send the model as {offered}")
+            accepted = " or ".join(_IMPORTED)
+            raise UnsupportedFormat("unsupported-format", f"send the model as {accepted}")
         blobs.check_room()
         with blobs.temporary_folder() as folder:
             path = folder / "model"
             await body.save(path, limits.upload_bytes, limits.upload_bytes)
 
             async def keep() -> Response:
-                received = await workshop.read(path, body.media_type)
-                imported = {"format": _IMPORTED[body.media_type], "origin": received.origin}
+                model = await renderer.read(path, body.media_type)
+                imported = {"format": _IMPORTED[body.media_type], "origin": model.origin}
                 also = once.record(_created)
                 version = await run_sync(
-                    registry.add_imported, received.prepared, name, imported, also
+                    registry.add_imported, model.prepared, name, imported, also
                 )
                 return _created(version)
 

@@ -1,4 +1,4 @@
-"""A version in forms that other programs read: JSON, NPZ, ONNX."""
+"""Exports of model versions for other programs: JSON, NPZ, ONNX."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ JSON, NPZ, ONNX = "application/json", "application/x-npz", "application/x-onnx"
 MEDIA_TYPES: dict[ExportFormat, str] = {"json": JSON, "npz": NPZ, "onnx": ONNX}
 
 FORM = 1
-"""Grows when files are written in another way: those that are kept are then written again."""
+"""Increase it when exports change: stored files are then rendered again."""
 
 
 def file_name(form: ExportFormat) -> str:
-    """Under which the file is kept."""
+    """The name under which the file is stored."""
     return f"exports-{FORM}/model.{form}"
 
 
 @cache
 def formats() -> tuple[ExportFormat, ...]:
-    """Those that can be written here: ONNX takes libraries that need not be installed."""
+    """The formats that can be written here: ONNX needs libraries that are optional."""
     return ("onnx", "npz", "json") if find_spec("onnxruntime") else ("npz", "json")

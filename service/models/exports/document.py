@@ -17,11 +17,11 @@ from service.models.exports import ExportFormat, plain
 
 NAME = "svm-service-model"
 VERSION = 1
-"""Number of the form of these documents; old numbers stay readable."""
+"""Version of the document format; older ones stay readable."""
 MOST_JSON_VALUES = 8_000_000
 """Numbers of a JSON export: about 160 MB."""
 JSON_PARTS = ("features", "kernel")
-"""Kept as JSON in a text; in a JSON document they are objects."""
+"""Stored as a text with JSON; in a JSON document they are objects."""
 
 Parts: TypeAlias = dict[str, Any]
 """Arrays, numbers and texts by name."""
@@ -29,7 +29,7 @@ Parts: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a document says of its model beside the parts."""
+    """Members of a document besides the model's parts."""
 
     columns: list[str] | None
     origin: dict[str, Any]
@@ -48,7 +48,7 @@ class About:
 def write(form: ExportFormat, parts: Parts, about: About, path: Path) -> None:
     """Write JSON or NPZ, the same bytes for the same arguments.
 
-    Raises InvalidContent (`export-unsupported`) where JSON would be too large.
+    Raises InvalidContent (`export-unsupported`) if JSON would be too large.
     """
     if form == "npz":
         _write_npz(parts, about, path)
@@ -86,6 +86,6 @@ def _write_npz(parts: Parts, about: About, path: Path) -> None:
 
 
 def _little(array: Any) -> Any:
-    """In the byte order and the layout that the digest counts with."""
+    """In the byte order and layout of the digest."""
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return little.reshape(array.shape)

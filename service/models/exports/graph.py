@@ -30,7 +30,7 @@ from svm.transforms.features import (
 OPSET = 17
 IR_VERSION = 8
 MOST_VALUES = 32_000_000
-"""Numbers of a graph: 256 MB. A file of ONNX ends at 2 GB."""
+"""Numbers of a graph: 256 MB. The limit of ONNX files is 2 GB."""
 
 _LABELS = {
     "b": TensorProto.BOOL,

@@ -1,4 +1,4 @@
-"""An ONNX graph while it is written: operations and constants, each with a name of its own."""
+"""An ONNX graph under construction: operations and constants, each with a unique name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svm.data.matrices import Vector
 
 
 class Graph:
-    """Nodes and constants in the order they were added; `op` and `constant` give their names."""
+    """Nodes and constants in the order they were added; `op` and `constant` return their names."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -33,8 +33,8 @@ class Graph:
         return name
 
     def product(self, X: str, W: Vector, b: Vector | None = None) -> str:
-        """XW + b. Not by MatMul: onnxruntime moves factors beside it into an attribute of single
-        precision, and eight digits are lost."""
+        """XW + b. MatMul would lose eight digits: onnxruntime fuses neighboring factors into an
+        attribute of single precision."""
         return self.op("Gemm", *(X, self.constant(W)), *(() if b is None else (self.constant(b),)))
 
     def columns(self, values: str, which: Sequence[int] | Any) -> str:

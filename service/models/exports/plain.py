@@ -5,7 +5,7 @@
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
 
-This file imports nothing else: copy it. An NPZ export holds it as its member `readme`.
+This file needs only NumPy: copy it. An NPZ export contains it as its member `readme`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the files of exports, each with its parity figure inside. For the process that does so."""
+"""Writes the files of exports, each with its parity. For the process that renders files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from svm.data.matrices import Vector
 from svm.model.serialization import to_arrays
 
 EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
-"""By the name of their files."""
+"""By file name."""
 
 _ORIGIN = (
     *("name", "version", "created_at", "digest", "dataset_digest", "job_id", "seed", "spec"),
@@ -30,7 +30,7 @@ _ORIGIN = (
 
 
 def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, Any], None]:
-    """Write the file; (its parity figure, None: no data can be seen in it).
+    """Write the file; returns its parity, and None, since it shows no data.
 
     Raises InvalidContent (`export-unsupported`), Corrupt.
     """
@@ -43,7 +43,7 @@ def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, 
 
 
 def origin_of(version: ModelVersion) -> dict[str, Any]:
-    """Where a model comes from; of an imported one, where it came from at first."""
+    """The origin of a model; of an imported one, the origin in its file."""
     if version.imported is not None:
         origin: dict[str, Any] = version.imported["origin"]
         return origin
@@ -56,7 +56,7 @@ def _write_document(
 ) -> dict[str, Any] | None:
     parts = to_arrays(sources.fitted)
     document.write(form, parts, about, path)
-    model = plain.load(path)  # as others will
+    model = plain.load(path)  # as other programs do
 
     def predict(X: Vector) -> tuple[Any, Vector]:
         values = plain.decision(model, plain.scores(model, X))
@@ -76,7 +76,7 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
     except ImportError:
         raise InvalidContent(
             "export-unsupported",
-            "this service cannot write ONNX, for its libraries are not installed; install "
+            "this service cannot write ONNX, because its libraries are not installed; install "
             "the extra `onnx` of svm-service, or use npz or json",
         ) from None
     model = graph_of(sources.fitted, sources.version.model_name)

@@ -1,1 +1,1 @@
-"""Exported models that come back: read and checked as what they are, files of strangers."""
+"""Imports of exported models: untrusted files, read and checked part by part."""

@@ -1,5 +1,4 @@
-"""Whether the parts of a file are a model that this service can serve: all that a training of its
-own guarantees by itself."""
+"""Checks whether the parts of a file are a valid model: all that our own training guarantees."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
         raise invalid(str(error)) from None
     unused = sorted(set(parts) - set(to_arrays(model)))
     if unused:
-        raise invalid("the other parts leave no use for it", unused[0])
+        raise invalid("the model has no use for it", unused[0])
     _check_classes(model.classes, limits)
     _check_scaling(model)
     _check_features(model)
@@ -51,7 +50,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     if model.calibration is not None:
         _check_calibration(model.calibration)
     if columns is not None and len(columns) != model.n_features:
-        raise invalid(f"{len(columns)} columns are named for {model.n_features} features")
+        raise invalid(f"it names {len(columns)} columns, but has {model.n_features} features")
     return model
 
 
@@ -64,19 +63,19 @@ def _check_values(parts: Parts, limits: Limits) -> None:
     if total > limits.stored_values:
         raise invalid(f"it has {total:,} numbers, at most {limits.stored_values:,} are allowed")
     if not 1 <= parts.get("n_features", 0) <= limits.sparse_columns:
-        raise invalid(f"it is not within 1 … {limits.sparse_columns:,}", "n_features")
+        raise invalid(f"it is not between 1 and {limits.sparse_columns:,}", "n_features")
     scheme, scaling = parts.get("multiclass"), parts.get("scaling")
     if scheme not in get_args(MulticlassName):
-        raise invalid(f"it is none of {', '.join(get_args(MulticlassName))}", "multiclass")
+        raise invalid(f"it is not one of {', '.join(get_args(MulticlassName))}", "multiclass")
     if scaling not in get_args(ScalingName):
-        raise invalid(f"it is none of {', '.join(get_args(ScalingName))}", "scaling")
+        raise invalid(f"it is not one of {', '.join(get_args(ScalingName))}", "scaling")
     if "classes" not in parts:
         raise invalid("it is missing", "classes")
 
 
-def _all(array: np.ndarray[Any, Any], sound: Callable[[Any], Any]) -> bool:
-    """Whether all values are sound; a part that is large is never whole in memory."""
-    return all(bool(np.all(sound(block))) for block in blocks(array))
+def _all(array: np.ndarray[Any, Any], is_valid: Callable[[Any], Any]) -> bool:
+    """Whether all values are valid, block by block: a large part is never completely in memory."""
+    return all(bool(np.all(is_valid(block))) for block in blocks(array))
 
 
 def _check_classes(classes: Any, limits: Limits) -> None:
@@ -84,7 +83,7 @@ def _check_classes(classes: Any, limits: Limits) -> None:
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise invalid("a label is not finite", "classes")
     if any(a >= b for a, b in pairwise(labels)):
-        raise invalid("the labels are not ascending, each once", "classes")
+        raise invalid("the labels are not strictly ascending", "classes")
     if classes.dtype.kind == "U" and max(map(len, labels)) > limits.cell_bytes:
         raise invalid("a label is too long", "classes")
 
@@ -94,23 +93,22 @@ def _check_scaling(model: FittedPipeline) -> None:
     if (scaling.offset is not None, scaling.scale is not None) != _SCALED[scaling.name]:
         raise invalid(f"offset and scale are not those of {scaling.name}", "scaling")
     if scaling.scale is not None and not _all(scaling.scale, lambda scale: scale > 0):
-        raise invalid("a scale is not above 0", "scaling_scale")
+        raise invalid("a scale is not greater than 0", "scaling_scale")
 
 
 def _check_features(model: FittedPipeline) -> None:
     features = model.features
     directions, weights = features.directions, features.weights
+    valid = directions is None and weights is None
     match features.spec:
         case RandomFourier(n_components=count):
-            sound = directions is not None and directions.shape == (count, model.n_features)
-            sound = sound and weights is not None and weights.shape == (count,)
+            valid = directions is not None and directions.shape == (count, model.n_features)
+            valid = valid and weights is not None and weights.shape == (count,)
         case Nystroem(n_components=count, kernel=kernel):
             rows = 0 if directions is None else len(directions)
-            sound = 1 <= rows <= count and weights is not None and weights.shape == (rows, rows)
+            valid = 1 <= rows <= count and weights is not None and weights.shape == (rows, rows)
             _check_gamma(kernel, "features")
-        case _:
-            sound = directions is None and weights is None
-    if not sound:
+    if not valid:
         raise invalid("directions and weights are not those of this map", "features")
 
 
@@ -120,33 +118,33 @@ def _check_kernel(model: FittedPipeline) -> None:
     _check_gamma(model.kernel, "kernel")
     vectors = model.support_vectors
     if vectors is not None and is_sparse(vectors) and not vectors.has_canonical_format:
-        raise invalid("the columns of a row are not ascending, each once", "vectors_indices")
+        raise invalid("the columns of a row are not strictly ascending", "vectors_indices")
 
 
 def _check_gamma(kernel: AnyKernel, part: str) -> None:
     if isinstance(kernel, GaussianKernel) and kernel.gamma == "median":
-        raise invalid("gamma must be a number once a model is trained", part)
+        raise invalid("gamma must be a number in a trained model", part)
 
 
 def _check_calibration(calibration: Calibration) -> None:
     knots, values, starts = calibration.knots, calibration.values, calibration.starts
     if values is None or starts is None:
         return
-    if not _rising(knots, starts, strictly=True):
+    if not _ascending(knots, starts, strictly=True):
         raise invalid("the knots of a problem are not ascending", "calibration_knots")
     probable = _all(values, lambda value: (value >= 0) & (value <= 1))
-    if not probable or not _rising(values, starts, strictly=False):
-        raise invalid("they are not rising probabilities", "calibration_values")
+    if not probable or not _ascending(values, starts, strictly=False):
+        raise invalid("they are not ascending probabilities", "calibration_values")
 
 
-def _rising(values: Vector, starts: npt.NDArray[np.int64], *, strictly: bool) -> bool:
-    """Whether the values of each problem, which begin at `starts`, rise."""
+def _ascending(values: Vector, starts: npt.NDArray[np.int64], *, strictly: bool) -> bool:
+    """Whether the values of each problem, which begin at `starts`, are ascending."""
     for begin in range(0, len(values), BLOCK_VALUES):
         steps = np.diff(values[begin : begin + BLOCK_VALUES + 1])
-        rises = steps > 0 if strictly else steps >= 0
+        ascends = steps > 0 if strictly else steps >= 0
         between = starts - begin - 1  # the step from one problem to the next
-        rises[between[(between >= 0) & (between < len(rises))]] = True
-        if not rises.all():
+        ascends[between[(between >= 0) & (between < len(ascends))]] = True
+        if not ascends.all():
             return False
         forget(values)
     return True

@@ -1,4 +1,4 @@
-"""A JSON export, read piece by piece: it is never whole in memory."""
+"""A JSON export, read piece by piece: it is never completely in memory."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from service.web.bodies.strict_json import parse_json
 
 MODEL = "model"
 SHORT_BYTES = 8 * TEXT_CHARACTERS
-"""Of a part other than an array."""
+"""Longest part that is not an array."""
 
 _TYPES: dict[str, set[type]] = {"f": {int, float}, "i": {int}, "b": {bool}, "U": {str}}
 
 
 def read(path: Path, limits: Limits) -> tuple[Parts, dict[str, Span]]:
-    """The parts of the model, their arrays in files beside `path`; and where the other members
-    stand.
+    """The parts of the model, with arrays in files next to `path`, and the spans of the other
+    members.
 
     Raises InvalidRequest (`malformed-json`) and InvalidContent (`invalid-model`).
     """
@@ -45,13 +45,13 @@ def read(path: Path, limits: Limits) -> tuple[Parts, dict[str, Span]]:
     span = document.pop(MODEL, None)
     if span is None:
         raise invalid("the document has no member `model`, an object with the parts")
-    places = _object(path, span, "`model` is not an object with the parts", None)
-    for name in places:
+    spans = _object(path, span, "`model` is not an object with the parts", None)
+    for name in spans:
         check_name(name)
     parts: Parts = {}
     left = MOST_JSON_VALUES
-    for name, place in places.items():
-        parts[name] = _part(path, name, place, limits, left)
+    for name, part in spans.items():
+        parts[name] = _part(path, name, part, limits, left)
         left -= parts[name].size if name in ARRAYS else 0
     return parts, document
 
@@ -78,7 +78,7 @@ def _array(path: Path, name: str, span: Span, limits: Limits, most_values: int) 
     part = _object(path, span, "it is not an array: an object with dtype, shape, values", name)
     if set(part) != {"dtype", "shape", "values"}:
         raise invalid("an array has the members dtype, shape and values, and no others", name)
-    if max(place.end - place.start for key, place in part.items() if key != "values") > SHORT_BYTES:
+    if max(value.end - value.start for key, value in part.items() if key != "values") > SHORT_BYTES:
         raise invalid("its dtype or shape is too long", name)
     shape = parse_json(raw(path, part["shape"]))
     dtype = check_array(name, parse_json(raw(path, part["dtype"])), shape, limits)
@@ -89,7 +89,7 @@ def _array(path: Path, name: str, span: Span, limits: Limits, most_values: int) 
     file = path.with_name(f"{name}.npy")
     with ArrayWriter(file, dtype.str) as writer:
         if _write_values(writer, path, name, part["values"], dtype, count) != count:
-            raise invalid("it has not as many values as its shape says", name)
+            raise invalid("the number of its values does not match its shape", name)
         writer.finish(tuple(shape))
     return mapped(file, dtype, tuple(shape), HEADER_BYTES)
 
@@ -97,7 +97,7 @@ def _array(path: Path, name: str, span: Span, limits: Limits, most_values: int) 
 def _object(path: Path, span: Span, otherwise: str, name: str | None) -> dict[str, Span]:
     if not is_object(path, span):
         if span.end - span.start <= SHORT_BYTES:
-            parse_json(raw(path, span))  # which may say that it is not even JSON
+            parse_json(raw(path, span))  # raises if it is not JSON
         raise invalid(otherwise, name)
     return members(path, span)
 
@@ -105,7 +105,7 @@ def _object(path: Path, span: Span, otherwise: str, name: str | None) -> dict[st
 def _write_values(
     writer: ArrayWriter, path: Path, name: str, span: Span, dtype: np.dtype[Any], count: int
 ) -> int:
-    """Write the values, at most `count`; returns how many there are."""
+    """Write at most `count` values; returns their number."""
     batches = elements(path, span)
     if batches is None:
         raise invalid("its values are not a list", name)

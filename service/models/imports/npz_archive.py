@@ -1,5 +1,4 @@
-"""An NPZ export: its members become files, their headers are checked, and what is large of them
-stays there."""
+"""An NPZ export: its members are unpacked to files, whose headers are checked first."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ _SUFFIX = ".npy"
 
 
 def read(path: Path, limits: Limits, about_bytes: int) -> tuple[Parts, bytes]:
-    """The parts of the model, their arrays in files beside `path`; and what the archive says of it,
-    which may take `about_bytes` in the archive.
+    """The parts of the model, with arrays in files next to `path`, and the text of its member
+    `about`, at most `about_bytes` long.
 
     Raises InvalidContent (`invalid-model`), and TooLarge for an archive that inflates too much.
     """
@@ -88,7 +87,7 @@ def _texts(name: str, array: npt.NDArray[Any]) -> list[str]:
     try:
         return texts_of(array)
     except InvalidContent:
-        raise invalid("a text holds what is not a character", name) from None
+        raise invalid("a text contains an invalid character", name) from None
 
 
 def _array(name: str, file: Path, text_bytes: int) -> npt.NDArray[Any]:

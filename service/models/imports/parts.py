@@ -1,5 +1,4 @@
-"""The parts that an exported model may have, checked by what a file announces of them: before
-anything of an array is read."""
+"""The parts of an exported model: names, types and shapes, checked before arrays are read."""
 
 from __future__ import annotations
 
@@ -29,41 +28,41 @@ assert set(JSON_PARTS) <= TEXTS
 
 
 def invalid(message: str, part: str | None = None) -> InvalidContent:
-    """The problem of a file that is no sound model; `part` says where."""
+    """The error of a file that is not a valid model; `part` is the part with the error."""
     fault = Fault(code="invalid-model", message=message, pointer=part and f"/model/{part}")
     where = f"{part}: " if part else ""
     return InvalidContent("invalid-model", f"{where}{message}", (fault,))
 
 
 def check_name(name: str) -> None:
-    """Raises InvalidContent for a part that no model has."""
+    """Raises InvalidContent for an unknown part."""
     if name not in ARRAYS | TEXTS | NUMBERS:
-        raise invalid("there is no part of this name", name[:64])
+        raise invalid("this is not a part of a model", name[:64])
 
 
 def check_array(name: str, code: Any, shape: Any, limits: Limits) -> np.dtype[Any]:
-    """The type of an array, announced by its `code`. Raises InvalidContent where no model has such
-    a part."""
+    """The type of an array from its `code`. Raises InvalidContent if a model cannot have such a
+    part."""
     if type(code) is not str or not _DTYPE.fullmatch(code):
-        raise invalid(f"its dtype is none of {_DTYPES}", name)
+        raise invalid(f"its dtype is not one of {_DTYPES}", name)
     if not (type(shape) in (list, tuple) and all(type(n) is int and n >= 0 for n in shape)):
         raise invalid("its shape is not a list of sizes", name)
     dtype = np.dtype(code)
     if name == "classes":
         if len(shape) != 1 or not 2 <= shape[0] <= limits.classes:
-            raise invalid(f"there are not 2 … {limits.classes} classes", name)
+            raise invalid(f"the number of classes is not between 2 and {limits.classes}", name)
     elif len(shape) not in (1, 2) or dtype.kind not in ("i" if name in WHOLE else "f"):
-        raise invalid("it is not of the type that this part has", name)
+        raise invalid("it has the wrong type for this part", name)
     return dtype
 
 
 def check_text(name: str, text: Any) -> None:
-    """Raises InvalidContent for another value than a short text."""
+    """Raises InvalidContent if it is not a short text."""
     if type(text) is not str or len(text) > TEXT_CHARACTERS:
-        raise invalid("it is not of the type that this part has", name)
+        raise invalid("it has the wrong type for this part", name)
 
 
 def check_number(name: str, number: Any) -> None:
-    """Raises InvalidContent for another value than a whole number."""
+    """Raises InvalidContent if it is not an integer."""
     if type(number) is not int:
-        raise invalid("it is not of the type that this part has", name)
+        raise invalid("it has the wrong type for this part", name)

@@ -1,4 +1,4 @@
-"""JSON and NPZ exports as parts by name, and what they say of their model."""
+"""Reads JSON and NPZ exports: the model's parts by name, and the facts about it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from service.settings import Limits
 from service.web.bodies.strict_json import parse_json
 
 ABOUT_BYTES = 2 * 1024**2
-"""Of what a file says of its model, as JSON: certificates of many pairs are long."""
+"""Longest JSON besides the model's parts: certificates of many pairs are long."""
 ABOUT_VALUES = 200_000
-"""The same in values; each of them takes many bytes as a Python object."""
+"""Most values in it, since each is a Python object of many bytes."""
 
 _FIELDS = {"format", "format_version", "columns", "origin", "parity"}
 
 
 def read(path: Path, media_type: str, limits: Limits) -> tuple[Parts, About]:
-    """The parts of the model, whose large arrays stay in files beside `path`; and what the file
-    says of it.
+    """The parts of the model, with large arrays in files next to `path`, and the facts about it.
 
     Raises InvalidRequest (`malformed-json`), TooLarge and InvalidContent (`invalid-model`).
     """
     if media_type != JSON:
         parts, about = npz_archive.read(path, limits, 4 * ABOUT_BYTES)
         return parts, _about(_parsed(about))
-    parts, places = json_document.read(path, limits)
-    _check_fields(set(places))
-    if sum(place.end - place.start for place in places.values()) > ABOUT_BYTES:
+    parts, spans = json_document.read(path, limits)
+    _check_fields(set(spans))
+    if sum(span.end - span.start for span in spans.values()) > ABOUT_BYTES:
         raise _too_long()
-    return parts, _about({name: _parsed(raw(path, place)) for name, place in places.items()})
+    return parts, _about({name: _parsed(raw(path, span)) for name, span in spans.items()})
 
 
 def _parsed(text: bytes) -> Any:
@@ -44,20 +43,20 @@ def _parsed(text: bytes) -> Any:
 
 
 def _too_long() -> Exception:
-    return invalid("what it says of the model, besides its parts, is too long")
+    return invalid("the members besides the model's parts are too long")
 
 
 def _about(document: Any) -> About:
     if type(document) is not dict or document.get("format") != NAME:
-        raise invalid(f"it does not say that it is a {NAME}")
+        raise invalid(f"its format is not {NAME}")
     if document.get("format_version") != VERSION:
-        raise invalid(f"its format_version is not {VERSION}, the one that is read here")
+        raise invalid(f"its format_version is not {VERSION}, the supported one")
     _check_fields(set(document))
     columns, origin = document.get("columns"), document.get("origin")
     if columns is not None and not (
         type(columns) is list and all(type(name) is str and name.strip() for name in columns)
     ):
-        raise invalid("`columns` is neither null nor a list of names")
+        raise invalid("`columns` is not null or a list of names")
     if columns is not None and len(set(columns)) < len(columns):
         raise invalid("`columns` has a name twice")
     if type(origin) is not dict:
@@ -68,4 +67,4 @@ def _about(document: Any) -> About:
 def _check_fields(names: set[str]) -> None:
     unknown = sorted(names - _FIELDS)
     if unknown:
-        raise invalid(f"it has a member {unknown[0][:64]!r}, which is not known here")
+        raise invalid(f"it has an unknown member {unknown[0][:64]!r}")

@@ -1,4 +1,4 @@
-"""Pictures of a model version, as SVG. Only the process that draws them imports matplotlib."""
+"""Plots of a model version, as SVG. Only the process that renders files imports matplotlib."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ PlotKind: TypeAlias = Literal[
     "boundary", "learning-curve", "confusion", "roc", "margins", "reliability"
 ]
 
-LOOK = 1
-"""Grows when pictures are drawn in another way: those that are kept are then drawn again."""
+STYLE_VERSION = 1
+"""Increase it when plots change: stored files are then rendered again."""
 
 
 def file_name(kind: PlotKind) -> str:
-    """Under which the picture is kept."""
-    return f"plots-{LOOK}/{kind}.svg"
+    """The name under which the plot is stored."""
+    return f"plots-{STYLE_VERSION}/{kind}.svg"

@@ -68,7 +68,7 @@ def _two_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
 
 
 def _many_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
-    """An area for each class: where its decision value is above all others."""
+    """An area for each class: the points with its decision value above all others."""
     second, highest = np.moveaxis(np.partition(values, -2, axis=2)[:, :, -2:], 2, 0)
     lines = values.shape[2] <= SHOWN_CLASSES
     for code in np.unique(values.argmax(axis=2)).tolist():

@@ -1,4 +1,4 @@
-"""How the pictures look, and how they are written: small, and the same bytes every time."""
+"""Style and SVG output of the plots: small, and the same bytes every time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from matplotlib.path import Path
 
 MAX_BYTES = 200_000
 SHOWN_CLASSES = 10
-"""More are not told apart by color and have no legend."""
+"""More classes have no distinct colors and no legend."""
 
-# Okabe and Ito's, which color-blind people can tell apart, and four more.
+# Okabe and Ito's colors, which color-blind people can distinguish, and four more.
 COLORS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#8c564b", "#7f7f7f", "#bcbd22", "#5e3c99"),
@@ -30,14 +30,14 @@ COLORS = (
 INK, FAINT = "#1a1a1a", "#9a9a9a"
 
 _STYLE: dict[Any, Any] = {
-    "text.parse_math": False,  # names of callers may hold dollar signs
+    "text.parse_math": False,  # names from callers can contain dollar signs
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "svm-service",  # names of parts depend on the picture alone
+    "svg.hashsalt": "svm-service",  # ids of elements depend only on the picture
     "path.simplify_threshold": 0.2,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana"],  # the first one comes with matplotlib
     "font.size": 9,
-    "figure.facecolor": "white",  # a card of its own on any background
+    "figure.facecolor": "white",  # readable on any background
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -56,7 +56,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure with words for those who do not see it."""
+    """A figure with a title and a description as text."""
 
     figure: Figure
     title: str
@@ -66,22 +66,22 @@ class Picture:
 def axes(
     title: str, rows: int = 1, size: tuple[float, float] = (5.2, 4.0), **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `rows` axes below each other, all bearing one title."""
+    """A figure with `rows` axes below each other and one title."""
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasSVG(figure)
     grid = figure.subplots(rows, 1, squeeze=False, **options)
-    found: list[Axes] = list(grid[:, 0])
-    found[0].set_title(plain(title))
-    return figure, found
+    column: list[Axes] = list(grid[:, 0])
+    column[0].set_title(plain(title))
+    return figure, column
 
 
 def color(code: int) -> str:
-    """Of a class by number."""
+    """The color of a class, by its number."""
     return COLORS[code % len(COLORS)]
 
 
 def plain(text: str, most: int = 60) -> str:
-    """Text of a caller: shortened, and without what no XML holds."""
+    """Text from a caller: shortened, without characters that XML cannot contain."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
@@ -89,7 +89,7 @@ def plain(text: str, most: int = 60) -> str:
 def dots(ax: Axes, points: npt.NDArray[Any], color: str, size: float, *, square: bool) -> None:
     """Points (n, 2) as one path: a fifth of the bytes of markers.
 
-    Each is a line without length, of which only the two caps are seen.
+    Each is a line of length 0, so that only its caps are visible.
     """
     ends = np.repeat(points, 2, axis=0)
     codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
@@ -106,12 +106,12 @@ def dots(ax: Axes, points: npt.NDArray[Any], color: str, size: float, *, square:
 
 
 def thinned(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
-    """At most so many of the rows, evenly spread, the first and the last among them."""
+    """At most `most` rows, evenly spread, with the first and the last."""
     if len(values) <= most:
         return values
     chosen = np.linspace(0, len(values) - 1, most).astype(np.int64)
-    found: npt.NDArray[Any] = values[chosen]
-    return found
+    subset: npt.NDArray[Any] = values[chosen]
+    return subset
 
 
 def names_of(classes: Sequence[Any]) -> list[str]:
@@ -120,12 +120,12 @@ def names_of(classes: Sequence[Any]) -> list[str]:
 
 
 def style() -> Any:
-    """A context within which figures are made and written."""
+    """A context in which figures are made and written."""
     return mpl.rc_context(_STYLE)
 
 
 def write(picture: Picture) -> bytes:
-    """The picture as SVG, its title and description inside."""
+    """The picture as SVG, with its title and description."""
     file = io.BytesIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     picture.figure.savefig(file, format="svg", metadata=nothing)
@@ -133,12 +133,12 @@ def write(picture: Picture) -> bytes:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    # A hundredth of a point is finer than any screen. Numbers in attributes only, never in texts.
+    # Round to a hundredth of a point, in attributes only, not in texts.
     svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_rounded, tag[0]), svg)
     svg = re.sub(r"\s*\n\s*", "\n", svg)
     opening, rest = svg.split(">", 1)
-    words = f"<title>{escape(picture.title)}</title>\n<desc>{escape(picture.description)}</desc>\n"
-    return f'{opening} role="img">\n{words}{rest.lstrip()}'.encode()
+    texts = f"<title>{escape(picture.title)}</title>\n<desc>{escape(picture.description)}</desc>\n"
+    return f'{opening} role="img">\n{texts}{rest.lstrip()}'.encode()
 
 
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")

@@ -1,4 +1,4 @@
-"""All kinds of pictures. For the process that draws them: this brings matplotlib."""
+"""All kinds of plots. For the process that renders them: this imports matplotlib."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DRAW: dict[PlotKind, Callable[[Sources], tuple[Picture, str | None]]] = {
 }
 
 PLOTS: dict[str, PlotKind] = {file_name(kind): kind for kind in get_args(PlotKind)}
-"""By the name of their files."""
+"""By file name."""
 
 
 def draw(kind: PlotKind, sources: Sources, path: Path) -> tuple[dict[str, Any], str | None]:
-    """Write the picture; (nothing to tell of it, the id of the dataset that is seen in it).
+    """Write the plot; returns no facts, and the id of the dataset whose data it shows.
 
-    Raises NotFound (`plot-unavailable`) and InvalidContent where there is no such picture.
+    Raises NotFound (`plot-unavailable`) and InvalidContent if this plot is not possible.
     """
     with drawing.style():
         picture, dataset_id = _DRAW[kind](sources)

@@ -17,14 +17,14 @@ SMALLEST_GAP = 1e-16
 
 
 def learning_curve(sources: Sources) -> tuple[Picture, str | None]:
-    """Raises NotFound (`plot-unavailable`) once the job's trace is gone."""
+    """Raises NotFound (`plot-unavailable`) if the job's trace was deleted."""
     version = sources.version
     pairs = [list(rows) for _, rows in groupby(sources.trace, key=lambda row: row["pair"])]
     if not pairs:
         raise NotFound(
             "plot-unavailable",
-            "there is no learning curve to show: the trace of the job was removed, with the job or "
-            "after the time that histories are kept",
+            "there is no learning curve: the trace of the job was deleted, with the job or "
+            "after the limit history_s",
         )
     worst = max(pairs, key=lambda rows: _relative(rows[-1]))
     epochs = [row["epoch"] for row in worst]

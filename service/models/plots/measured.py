@@ -1,4 +1,4 @@
-"""How a model does on rows: confusion, ROC, margins, reliability."""
+"""Plots of a model's predictions on rows: confusion matrix, ROC, margins, reliability."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from svm.model.pipeline import FittedPipeline
 MOST_ROWS = 5000
 CURVE_POINTS = 150
 NUMBERED_CLASSES = 12
-"""Up to so many the cells of a confusion matrix bear their counts."""
+"""Confusion matrices with more classes do not show the counts."""
 SHADES = 8
 BINS = 40
 
 
 def confusion(sources: Sources) -> tuple[Picture, str | None]:
-    """From the metrics of the version, so it needs no data."""
+    """Uses the metrics of the version, not the data."""
     version = sources.version
-    part = _measured_part(version.result.get("metrics", {}))
-    if part is None:
+    subset = _measured_subset(version.result.get("metrics", {}))
+    if subset is None:
         raise NotFound(
             "plot-unavailable",
             f"{version.model_name} version {version.version} has no confusion matrix",
         )
-    counts = np.asarray(version.result["metrics"][part]["confusion_matrix"])
+    counts = np.asarray(version.result["metrics"][subset]["confusion_matrix"])
     title = f"Confusion matrix of {version.model_name} version {version.version}"
     size = (5.2, 4.8)
     figure, (ax,) = axes(title, 1, size)
@@ -63,7 +63,7 @@ def confusion(sources: Sources) -> tuple[Picture, str | None]:
             ink = "white" if shares[i, j] > 0.55 else INK if counts[i, j] else FAINT
             ax.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=ink, fontsize=8)
     right = int(np.diag(counts).sum())
-    rows = {"train": "training", "validation": "held-out"}[part]
+    rows = {"train": "training", "validation": "validation"}[subset]
     description = (
         f"Rows: true class; columns: predicted class; shades: share of the true class. "
         f"{right:,} of {counts.sum():,} {rows} rows are on the diagonal."
@@ -72,7 +72,7 @@ def confusion(sources: Sources) -> tuple[Picture, str | None]:
 
 
 def roc(sources: Sources) -> tuple[Picture, str | None]:
-    """A curve for each class against the others; of two classes one.
+    """A curve for each class against the others; one curve for two classes.
 
     Raises NotFound (`plot-unavailable`) without data.
     """
@@ -81,17 +81,17 @@ def roc(sources: Sources) -> tuple[Picture, str | None]:
     title = f"ROC of {version.model_name} version {version.version}"
     figure, (ax,) = axes(title, 1, (4.8, 4.8))
     columns = {1: decision} if decision.ndim == 1 else dict(enumerate(decision.T))
-    found: dict[int, RocCurve] = {}
+    curves: dict[int, RocCurve] = {}
     for code, values in columns.items():
         curve = roc_curve(rows.codes == code, values)
         if curve is not None:
-            found[code] = curve
-    if not found:
+            curves[code] = curve
+    if not curves:
         raise NotFound("plot-unavailable", "there is no ROC curve: all rows are of one class")
     names = names_of(version.classes)
-    many = len(found) > SHOWN_CLASSES
+    many = len(curves) > SHOWN_CLASSES
     ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
-    for code, curve in found.items():
+    for code, curve in curves.items():
         thin = curve.thinned(40 if many else CURVE_POINTS)
         label = None if many else f"{names[code]}: area {curve.area:.4f}"
         style: dict[str, Any] = {"color": FAINT, "linewidth": 0.6} if many else {}
@@ -105,10 +105,10 @@ def roc(sources: Sources) -> tuple[Picture, str | None]:
     ax.grid(True)
     if not many:
         ax.legend(loc="lower right")
-    areas = [curve.area for curve in found.values()]
-    of = "one curve for each class against the others" if len(found) > 1 else names[1]
+    areas = [curve.area for curve in curves.values()]
+    of = "one curve for each class against the others" if len(curves) > 1 else names[1]
     description = f"{of}; {rows.described}. Area under the curve: {np.mean(areas):.4f}"
-    description += " on average." if len(found) > 1 else "."
+    description += " on average." if len(curves) > 1 else "."
     return Picture(figure, title, description), version.dataset_id
 
 
@@ -133,8 +133,8 @@ def margins(sources: Sources) -> tuple[Picture, str | None]:
         color=[shade for _, shade in groups.values()],
         label=[f"{name}: {chosen.mean():.1%}" for name, (chosen, _) in groups.items()],
     )
-    for place in (0.0, 1.0):
-        ax.axvline(place, color=INK, linewidth=0.8, linestyle="--")
+    for position in (0.0, 1.0):
+        ax.axvline(position, color=INK, linewidth=0.8, linestyle="--")
     ax.set(xlabel="margin y·f(x)", ylabel="rows")
     ax.legend()
     of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
@@ -149,13 +149,13 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
     if fitted.calibration is None:
         raise InvalidContent(
             "not-calibrated",
-            f"{version.model_name} version {version.version} gives no probabilities; train with "
+            f"{version.model_name} version {version.version} has no probabilities; train it with "
             "`calibration` and `validation`",
         )
     measured = version.result.get("metrics", {}).get("validation", {}).get("calibration", {})
-    seen = None
-    if "reliability" not in measured:  # measured before such bins were kept
-        seen = version.dataset_id
+    dataset_id = None
+    if "reliability" not in measured:  # measured before these bins were stored
+        dataset_id = version.dataset_id
         rows = _rows(sources, "reliability diagram")
         codes = fitted.codes_from_decision(fitted.decision_from_scores(rows.scores))
         probabilities = fitted.probabilities_from_scores(rows.scores)
@@ -165,44 +165,44 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
     figure, (ax, below) = axes(
         title, 2, (4.8, 5.2), sharex=True, gridspec_kw={"height_ratios": [3, 1]}
     )
-    said = [one["mean_probability"] for one in bins]
+    predicted = [one["mean_probability"] for one in bins]
     ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
-    ax.plot(said, [one["accuracy"] for one in bins], "o-", ms=4, color=COLORS[0])
-    ax.set(ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
-    below.bar(said, [one["n_samples"] for one in bins], width=0.02, color=COLORS[0])
+    ax.plot(predicted, [one["accuracy"] for one in bins], "o-", ms=4, color=COLORS[0])
+    ax.set(ylabel="share that is correct", xlim=(0, 1), ylim=(0, 1.02))
+    below.bar(predicted, [one["n_samples"] for one in bins], width=0.02, color=COLORS[0])
     below.set(xlabel="largest probability", ylabel="rows")
     for one in (ax, below):
         one.grid(True)
     error = measured["expected_calibration_error"]
     total = sum(one["n_samples"] for one in bins)
     description = (
-        f"How often the class of the largest probability is the true one, against that "
-        f"probability; {total:,} held-out rows, which the calibration was learnt from. Expected "
+        f"How often the class with the largest probability is the true one, against that "
+        f"probability; {total:,} validation rows, also used for the calibration. Expected "
         f"calibration error {error:.4f}."
     )
-    return Picture(figure, title, description), seen
+    return Picture(figure, title, description), dataset_id
 
 
 def smallest_margins(fitted: FittedPipeline, rows: Rows) -> Vector:
-    """(n,) the smallest y·f(x) over the binary problems that a row has a side in: at least 0 where
-    it is on the right side in all of them."""
-    found = np.full(len(rows.codes), np.inf)
+    """(n,) the smallest y·f(x) over the binary problems of a row's class: at least 0 if all of
+    them are on the correct side."""
+    smallest = np.full(len(rows.codes), np.inf)
     for k, split in enumerate(splits_of(fitted.multiclass, len(fitted.classes))):
         positive, negative = rows.codes == split.positive, np.isin(rows.codes, split.negative)
         scores = rows.scores[:, k]
-        found[positive] = np.minimum(found[positive], scores[positive])
-        found[negative] = np.minimum(found[negative], -scores[negative])
-    return found
+        smallest[positive] = np.minimum(smallest[positive], scores[positive])
+        smallest[negative] = np.minimum(smallest[negative], -scores[negative])
+    return smallest
 
 
 def _edges(values: Vector) -> Vector:
-    """Of bins, among them 0 and 1; without the few values that are far off."""
+    """Edges of bins, with 0 and 1 among them; outliers are left out."""
     low, high = np.quantile(values, [0.005, 0.995])
     low, high = min(float(low), -0.2), max(float(high), 1.2)
-    within = BINS / (high - low)  # as many bins as fit between 0 and 1, or one in so many of them
+    within = BINS / (high - low)  # bins between 0 and 1
     width = 1.0 / int(within) if within >= 1 else np.ceil(1.0 / within)
-    found: Vector = np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
-    return found
+    edges: Vector = np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
+    return edges
 
 
 def _rows(sources: Sources, what: str) -> Rows:
@@ -210,21 +210,18 @@ def _rows(sources: Sources, what: str) -> Rows:
     if rows is None:
         raise NotFound(
             "plot-unavailable",
-            f"there is no {what} to show: it needs the data that the model was trained on, and "
-            "these were deleted",
+            f"there is no {what}: it needs the training data, and these were deleted",
         )
     return rows
 
 
-def _measured_part(metrics: dict[str, Any]) -> str | None:
-    found = (
-        part for part in ("validation", "train") if "confusion_matrix" in metrics.get(part, {})
-    )
-    return next(found, None)
+def _measured_subset(metrics: dict[str, Any]) -> str | None:
+    names = ("validation", "train")
+    return next((name for name in names if "confusion_matrix" in metrics.get(name, {})), None)
 
 
 def _shade(ax: Axes, shares: npt.NDArray[np.float64]) -> None:
-    """Cells of one shade as one path, neighbors in a row as one piece; empty cells stay white."""
+    """Cells of one shade as one path, neighbors in a row joined; empty cells stay white."""
     shades = np.ceil(shares * SHADES).astype(np.int64)
     for shade in range(1, SHADES + 1):
         corners: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""The plane that a decision boundary is drawn in: two features, or two principal components."""
+"""The plane of a decision boundary: two features, or two principal components."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST_POINTS = 900
 SIDES = (40, 140)
 """Fewest and most points of the grid on one side."""
 MOST_VALUES = 4e9
-"""Of all points of the grid: about ten seconds."""
+"""Most values of all points of the grid: about ten seconds."""
 MOST_SCORES = 1e7
-"""One a point and binary problem, in memory at once."""
+"""Most scores in memory at once: one for each point and binary problem."""
 MARGIN = 0.08
 
 
@@ -34,25 +34,25 @@ class Plane:
     axes: Vector
     """(2, n_features)"""
     low: Vector
-    """(2,) least a and b that are drawn."""
+    """(2,) smallest a and b that are drawn."""
     high: Vector
     labels: tuple[str, str]
     points: Vector | None
-    """(n, 2) where the rows are, those beside the plane projected onto it."""
+    """(n, 2) the rows, projected onto the plane."""
     exact: bool
     """Whether the rows lie in the plane."""
 
     def scores(self, fitted: FittedPipeline, cost_of_a_row: int) -> tuple[Vector, Vector, Vector]:
         """(a (m,), b (m,), scores (m, m, n_problems)) on a grid.
 
-        Raises NotFound (`plot-unavailable`) for kernels over too many features.
+        Raises NotFound (`plot-unavailable`) for kernels of too many features.
         """
         linear = fitted.kernel is None and isinstance(fitted.features.spec, Identity)
-        dear = len(fitted.intercepts) if linear else cost_of_a_row
+        cost = len(fitted.intercepts) if linear else cost_of_a_row
         most = int(math.sqrt(MOST_SCORES / len(fitted.intercepts)))
-        side = min(max(int(math.sqrt(MULTIPLICATIONS / dear)), SIDES[0]), SIDES[1], most)
+        side = min(max(int(math.sqrt(MULTIPLICATIONS / cost)), SIDES[0]), SIDES[1], most)
         a, b = (np.linspace(self.low[k], self.high[k], side) for k in (0, 1))
-        if linear:  # then the scores are linear in a and b, too
+        if linear:  # then the scores are linear in a and b
             scale = 1.0 if fitted.scaling.scale is None else fitted.scaling.scale
             start = fitted.problem_scores(self.origin[None])[0]
             slopes = fitted.coefficients @ (self.axes / scale).T
@@ -60,7 +60,7 @@ class Plane:
             across = b[:, None] * slopes[:, 1]
             return a, b, start + along[None, :, :] + across[:, None, :]
         if side * side * fitted.n_features > MOST_VALUES:
-            raise _unavailable("the model has too many features to compute it point by point")
+            raise _unavailable("the model has too many features")
         rows = [
             fitted.problem_scores(self.origin + a[:, None] * self.axes[0] + y * self.axes[1])
             for y in b
@@ -69,9 +69,9 @@ class Plane:
 
 
 def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str]:
-    """(the plane, the classes of its points, what these are).
+    """(the plane, the classes of its points, a description of these).
 
-    Raises NotFound (`plot-unavailable`) where there is no direction to look from.
+    Raises NotFound (`plot-unavailable`) if there is no plane to draw.
     """
     fitted = sources.fitted
     rows = sources.rows(MOST_POINTS, measured=False)
@@ -97,7 +97,7 @@ def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Pl
 
 
 def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
-    """The two directions in which the scaled rows differ most, through their mean."""
+    """The two principal components of the scaled rows, through their mean."""
     Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else _dense(X))
     mean, directions, points, share = _components(Z)
     scale = np.ones(1) if fitted.scaling.scale is None else fitted.scaling.scale
@@ -110,7 +110,7 @@ def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
 def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
     """(mean (d,), directions (2, d), coordinates of the rows (n, 2), shares of variance (2,)).
 
-    By the inner products of the rows, which are few, whatever the number of features.
+    Computed from the inner products of the rows, since they are few.
     """
     n = Z.shape[0]
     products: Any = Z @ Z.T
@@ -122,7 +122,7 @@ def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
     points = np.zeros((n, 2))
     for k in range(min(2, n)):
         if values[k] <= 1e-12 * values[0] or values[0] == 0.0:
-            break  # the rows lie on a line, or are all the same
+            break  # the rows are on a line, or equal
         u, length = vectors[:, k], math.sqrt(values[k])
         v = np.asarray(Z.T @ u) / length
         sign = 1.0 if v[np.abs(v).argmax()] > 0 else -1.0
@@ -134,11 +134,11 @@ def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
 
 
 def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
-    """Two features, over the range that the model itself remembers."""
+    """Two features, over a range from the model's own parameters."""
     if fitted.n_features != 2:
         raise _unavailable(
-            "the training data were deleted: of more than two features it is drawn in the plane "
-            "of the data's principal components"
+            "the training data were deleted, whose principal components span the plane of more "
+            "than two features"
         )
     labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
     scale = np.ones(2) if fitted.scaling.scale is None else fitted.scaling.scale
@@ -169,4 +169,4 @@ def _dense(X: Matrix) -> Vector:
 
 
 def _unavailable(why: str) -> NotFound:
-    return NotFound("plot-unavailable", f"there is no decision boundary to show: {why}")
+    return NotFound("plot-unavailable", f"there is no decision boundary: {why}")

@@ -3,11 +3,11 @@ from service.storage.database.database import (
     NewerTables,
     OlderTables,
     OtherTables,
-    in_turn,
     new_id,
     note_change,
     now,
     present_revision,
+    transaction_lock,
 )
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "NewerTables",
     "OlderTables",
     "OtherTables",
-    "in_turn",
     "new_id",
     "note_change",
     "now",
     "present_revision",
+    "transaction_lock",
 ]

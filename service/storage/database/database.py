@@ -132,7 +132,7 @@ class Database:
 
         SQLite's are alone from their start. PostgreSQL's run beside each other, and each statement
         sees what was committed before it (READ COMMITTED): what a transaction reads in order to
-        decide, it must lock, by `with_for_update` or `in_turn`.
+        decide, it must lock, by `with_for_update` or `transaction_lock`.
         """
         changed: set[str] = set()
         with self._turns.turn(), failures_reported(), self._writing.connect() as connection:
@@ -190,7 +190,7 @@ class Database:
         config = Config()
         config.set_main_option("script_location", str(self._migrations))
         with self.write() as connection:
-            in_turn(connection, "migrate")
+            transaction_lock(connection, "migrate")
             config.attributes["connection"] = connection
             command.upgrade(config, revision or "head")
 
@@ -224,7 +224,7 @@ def present_revision(database: Database) -> str | None:
         return found
 
 
-def in_turn(connection: sa.Connection, name: str) -> None:
+def transaction_lock(connection: sa.Connection, name: str) -> None:
     """Wait until no other transaction that asked for this turn is open.
 
     For decisions on rows that are not there yet, or too many to lock. SQLite has one writing
@@ -238,6 +238,6 @@ def in_turn(connection: sa.Connection, name: str) -> None:
 def note_change(connection: sa.Connection, model_name: str) -> None:
     """What a reference to the model means may differ from the end of this transaction on."""
     # One after the other, so that a higher number is never seen before a lower one.
-    in_turn(connection, "model changes")
+    transaction_lock(connection, "model changes")
     connection.execute(_NOTE_CHANGE, {"name": model_name})
     connection.get_execution_options()[_CHANGED].add(model_name)

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.errors import Conflict, InvalidContent
-from service.storage.database.database import Database, in_turn, now
+from service.storage.database.database import Database, now, transaction_lock
 from service.storage.database.tables import idempotency_keys as keys
 
 RETRY_S = 1
@@ -68,7 +68,7 @@ class Reservations:
         found = sa.select(keys, (keys.c.lease_expires_at < now()).label("expired"))
         found = found.where(keys.c.caller == caller, keys.c.key == key).with_for_update()
         with self._database.write() as connection:
-            in_turn(connection, f"idempotency {caller} {key}")
+            transaction_lock(connection, f"idempotency {caller} {key}")
             row = connection.execute(found).first()
             if row is None or (row.status is None and row.expired):
                 return self._take(connection, caller, key, fingerprint)

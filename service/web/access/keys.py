@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import sqlalchemy as sa
 
 from service.errors import NotFound
-from service.storage.database import Database, in_turn, new_id, now
+from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.tables import api_keys
 
 Scope: TypeAlias = Literal["read", "predict", "train", "admin"]
@@ -65,7 +65,7 @@ class Keys:
         Raises KeyExists where a caller of this name has a key.
         """
         with self._database.write() as connection:
-            in_turn(connection, "api keys")
+            transaction_lock(connection, "api keys")
             same = api_keys.c.name == name, api_keys.c.revoked_at.is_(None)
             if connection.scalar(sa.select(api_keys.c.id).where(*same)) is not None:
                 raise KeyExists(
@@ -93,7 +93,7 @@ class Keys:
         """Where there was never a key, make one that may do everything, in a file that only its
         owner reads; gives the file's path. Safe against other replicas that do the same."""
         with self._database.write() as connection:
-            in_turn(connection, "api keys")
+            transaction_lock(connection, "api keys")
             if connection.scalar(sa.select(api_keys.c.id).limit(1)) is not None:
                 return None
             _, text = _create(connection, FIRST, SCOPES, None)

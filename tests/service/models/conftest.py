@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service.models.example_models import Gallery, open_gallery
-from tests.service.models.registered_models import shelf
+from tests.service.models.example_models import ExampleModels, open_examples
+from tests.service.models.registered_models import registered
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 
 @pytest.fixture(scope="package")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
-    """One service with trained versions, for the tests that only look at them."""
-    with open_gallery(tmp_path_factory.mktemp("gallery")) as gallery:
-        yield gallery
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleModels]:
+    """One service with trained versions, for tests that only read them."""
+    with open_examples(tmp_path_factory.mktemp("examples")) as examples:
+        yield examples

@@ -1,4 +1,4 @@
-"""Versions of every sort, each trained by a job on data of its own, for tests that look at them."""
+"""Versions of every kind, each trained by a job on its own data, for tests that read them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ MODELS: dict[str, dict[str, Any]] = {
         "stopping": {"max_epochs": 5},
     },
 }
-"""Name of the model → what its job asks for."""
+"""Name of the model → spec of its job."""
 
 
 @dataclass(frozen=True)
-class Gallery:
+class ExampleModels:
     """A running service with one version of each of `MODELS`."""
 
     client: TestClient
@@ -54,7 +54,7 @@ class Gallery:
     """Name of the model → id of its data."""
 
     def train(self, model: str, dataset_id: str, **spec: Any) -> int:
-        """Let a worker train another version."""
+        """Train another version with a worker."""
         body = {"dataset_id": dataset_id, "model_name": model, "seed": 1, **spec}
         reply = self.client.post("/v1/jobs", json=body)
         assert reply.status_code == 202, reply.text
@@ -75,7 +75,7 @@ class Gallery:
 def rows_of(
     n: int, n_features: int, n_classes: int, seed: int = 0
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Overlapping clouds, one a class."""
+    """Overlapping clouds, one for each class."""
     random = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
     centers = 2.5 * random.normal(size=(n_classes, n_features))
@@ -104,17 +104,17 @@ def _data(model: str) -> tuple[str, str]:
         "plane": (90, 2, 3),
     }[model]
     X, codes = rows_of(n, d, k)
-    # Names as callers give them, with all that XML and formulas stumble over.
+    # Names with characters that are special in XML and formulas.
     names = [f"length $x_{{{j}}}$ <&> é" for j in range(d)]
     return csv_of(X, [f"class <{code}>" for code in codes], names), "text/csv"
 
 
 @contextmanager
-def open_gallery(folder: Path) -> Iterator[Gallery]:
+def open_examples(folder: Path) -> Iterator[ExampleModels]:
     settings = Settings(data_dir=folder / "var", workers=0)
     with TestClient(create_app(settings)) as client:
-        gallery = Gallery(client, settings, {})
+        examples = ExampleModels(client, settings, {})
         for model, spec in MODELS.items():
-            gallery.datasets[model] = gallery.upload(*_data(model))
-            gallery.train(model, gallery.datasets[model], **spec)
-        yield gallery
+            examples.datasets[model] = examples.upload(*_data(model))
+            examples.train(model, examples.datasets[model], **spec)
+        yield examples

@@ -1,4 +1,4 @@
-"""Models of every kind, trained in this process, and rows to ask them about."""
+"""Models of every kind, trained in this process, and rows to predict."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def fit(kind: Kind) -> FittedPipeline:
     return fitted
 
 
-def asked(n: int, n_classes: int) -> Vector:
+def rows_to_predict(n: int, n_classes: int) -> Vector:
     """Rows around the training rows, some of them all zeros and some far off."""
     X, _ = rows_of(n, N_FEATURES, n_classes, seed=0)
     X += np.random.default_rng(1).normal(size=X.shape)

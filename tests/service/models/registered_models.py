@@ -1,4 +1,4 @@
-"""Real small models, kept as a worker keeps them: by a registry of its own on the same files."""
+"""Small real models, stored as a worker stores them: by its own registry on the same files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESULT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Source:
-    """The dataset that a version names."""
+    """The training data that a version names."""
 
     id: str = "ds_00000000000000000000000000000001"
     matrix_digest: str = "d1" * 32
@@ -62,8 +62,8 @@ def fitted_pipeline(
     )
 
 
-class Shelf:
-    """Puts versions where the running service finds them."""
+class RegisteredModels:
+    """Stores versions for the running service."""
 
     def __init__(self, settings: Settings) -> None:
         self.database = Database(settings.database_url)
@@ -79,7 +79,7 @@ class Shelf:
         set_alias: str | None = None,
         warm_start: Arrays | None = None,
     ) -> ModelVersion:
-        """Keep a model as the next version of `name`."""
+        """Store a model as the next version of `name`."""
         prepared = self.registry.files.prepare(fitted or fitted_pipeline(), columns, warm_start)
         with self.database.write() as connection:
             version = self.registry.register(
@@ -105,14 +105,14 @@ class Shelf:
             connection.execute(statement.values(result={**version.result, "metrics": metrics}))
 
     def content(self, version: ModelVersion) -> bytes:
-        """Of the version's file."""
+        """The content of the version's file."""
         return self.blobs.read(version.artifact_key, version.artifact_sha256)
 
     def has_file(self, version: ModelVersion) -> bool:
         return version.artifact_key in list(self.blobs.keys())
 
     def replace_file(self, version: ModelVersion, content: bytes | None) -> None:
-        """Write something else in place of the file, or remove it; no copy of it is left."""
+        """Replace the content of the file, or delete it, with all cached copies."""
         if content is None:
             self.blobs.delete(version.artifact_key)
         else:
@@ -122,8 +122,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(settings: Settings) -> Iterator[Shelf]:
-    """Of the same rows and files as the service."""
-    shelf = Shelf(settings)
-    yield shelf
-    shelf.database.close()
+def registered(settings: Settings) -> Iterator[RegisteredModels]:
+    """Uses the same database and files as the service."""
+    registered = RegisteredModels(settings)
+    yield registered
+    registered.database.close()

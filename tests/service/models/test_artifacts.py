@@ -29,7 +29,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def load(content: bytes) -> FittedPipeline:
-    """Read a file that its row vouches for."""
+    """Read a file whose digest is that of its row."""
     return artifacts.load(content, hashlib.sha256(content).hexdigest())
 
 
@@ -46,7 +46,7 @@ def dumped(value: object) -> bytes:
 def test_loaded_model_is_the_dumped_one(
     tmp_path: Path, classes: tuple[Any, ...], scaled: bool
 ) -> None:
-    """Every array comes back with its type and its bits, and the digest stays the same."""
+    """Every array has the same type and bits, and the digest is the same."""
     fitted = fitted_pipeline(classes, scaled=scaled)
     digest = artifacts.dump(fitted, tmp_path / "model")
     loaded = load((tmp_path / "model").read_bytes())
@@ -58,7 +58,7 @@ def test_loaded_model_is_the_dumped_one(
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.joblib")), ids=lambda path: path.stem)
 def test_file_of_a_past_format_still_predicts(path: Path) -> None:
-    """A model file written long ago gives the labels and values of then."""
+    """A model file of an older version gives the same labels and values."""
     expected = json.loads(path.with_suffix(".json").read_text())
     fitted = artifacts.load(path.read_bytes(), expected["sha256"])
     assert fitted.predict(np.array(expected["X"])).tolist() == expected["label"]
@@ -68,13 +68,13 @@ def test_file_of_a_past_format_still_predicts(path: Path) -> None:
 
 
 def test_every_past_format_has_a_golden_file() -> None:
-    """Whoever raises the format number adds a golden file."""
+    """A new format number needs a new golden file."""
     formats = range(1, to_arrays(fitted_pipeline())["format"] + 1)
     assert {path.stem for path in GOLDEN.glob("*.joblib")} == {f"format-{n}" for n in formats}
 
 
-def test_digest_sees_content_only() -> None:
-    """Order of entries, memory layout and byte order do not count."""
+def test_digest_depends_on_content_only() -> None:
+    """Order of entries, memory layout and byte order do not matter."""
     a = np.arange(6.0).reshape(2, 3)
     digest = artifacts.digest({"a": a, "n": 1})
     assert artifacts.digest({"n": 1, "a": np.asfortranarray(a)}) == digest
@@ -96,20 +96,20 @@ def test_digest_sees_content_only() -> None:
     ],
     ids=str,
 )
-def test_digest_sees_every_difference(other: dict[str, Any]) -> None:
-    """Values, types, shapes and names all count."""
+def test_digest_differs_for_every_difference(other: dict[str, Any]) -> None:
+    """Values, types, shapes and names all matter."""
     assert artifacts.digest(other) != artifacts.digest({"a": np.array([1, 2])})
 
 
 def test_dump_refuses_what_is_not_plain(tmp_path: Path) -> None:
-    """An array of Python objects would be pickled object by object."""
+    """An array of Python objects would be pickled."""
     fitted = replace(fitted_pipeline(), classes=np.array(["a", "b"], dtype=object))
     with pytest.raises(TypeError):
         artifacts.dump(fitted, tmp_path / "model")
 
 
-def test_bytes_are_compared_before_they_are_read() -> None:
-    """A single flipped bit, or a missing byte, and the file is refused."""
+def test_digest_is_checked_before_the_file_is_read() -> None:
+    """A file with a flipped bit or a missing byte is refused."""
     content = (GOLDEN / "format-1.joblib").read_bytes()
     expected = hashlib.sha256(content).hexdigest()
     flipped = content[:-1] + bytes([content[-1] ^ 1])
@@ -119,7 +119,7 @@ def test_bytes_are_compared_before_they_are_read() -> None:
 
 
 class Exploit:
-    """Unpickling one makes a directory."""
+    """Unpickling it creates a directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -140,16 +140,16 @@ class Exploit:
     ids=["pickle", "joblib", "entry", "object-array", "protocol-0"],
 )
 def test_planted_code_never_runs(tmp_path: Path, plant: Callable[[Exploit], bytes]) -> None:
-    """Not even where someone has set the row's sha-256 to that of the planted file."""
+    """Not even if the row has the sha-256 of the planted file."""
     with pytest.raises(Corrupt):
         load(plant(Exploit(tmp_path / "planted")))
     assert not (tmp_path / "planted").exists()
     joblib.load(io.BytesIO(dumped(Exploit(tmp_path / "planted"))))
-    assert (tmp_path / "planted").exists(), "the exploit works where nothing guards against it"
+    assert (tmp_path / "planted").exists(), "the exploit works with joblib itself"
 
 
 def huge_array(n_bytes: int) -> bytes:
-    """A file that says it holds an array of `n_bytes`."""
+    """A file that claims to contain an array of `n_bytes`."""
     wrapper = NumpyArrayWrapper(np.ndarray, (n_bytes // 8,), "C", np.dtype("f8"))
     return pickle.dumps({"format": 1, "classes": wrapper}, protocol=4) + b"\0" * 64
 
@@ -158,7 +158,7 @@ def huge_array(n_bytes: int) -> bytes:
     "content",
     [
         huge_array(2**31),
-        # BYTEARRAY8 allocates what it is told before it reads.
+        # BYTEARRAY8 allocates memory before it reads.
         b"\x80\x05\x96" + (2**31).to_bytes(8, "little") + b".",
         # numpy.ndarray((2**31,))
         b"\x80\x04\x8c\x05numpy\x8c\x07ndarray\x93\x8a\x05"
@@ -168,7 +168,7 @@ def huge_array(n_bytes: int) -> bytes:
     ids=["array", "bytearray", "ndarray"],
 )
 def test_nothing_is_allocated_for_a_size_that_a_file_claims(content: bytes) -> None:
-    """It is refused before."""
+    """The file is refused first."""
     tracemalloc.start()
     try:
         with pytest.raises(Corrupt, match="model-corrupt"):
@@ -192,7 +192,7 @@ def test_nothing_is_allocated_for_a_size_that_a_file_claims(content: bytes) -> N
     ids=["void", "record", "complex", "list", "format-2", "empty"],
 )
 def test_what_dump_would_not_write_is_refused(content: bytes) -> None:
-    """Other types, other shapes of content, formats of the future."""
+    """Other types, other contents, newer formats."""
     with pytest.raises(Corrupt, match="model-corrupt"):
         load(content)
 
@@ -200,7 +200,7 @@ def test_what_dump_would_not_write_is_refused(content: bytes) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_damaged_file_is_read_or_refused(data: st.DataObject) -> None:
-    """Even with a matching sha-256, garbage never raises anything but Corrupt."""
+    """Garbage raises only Corrupt, even with a matching sha-256."""
     content = bytearray((GOLDEN / "format-1.joblib").read_bytes())
     for position in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
         content[position] = data.draw(st.integers(0, 255))

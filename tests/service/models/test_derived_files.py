@@ -1,4 +1,4 @@
-"""Files made of versions, as rows and blobs, on each kind of database."""
+"""Derived files as rows and blobs, on each kind of database."""
 
 from __future__ import annotations
 
@@ -50,46 +50,46 @@ def keep(
         files.keep(version, name, path, dataset_id=dataset_id, about={"rows": 3})
 
 
-def test_kept_file_is_found(files: DerivedFiles, version: ModelVersion) -> None:
-    """With what is told of it; another name is not there."""
+def test_stored_file_is_found(files: DerivedFiles, version: ModelVersion) -> None:
+    """With its facts; another name is not found."""
     keep(files, version, "a.svg")
-    found = files.find(version, "a.svg")
-    assert found is not None
-    assert found.about == {"rows": 3}
-    content = files.open(found)
+    file = files.find(version, "a.svg")
+    assert file is not None
+    assert file.about == {"rows": 3}
+    content = files.open(file)
     assert content is not None
     with content:
         assert content.read() == b"content of a.svg"
     assert files.find(version, "b.svg") is None
 
 
-def test_of_two_makers_one_wins(files: DerivedFiles, version: ModelVersion) -> None:
-    """Replicas may make the same file at once; the second one leaves nothing behind."""
+def test_of_two_equal_files_one_is_kept(files: DerivedFiles, version: ModelVersion) -> None:
+    """Replicas can render the same file at once; the second file is deleted."""
     keep(files, version, "a.svg")
     keep(files, version, "a.svg")
-    found = files.find(version, "a.svg")
-    assert found is not None
-    assert list(files.blobs.keys("derived")) == [found.file_key]
+    file = files.find(version, "a.svg")
+    assert file is not None
+    assert list(files.blobs.keys("derived")) == [file.file_key]
 
 
-def test_files_go_with_their_data(
+def test_files_are_deleted_with_their_data(
     files: DerivedFiles, version: ModelVersion, database: Database
 ) -> None:
-    """Only those in which the data can be seen; made too late, they are not kept."""
+    """Only files that show the data; later ones are not stored."""
     dataset_id = add_dataset(database)
-    keep(files, version, "seen.svg", dataset_id)
-    keep(files, version, "unseen.svg")
+    keep(files, version, "shows.svg", dataset_id)
+    keep(files, version, "without.svg")
     with database.write() as connection:
         connection.execute(datasets.delete().where(datasets.c.id == dataset_id))
     keep(files, version, "late.svg", dataset_id)
-    names = ("seen.svg", "unseen.svg", "late.svg")
+    names = ("shows.svg", "without.svg", "late.svg")
     assert [files.find(version, name) is not None for name in names] == [False, True, False]
 
 
-def test_files_go_with_their_version(
+def test_files_are_deleted_with_their_version(
     files: DerivedFiles, version: ModelVersion, database: Database
 ) -> None:
-    """A model can be deleted while something is made of it."""
+    """A model can be deleted while its file is rendered."""
     keep(files, version, "a.svg")
     ModelRegistry(database, files.blobs).delete_version("iris", 1)
     assert files.find(version, "a.svg") is None

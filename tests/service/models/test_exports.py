@@ -1,4 +1,4 @@
-"""Exports predict as the service does: read by NumPy alone, and by onnxruntime."""
+"""Exports predict the same as the service, with NumPy alone and with onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import to_arrays
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
-from tests.service.models.example_models import MODELS, Gallery
-from tests.service.models.portable import KINDS, asked, fit
+from tests.service.models.example_models import MODELS, ExampleModels
+from tests.service.models.portable import KINDS, fit, rows_to_predict
 
 FORMATS = get_args(ExportFormat)
 CLOSE = 1e-9
@@ -34,7 +34,7 @@ def fitted_of(kind: str) -> FittedPipeline:
 
 
 def by_numpy(fitted: FittedPipeline, form: ExportFormat, path: Path) -> dict[str, Any]:
-    """The model after a way through a file."""
+    """The model, written to a file and read again."""
     document.write(form, to_arrays(fitted), About(None, {}), path)
     return plain.load(path)
 
@@ -48,7 +48,7 @@ def session_of(fitted: FittedPipeline) -> onnxruntime.InferenceSession:
 
 
 def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
-    """All labels equal, all decision values and probabilities close, in both ways."""
+    """All labels are equal, all decision values and probabilities close, in both formats."""
     scores = fitted.problem_scores(X)
     decision = fitted.decision_from_scores(scores)
     labels = fitted.labels_from_decision(decision)
@@ -70,22 +70,22 @@ def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_model_has_parity(kind: str, tmp_path: Path) -> None:
-    """On rows that it has not seen, zeros and rows far off among them."""
+    """On new rows, with zeros and outliers among them."""
     fitted = fitted_of(kind)
-    check_parity(fitted, asked(2000, len(fitted.classes)), tmp_path)
+    check_parity(fitted, rows_to_predict(2000, len(fitted.classes)), tmp_path)
 
 
 @pytest.mark.soundness
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_model_has_parity_on_100_000_rows(kind: str, tmp_path: Path) -> None:
-    """The same, longer."""
+    """The same, on more rows."""
     fitted = fitted_of(kind)
-    check_parity(fitted, asked(100_000, len(fitted.classes)), tmp_path)
+    check_parity(fitted, rows_to_predict(100_000, len(fitted.classes)), tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_json_and_npz_hold_the_same_bits(kind: str, tmp_path: Path) -> None:
-    """Numbers written as text come back to the bit."""
+def test_json_and_npz_have_the_same_bits(kind: str, tmp_path: Path) -> None:
+    """Numbers as text are read with the same bits."""
     fitted = fitted_of(kind)
     one, other = (by_numpy(fitted, form, tmp_path / form) for form in ("json", "npz"))
     assert {*other} - {*one} == {"about", "readme"}
@@ -97,7 +97,7 @@ def test_json_and_npz_hold_the_same_bits(kind: str, tmp_path: Path) -> None:
             assert part == other[name]
 
 
-def test_equal_votes_are_decided_alike(tmp_path: Path) -> None:
+def test_equal_votes_give_the_same_class(tmp_path: Path) -> None:
     """Votes in a circle by equal scores, and scores of exactly 0: the lower class number."""
     circle = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]])
     fitted = FittedPipeline(
@@ -113,10 +113,10 @@ def test_equal_votes_are_decided_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("model", MODELS)
-def test_export_states_its_parity(gallery: Gallery, model: str, form: ExportFormat) -> None:
-    """In the reply and in the file; the second download is the same file."""
+def test_export_states_its_parity(examples: ExampleModels, model: str, form: ExportFormat) -> None:
+    """In the reply and in the file; a second download is the same file."""
     url = f"/v1/models/{model}/versions/1/export"
-    reply = gallery.client.get(url, params={"format": form})
+    reply = examples.client.get(url, params={"format": form})
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == MEDIA_TYPES[form]
     figures = reply.headers["svm-parity"]
@@ -131,35 +131,35 @@ def test_export_states_its_parity(gallery: Gallery, model: str, form: ExportForm
         about = json.loads(entry.value)
     assert about["parity"]["labels_equal"] == 1.0
     assert about["parity"]["max_score_difference"] <= CLOSE
-    version = gallery.client.get(f"/v1/models/{model}/versions/1").json()
+    version = examples.client.get(f"/v1/models/{model}/versions/1").json()
     for name in ("digest", "metrics", "certificate", "dataset_digest", "seed"):
         assert about["origin"][name] == version[name]
     assert about["columns"] == version["columns"]
-    again = gallery.client.get(url, params={"format": form})
+    again = examples.client.get(url, params={"format": form})
     assert again.content == reply.content
     assert again.headers["etag"] == reply.headers["etag"]
 
 
-def test_readme_inside_predicts(gallery: Gallery, tmp_path: Path) -> None:
-    """Whoever has nothing but the NPZ file and NumPy has the labels and probabilities."""
+def test_readme_in_the_archive_predicts(examples: ExampleModels, tmp_path: Path) -> None:
+    """The NPZ file and NumPy are enough to get labels and probabilities."""
     url = "/v1/models/ten/versions/1/export"
     path = tmp_path / "ten.npz"
-    path.write_bytes(gallery.client.get(url, params={"format": "npz"}).content)
+    path.write_bytes(examples.client.get(url, params={"format": "npz"}).content)
     with np.load(path, allow_pickle=False) as archive:
         program: dict[str, Any] = {}
         exec(archive["readme"].item(), program)
     model = program["load"](path)
     X = np.random.default_rng(0).normal(size=(40, 8))
     body = {"instances": X.tolist(), "outputs": ["label", "probability"]}
-    answer = gallery.client.post("/v1/models/ten/versions/1/predict", json=body).json()
+    answer = examples.client.post("/v1/models/ten/versions/1/predict", json=body).json()
     assert program["predict"](model, X).tolist() == answer["label"]
     probability = program["probabilities"](model, program["scores"](model, X))
     np.testing.assert_allclose(probability, answer["probability"], rtol=0, atol=CLOSE)
 
 
-def test_too_large_for_a_format_is_said(gallery: Gallery) -> None:
-    """A problem names the limit, and the format that has none."""
-    shelf_model = FittedPipeline(
+def test_model_too_large_for_a_format_is_refused(examples: ExampleModels) -> None:
+    """The message names the limit, and a format without it."""
+    large_model = FittedPipeline(
         classes=np.array([0, 1]),
         scaling=Scaling(),
         features=FeatureMap(Identity(), 9_000_000),
@@ -167,10 +167,10 @@ def test_too_large_for_a_format_is_said(gallery: Gallery) -> None:
         intercepts=np.zeros(1),
     )
     with pytest.raises(Exception, match="use npz"):
-        document.write("json", to_arrays(shelf_model), About(None, {}), Path("/dev/null"))
+        document.write("json", to_arrays(large_model), About(None, {}), Path("/dev/null"))
 
 
-def test_unknown_format_is_a_problem(gallery: Gallery) -> None:
+def test_unknown_format_is_a_problem(examples: ExampleModels) -> None:
     for query in ({"format": "pmml"}, {}):
-        reply = gallery.client.get("/v1/models/ten/versions/1/export", params=query)
+        reply = examples.client.get("/v1/models/ten/versions/1/export", params=query)
         assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")

@@ -1,4 +1,4 @@
-"""Exports that come back: equal to the bit, or refused part by part."""
+"""Imports of exported models: equal to the bit, or refused with the wrong part."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.settings import Limits
 from svm.model.serialization import to_arrays
-from tests.service.models.example_models import MODELS, Gallery
+from tests.service.models.example_models import MODELS, ExampleModels
 from tests.service.models.portable import KINDS, N_FEATURES, fit
 
 MEDIA = {"json": JSON, "npz": NPZ}
@@ -42,9 +42,9 @@ def send(client: TestClient, name: str, content: bytes, form: str, **headers: st
 
 @pytest.mark.parametrize("form", MEDIA)
 @pytest.mark.parametrize("model", MODELS)
-def test_imported_model_is_the_exported_one(gallery: Gallery, model: str, form: str) -> None:
-    """The same digest, and the same answers to the bit; where it comes from stands in it."""
-    client = gallery.client
+def test_imported_model_is_the_exported_one(examples: ExampleModels, model: str, form: str) -> None:
+    """The same digest, the same predictions to the bit, and the origin."""
+    client = examples.client
     reply = send(client, f"{model}-back", exported(client, model, form), form)
     assert reply.status_code == 201, reply.text
     made, first = reply.json(), client.get(f"/v1/models/{model}/versions/1").json()
@@ -69,27 +69,27 @@ def test_imported_model_is_the_exported_one(gallery: Gallery, model: str, form: 
 
 @pytest.mark.parametrize("form", MEDIA)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_model_comes_back(kind: str, form: str, tmp_path: Path) -> None:
-    """With the digest that it had."""
+def test_every_kind_of_model_can_be_imported(kind: str, form: str, tmp_path: Path) -> None:
+    """With the same digest."""
     fitted = fit(KINDS[kind])
     parts = to_arrays(fitted)
     path = tmp_path / "model"
     document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
-    found, about = read(path, MEDIA[form], Limits())
-    assert digest(to_arrays(model_of(found, about.columns, Limits()))) == digest(parts)
+    imported, about = read(path, MEDIA[form], Limits())
+    assert digest(to_arrays(model_of(imported, about.columns, Limits()))) == digest(parts)
 
 
-def test_imported_version_can_be_looked_at(gallery: Gallery) -> None:
-    """Card, page and export work; what was not measured here is said to be unknown."""
-    client = gallery.client
-    send(client, "looked-at", exported(client, "kernel", "npz"), "npz")
-    url = "/v1/models/looked-at/versions/1"
+def test_imported_version_has_card_page_and_export(examples: ExampleModels) -> None:
+    """They work; what was not measured here is stated as unknown."""
+    client = examples.client
+    send(client, "imported", exported(client, "kernel", "npz"), "npz")
+    url = "/v1/models/imported/versions/1"
     card = client.get(f"{url}/card").json()
     assert "imported" in card["summary"]
-    assert "no certificate here" in card["certificate"][0]
+    assert "no certificate" in card["certificate"][0]
     markdown = client.get(f"{url}/card", headers={"Accept": "text/markdown"}).text
-    assert "name, says the file" in markdown
-    assert client.get("/models/looked-at", headers={"Accept": "text/html"}).status_code == 200
+    assert "name (claimed)" in markdown
+    assert client.get("/models/imported", headers={"Accept": "text/html"}).status_code == 200
     for kind in ("roc", "confusion", "learning-curve"):
         reply = client.get(f"{url}/plots/{kind}.svg")
         assert (reply.status_code, reply.json()["code"]) == (404, "plot-unavailable")
@@ -98,18 +98,18 @@ def test_imported_version_can_be_looked_at(gallery: Gallery) -> None:
     assert "svm-parity" not in again.headers
     assert again.json()["origin"]["name"] == "kernel"
     job = {
-        "dataset_id": gallery.datasets["kernel"],
+        "dataset_id": examples.datasets["kernel"],
         "model_name": "warm",
         "solver": {"name": "pegasos", "lambda": 0.1},
-        "warm_start_from": "looked-at/1",
+        "warm_start_from": "imported/1",
     }
     refused = client.post("/v1/jobs", json=job)
     assert (refused.status_code, refused.json()["code"]) == (422, "warm-start-unsupported")
 
 
-def test_import_happens_once(gallery: Gallery) -> None:
-    """The same key again gives the reply that there was, and no second version."""
-    client, content = gallery.client, exported(gallery.client, "plane", "json")
+def test_import_happens_once(examples: ExampleModels) -> None:
+    """The same Idempotency-Key gives the first reply, and no second version."""
+    client, content = examples.client, exported(examples.client, "plane", "json")
     key = {"Idempotency-Key": "import-1"}
     first, again = (send(client, "once", content, "json", **key) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 201)
@@ -118,9 +118,9 @@ def test_import_happens_once(gallery: Gallery) -> None:
     assert len(client.get("/v1/models/once/versions").json()["versions"]) == 1
 
 
-def test_refused_import_leaves_no_version(gallery: Gallery) -> None:
-    """Problems say what is wrong; media types and JSON are checked as everywhere."""
-    client = gallery.client
+def test_refused_import_leaves_no_version(examples: ExampleModels) -> None:
+    """Problems name the wrong part; media types and JSON are checked as on other routes."""
+    client = examples.client
     content = json.loads(exported(client, "plane", "json"))
     content["model"]["intercepts"]["values"][0] = "0.5"
     reply = send(client, "refused", json.dumps(content).encode(), "json")
@@ -204,7 +204,7 @@ TAMPERED: dict[str, Callable[[Document], None]] = {
     "a negative shape": _part("intercepts", shape=[-1]),
     "fewer values": _part("coefficients", values=[1.0]),
     "values of text": _part("intercepts", values=["1"]),
-    "values of truth": _part("intercepts", values=[True]),
+    "boolean values": _part("intercepts", values=[True]),
     "a member of an array": _part("intercepts", order="F"),
     "a scale of 0": _part("scaling_scale", values=[0.0] * 6),
     "classes twice": _part("classes", values=["no", "no"]),
@@ -217,9 +217,9 @@ TAMPERED: dict[str, Callable[[Document], None]] = {
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def valid(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A JSON export of a model of two classes and six scaled features."""
-    path = tmp_path_factory.mktemp("sound") / "model"
+    path = tmp_path_factory.mktemp("valid") / "model"
     document.write("json", to_arrays(fit(KINDS["standardized"])), About(None, {}), path)
     return path.read_bytes()
 
@@ -230,13 +230,13 @@ def refusal(path: Path, media_type: str) -> ServiceError:
         model_of(parts, about.columns, Limits())
     except ServiceError as error:
         return error
-    raise AssertionError("it was taken for a sound model")
+    raise AssertionError("it was accepted as a valid model")
 
 
 @pytest.mark.parametrize("tampering", TAMPERED)
-def test_unsound_documents_are_refused(sound: bytes, tmp_path: Path, tampering: str) -> None:
-    """None of these parts could have come out of a training."""
-    content = json.loads(sound)
+def test_invalid_documents_are_refused(valid: bytes, tmp_path: Path, tampering: str) -> None:
+    """No training can produce these parts."""
+    content = json.loads(valid)
     TAMPERED[tampering](content)
     path = tmp_path / "model"
     path.write_text(json.dumps(content))
@@ -263,10 +263,10 @@ def test_unsound_documents_are_refused(sound: bytes, tmp_path: Path, tampering: 
         ("linear", "intercepts", lambda b: b.astype(object)),
     ],
 )
-def test_unsound_archives_are_refused(
+def test_invalid_archives_are_refused(
     kind: str, part: str, change: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    """A planted array of objects is not unpickled, nor is anything else served that cannot be."""
+    """An array of objects is not unpickled, and no invalid part is accepted."""
     parts = to_arrays(fit(KINDS[kind]))
     path = tmp_path / "model"
     document.write("npz", parts, About(None, {}), path)
@@ -280,8 +280,8 @@ def test_unsound_archives_are_refused(
     assert error.code == "invalid-model"
 
 
-def test_archives_that_are_none_are_refused(tmp_path: Path) -> None:
-    """Garbage, a header that lies, a member outside, one twice, and one that inflates too far."""
+def test_malformed_archives_are_refused(tmp_path: Path) -> None:
+    """Garbage, a false header, a path outside, a duplicate member, one that inflates too much."""
     path = tmp_path / "model"
     document.write("npz", to_arrays(fit(KINDS["linear"])), About(None, {}), path)
     good = path.read_bytes()
@@ -316,8 +316,8 @@ def _document(parts: bytes) -> bytes:
 
 
 def _coefficients(value: bytes, count: int) -> bytes:
-    head = b'"coefficients": {"dtype": "<f8", "shape": [1, %d], "values": [' % count
-    return _document(head + b",".join([value] * count) + b"]}")
+    start = b'"coefficients": {"dtype": "<f8", "shape": [1, %d], "values": [' % count
+    return _document(start + b",".join([value] * count) + b"]}")
 
 
 def _archive(method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> bytes:
@@ -338,7 +338,11 @@ ABOUT = _npy(np.array('{"format": "svm-service-model", "format_version": 1, "ori
 LARGE = 500_000
 
 BOMBS: dict[str, tuple[bytes, str, str]] = {
-    "an unknown part": (_document(b'"x": [' + b"[1]," * LARGE + b"1]"), JSON, "no part of this"),
+    "an unknown part": (
+        _document(b'"x": [' + b"[1]," * LARGE + b"1]"),
+        JSON,
+        "not a part of a model",
+    ),
     "lists for numbers": (_coefficients(b"[1]", LARGE), JSON, "not of the type <f8"),
     "objects for numbers": (_coefficients(b"{}", LARGE), JSON, "not of the type <f8"),
     "too many numbers": (
@@ -346,10 +350,10 @@ BOMBS: dict[str, tuple[bytes, str, str]] = {
         JSON,
         "more than 8,000,000 numbers",
     ),
-    "more values than announced": (
+    "more values than in the shape": (
         _coefficients(b"1", LARGE).replace(b"[1, %d]" % LARGE, b"[1, 2]"),
         JSON,
-        "not as many values",
+        "number of its values",
     ),
     "a long part": (_document(b'"scaling": "' + b"a" * LARGE + b'"'), JSON, "too long"),
     "an origin of many lists": (
@@ -360,7 +364,7 @@ BOMBS: dict[str, tuple[bytes, str, str]] = {
     "many long classes": (
         _document(b'"classes": {"dtype": "<U9999", "shape": [9999999], "values": []}'),
         JSON,
-        "there are not 2",
+        "number of classes is not",
     ),
     "bzip2": (_archive(zipfile.ZIP_BZIP2, about=ABOUT), NPZ, "compressed in a way"),
     "LZMA": (_archive(zipfile.ZIP_LZMA, about=ABOUT), NPZ, "compressed in a way"),
@@ -384,23 +388,23 @@ BOMBS: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_bombs_take_little_memory(bomb: str, tmp_path: Path) -> None:
-    """What they would become in memory is never made."""
-    content, media_type, said = BOMBS[bomb]
+def test_bombs_use_little_memory(bomb: str, tmp_path: Path) -> None:
+    """They are refused before they are read completely."""
+    content, media_type, message = BOMBS[bomb]
     path = tmp_path / "model"
     path.write_bytes(content)
     tracemalloc.start()
     error = refusal(path, media_type)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert said in error.detail
+    assert message in error.detail
     assert error.code in ("invalid-model", "decompression-limit")
     assert peak_bytes < 12 * 1024**2
 
 
 @pytest.mark.parametrize("form", MEDIA)
-def test_large_model_takes_little_memory(form: str, tmp_path: Path) -> None:
-    """Its arrays stay in files; all of it comes back."""
+def test_large_model_uses_little_memory(form: str, tmp_path: Path) -> None:
+    """Its arrays stay in files, and its digest is the same."""
     parts = to_arrays(fit(KINDS["Gaussian kernel"]))
     rng = np.random.default_rng(0)
     parts["vectors"] = rng.normal(size=(60_000, N_FEATURES))
@@ -408,8 +412,8 @@ def test_large_model_takes_little_memory(form: str, tmp_path: Path) -> None:
     path = tmp_path / "model"
     document.write(form, parts, About(None, {}), path)  # type: ignore[arg-type]  # one of the two
     tracemalloc.start()
-    found, about = read(path, MEDIA[form], Limits())
-    model = model_of(found, about.columns, Limits())
+    imported, about = read(path, MEDIA[form], Limits())
+    model = model_of(imported, about.columns, Limits())
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak_bytes < 8 * 1024**2

@@ -1,4 +1,4 @@
-"""Arrays that stay in their files."""
+"""Memory-mapped arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     """A file of 64 MiB of ones, behind a header."""
     path = tmp_path / "array"
     with path.open("wb") as file:
-        file.write(b"head" * 32)
+        file.write(b"skip" * 32)
         for _ in range(SHAPE[0]):
             file.write(np.ones(SHAPE[1]).data)
     return path
@@ -44,8 +44,8 @@ def model(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> FittedP
     )
 
 
-def test_what_was_read_is_given_back(path: Path) -> None:
-    """A pass over 64 MiB leaves little of it in memory."""
+def test_memory_of_read_blocks_is_released(path: Path) -> None:
+    """Reading all 64 MiB leaves little of it in memory."""
     array = mapped(path, np.dtype("<f8"), SHAPE, 128)
     before = psutil.Process().memory_info().rss
     assert sum(float(block.sum()) for block in blocks(array)) == BYTES / 8
@@ -54,7 +54,7 @@ def test_what_was_read_is_given_back(path: Path) -> None:
         array[0, 0] = 2.0
 
 
-def test_model_of_mapped_arrays_is_written_as_any_other(path: Path, tmp_path: Path) -> None:
+def test_model_of_mapped_arrays_is_written_like_any_other(path: Path, tmp_path: Path) -> None:
     """The same file and the same digest as of arrays in memory, and little memory."""
     files = tmp_path / "mapped", tmp_path / "loaded"
     array = mapped(path, np.dtype("<f8"), SHAPE, 128)
@@ -72,9 +72,9 @@ def test_model_of_mapped_arrays_is_written_as_any_other(path: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 3)])
 def test_small_arrays(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    """Those without any value, too."""
+    """Empty ones, too."""
     expected = np.arange(float(np.prod(shape))).reshape(shape)
-    (tmp_path / "array").write_bytes(b"head" * 32 + expected.tobytes())
+    (tmp_path / "array").write_bytes(b"skip" * 32 + expected.tobytes())
     array = mapped(tmp_path / "array", np.dtype("<f8"), shape, 128)
     assert array.shape == shape
     assert array.tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""Plots by URL, drawn by a real process from real versions."""
+"""Plots by URL, rendered by a real process from real versions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace
 from service.storage.sweep import sweep
-from tests.service.models.example_models import MODELS, Gallery
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.example_models import MODELS, ExampleModels
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = get_args(PlotKind)
@@ -26,11 +26,11 @@ CALIBRATED = {model for model, spec in MODELS.items() if "calibration" in spec}
 
 
 @pytest.fixture(scope="module")
-def gallery_shelf(gallery: Gallery) -> Iterator[Shelf]:
-    """For versions that no job trained, beside the others."""
-    shelf = Shelf(gallery.settings)
-    yield shelf
-    shelf.database.close()
+def more_models(examples: ExampleModels) -> Iterator[RegisteredModels]:
+    """For versions without a job."""
+    registered = RegisteredModels(examples.settings)
+    yield registered
+    registered.database.close()
 
 
 def url(model: str, kind: str, version: int = 1) -> str:
@@ -52,14 +52,14 @@ def problem(client: TestClient, model: str, kind: str, version: int = 1) -> tupl
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_kind_of_every_model(gallery: Gallery, model: str, kind: PlotKind) -> None:
-    """A small picture that says in words what it shows, or a problem that says what it lacks."""
+def test_every_kind_of_every_model(examples: ExampleModels, model: str, kind: PlotKind) -> None:
+    """A small picture with a description, or a problem with the reason why there is none."""
     if kind == "reliability" and model not in CALIBRATED:
-        status, code, detail = problem(gallery.client, model, kind)
+        status, code, detail = problem(examples.client, model, kind)
         assert (status, code) == (422, "not-calibrated")
         assert "calibration" in detail
         return
-    reply = gallery.client.get(url(model, kind))
+    reply = examples.client.get(url(model, kind))
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "image/svg+xml"
     assert len(reply.content) <= 200_000
@@ -75,48 +75,48 @@ def test_every_kind_of_every_model(gallery: Gallery, model: str, kind: PlotKind)
     assert b'href="http' not in reply.content
 
 
-def test_same_bytes_however_often_it_is_drawn(gallery: Gallery) -> None:
-    """Of two drawings, each by a process of its own, every byte is the same."""
-    first = {kind: drawn(gallery.client, "ten", kind) for kind in KINDS}
-    database = Database(gallery.settings.database_url)
+def test_plot_is_deterministic(examples: ExampleModels) -> None:
+    """Two processes render the same bytes."""
+    first = {kind: drawn(examples.client, "ten", kind) for kind in KINDS}
+    database = Database(examples.settings.database_url)
     with database.write() as connection:
         connection.execute(derived_files.delete())
     database.close()
-    with TestClient(create_app(gallery.settings)) as client:
+    with TestClient(create_app(examples.settings)) as client:
         assert {kind: drawn(client, "ten", kind) for kind in KINDS} == first
 
 
-def test_plot_is_drawn_once(gallery: Gallery) -> None:
-    """The second time it is there already, under the same tag; `If-None-Match` gets nothing."""
-    first = gallery.client.get(url("binary", "roc"))
-    database = Database(gallery.settings.database_url)
+def test_plot_is_rendered_once(examples: ExampleModels) -> None:
+    """The second reply is the stored file with the same ETag; `If-None-Match` gives 304."""
+    first = examples.client.get(url("binary", "roc"))
+    database = Database(examples.settings.database_url)
     with database.read() as connection:
         rows = sa.select(derived_files.c.file_key).where(derived_files.c.model_name == "binary")
         keys = list(connection.scalars(rows))
-    again = gallery.client.get(url("binary", "roc"))
+    again = examples.client.get(url("binary", "roc"))
     assert (again.headers["etag"], again.content) == (first.headers["etag"], first.content)
     with database.read() as connection:
         assert list(connection.scalars(rows)) == keys
     database.close()
     seen = {"If-None-Match": first.headers["etag"]}
-    assert gallery.client.get(url("binary", "roc"), headers=seen).status_code == 304
+    assert examples.client.get(url("binary", "roc"), headers=seen).status_code == 304
 
 
-def test_damaged_plot_is_drawn_again(gallery: Gallery) -> None:
-    """It can be made of what is there, so nobody needs to know."""
-    before = drawn(gallery.client, "binary", "margins")
-    blobs = open_blobs(gallery.settings)
+def test_damaged_plot_is_rendered_again(examples: ExampleModels) -> None:
+    """Without an error for the caller."""
+    before = drawn(examples.client, "binary", "margins")
+    blobs = open_blobs(examples.settings)
     for key in list(blobs.keys("derived")):
         blobs.write(key, b"<svg/>")
-    assert drawn(gallery.client, "binary", "margins") == before
+    assert drawn(examples.client, "binary", "margins") == before
 
 
-def test_data_deleted_afterwards_are_seen_nowhere(gallery: Gallery) -> None:
-    """Pictures that show them go with them; a boundary of two features is drawn without them."""
-    client = gallery.client
-    dataset_id = gallery.upload("a,b,k\n1,2,x\n2,1,x\n5,6,y\n6,5,y\n5.5,5,y\n1,1.5,x\n")
+def test_plots_do_not_show_deleted_data(examples: ExampleModels) -> None:
+    """Plots that show the data are deleted; a boundary of two features is rendered without them."""
+    client = examples.client
+    dataset_id = examples.upload("a,b,k\n1,2,x\n2,1,x\n5,6,y\n6,5,y\n5.5,5,y\n1,1.5,x\n")
     spec = {"solver": {"name": "newton", "C": 1.0}, "scaling": "standardize"}
-    version = gallery.train("gone", dataset_id, **spec)
+    version = examples.train("gone", dataset_id, **spec)
     with_points = drawn(client, "gone", "boundary", version)
     assert b"6 training rows" in with_points
     drawn(client, "gone", "roc", version)
@@ -130,7 +130,7 @@ def test_data_deleted_afterwards_are_seen_nowhere(gallery: Gallery) -> None:
     assert b"the training data were deleted" in without
     assert len(without) < len(with_points)
     assert b"6 of 6 training rows" in drawn(client, "gone", "confusion", version)
-    database = Database(gallery.settings.database_url)
+    database = Database(examples.settings.database_url)
     with database.read() as connection:
         names = sa.select(derived_files.c.name).where(derived_files.c.model_name == "gone")
         assert sorted(connection.scalars(names)) == [
@@ -140,70 +140,72 @@ def test_data_deleted_afterwards_are_seen_nowhere(gallery: Gallery) -> None:
     database.close()
 
 
-def test_plots_go_with_their_version(gallery: Gallery) -> None:
-    """The rows at once, the files with the next sweep; another version's stay."""
-    version = gallery.train("plane", gallery.datasets["plane"], **MODELS["plane"])
-    kept, dropped = (drawn(gallery.client, "plane", "confusion", v) for v in (1, version))
+def test_plots_are_deleted_with_their_version(examples: ExampleModels) -> None:
+    """The rows at once, the files by the next sweep; those of other versions are kept."""
+    version = examples.train("plane", examples.datasets["plane"], **MODELS["plane"])
+    kept, dropped = (drawn(examples.client, "plane", "confusion", v) for v in (1, version))
     assert kept.replace(b"version 1", b"") == dropped.replace(f"version {version}".encode(), b"")
-    reply = gallery.client.delete(f"/v1/models/plane/versions/{version}")
+    reply = examples.client.delete(f"/v1/models/plane/versions/{version}")
     assert reply.status_code == 204
-    assert problem(gallery.client, "plane", "confusion", version)[:2] == (404, "not-found")
-    database, blobs = Database(gallery.settings.database_url), open_blobs(gallery.settings)
+    assert problem(examples.client, "plane", "confusion", version)[:2] == (404, "not-found")
+    database, blobs = Database(examples.settings.database_url), open_blobs(examples.settings)
     sweep(database, blobs, min_age_s=0, again_s=0)
     with database.read() as connection:
         named = set(connection.scalars(sa.select(derived_files.c.file_key)))
     database.close()
     assert set(blobs.keys("derived")) == named
-    assert drawn(gallery.client, "plane", "confusion") == kept
+    assert drawn(examples.client, "plane", "confusion") == kept
 
 
-def test_learning_curve_needs_the_trace(gallery: Gallery) -> None:
-    """Histories are kept for a while only; the problem says so."""
-    version = gallery.train("plane", gallery.datasets["plane"], **MODELS["plane"])
-    database = Database(gallery.settings.database_url)
-    job_id = gallery.client.get(f"/v1/models/plane/versions/{version}").json()["job_id"]
+def test_learning_curve_needs_the_trace(examples: ExampleModels) -> None:
+    """Histories are deleted after a while; the problem says why there is no plot."""
+    version = examples.train("plane", examples.datasets["plane"], **MODELS["plane"])
+    database = Database(examples.settings.database_url)
+    job_id = examples.client.get(f"/v1/models/plane/versions/{version}").json()["job_id"]
     with database.write() as connection:
         connection.execute(job_trace.delete().where(job_trace.c.job_id == job_id))
     database.close()
-    status, code, detail = problem(gallery.client, "plane", "learning-curve", version)
+    status, code, detail = problem(examples.client, "plane", "learning-curve", version)
     assert (status, code) == (404, "plot-unavailable")
     assert "trace" in detail
 
 
-def test_version_without_anything_to_show(gallery: Gallery, gallery_shelf: Shelf) -> None:
-    """No data, no trace, no matrix: each kind says what it lacks, and nothing fails."""
-    gallery_shelf.add("bare", fitted_pipeline(n_features=3))
+def test_version_without_anything_to_show(
+    examples: ExampleModels, more_models: RegisteredModels
+) -> None:
+    """No data, no trace, no metrics: each kind of plot is a problem with its reason."""
+    more_models.add("bare", fitted_pipeline(n_features=3))
     for kind in KINDS:
-        status, code, _ = problem(gallery.client, "bare", kind)
+        status, code, _ = problem(examples.client, "bare", kind)
         expected = (422, "not-calibrated") if kind == "reliability" else (404, "plot-unavailable")
         assert (status, code) == expected
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_boundary_of_two_features_needs_no_data(
-    gallery: Gallery, gallery_shelf: Shelf, scaled: bool
+    examples: ExampleModels, more_models: RegisteredModels, scaled: bool
 ) -> None:
-    """It is drawn over the range that the model remembers."""
+    """It is drawn over a range from the model's parameters."""
     fitted = fitted_pipeline(("a", "b", "c"), 2, scaled=scaled)
-    version = gallery_shelf.add("flat", fitted).version
-    svg = drawn(gallery.client, "flat", "boundary", version)
+    version = more_models.add("flat", fitted).version
+    svg = drawn(examples.client, "flat", "boundary", version)
     assert b"the training data were deleted" in svg
 
 
-def test_sixty_classes_fit(gallery: Gallery, gallery_shelf: Shelf) -> None:
-    """The largest pictures stay below 200 kB."""
+def test_sixty_classes_fit(examples: ExampleModels, more_models: RegisteredModels) -> None:
+    """The largest plots are smaller than 200 kB."""
     classes = [f"class {k:03}" for k in range(60)]
-    version = gallery_shelf.add("many", fitted_pipeline(classes, 2))
+    version = more_models.add("many", fitted_pipeline(classes, 2))
     random = np.random.default_rng(0)
     matrix = random.integers(0, 5, size=(60, 60)) + 200 * np.eye(60, dtype=np.int64)
-    gallery_shelf.set_metrics(version, {"validation": {"confusion_matrix": matrix.tolist()}})
+    more_models.set_metrics(version, {"validation": {"confusion_matrix": matrix.tolist()}})
     for kind in ("boundary", "confusion"):
-        assert len(drawn(gallery.client, "many", kind)) <= 200_000
+        assert len(drawn(examples.client, "many", kind)) <= 200_000
 
 
-def test_wrong_addresses_are_problems(gallery: Gallery) -> None:
-    """Kinds and versions that there are not."""
-    assert problem(gallery.client, "ten", "heatmap")[:2] == (400, "invalid-parameter")
-    assert problem(gallery.client, "ten", "roc", 99)[:2] == (404, "not-found")
-    assert problem(gallery.client, "nobody", "roc")[:2] == (404, "not-found")
-    assert problem(gallery.client, "No", "roc")[:2] == (400, "invalid-name")
+def test_wrong_addresses_are_problems(examples: ExampleModels) -> None:
+    """Unknown kinds and versions."""
+    assert problem(examples.client, "ten", "heatmap")[:2] == (400, "invalid-parameter")
+    assert problem(examples.client, "ten", "roc", 99)[:2] == (404, "not-found")
+    assert problem(examples.client, "unknown", "roc")[:2] == (404, "not-found")
+    assert problem(examples.client, "No", "roc")[:2] == (400, "invalid-name")

@@ -16,7 +16,7 @@ from service.storage.sweep import sweep
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.changes import reported
 from tests.service.jobs.rows import add_dataset, queue
-from tests.service.models.registered_models import RESULT, Shelf, Source, fitted_pipeline
+from tests.service.models.registered_models import RESULT, RegisteredModels, Source, fitted_pipeline
 
 pytestmark = ON_ALL_BACKENDS
 
@@ -25,46 +25,46 @@ def anything(_: Alias | None) -> None:
     """A precondition that always holds."""
 
 
-def test_versions_are_numbered_from_one(shelf: Shelf) -> None:
-    """Each model counts its own versions."""
-    assert [shelf.add("iris").version for _ in range(3)] == [1, 2, 3]
-    assert shelf.add("digits").version == 1
+def test_versions_are_numbered_from_one(registered: RegisteredModels) -> None:
+    """Each model has its own numbers."""
+    assert [registered.add("iris").version for _ in range(3)] == [1, 2, 3]
+    assert registered.add("digits").version == 1
 
 
-def test_workers_that_end_together_get_different_numbers(shelf: Shelf) -> None:
-    """Four at once, ten times each, beginning with a model that is not there yet."""
+def test_workers_that_end_together_get_different_numbers(registered: RegisteredModels) -> None:
+    """Four threads, ten times each, beginning with a new model."""
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: shelf.add("iris").version, range(40)))
+        made = list(pool.map(lambda _: registered.add("iris").version, range(40)))
     assert sorted(made) == list(range(1, 41))
 
 
-def test_version_tells_where_it_comes_from(shelf: Shelf) -> None:
-    """Lineage, result and the two digests stand in the row."""
+def test_version_stores_its_origin(registered: RegisteredModels) -> None:
+    """Lineage, result and both digests are in the row."""
     fitted = fitted_pipeline(("a", "b"))
-    version = shelf.add("iris", fitted, columns=["x", "y", "z"])
+    version = registered.add("iris", fitted, columns=["x", "y", "z"])
     assert (version.job_id, version.dataset_id) == ("job_" + "1".zfill(32), Source.id)
     assert (version.dataset_digest, version.seed) == (Source.matrix_digest, 42)
     assert (version.result, version.columns) == (RESULT, ["x", "y", "z"])
     assert (version.classes, version.n_features) == (["a", "b"], 3)
-    assert version.size_bytes == len(shelf.content(version))
+    assert version.size_bytes == len(registered.content(version))
 
 
-def test_equal_models_have_equal_digests(shelf: Shelf) -> None:
-    """The digest is that of the content; the files are different ones."""
-    first, second = shelf.add("iris"), shelf.add("digits")
-    other = shelf.add("iris", fitted_pipeline(seed=1))
+def test_equal_models_have_equal_digests(registered: RegisteredModels) -> None:
+    """The digest is of the content; the files are different."""
+    first, second = registered.add("iris"), registered.add("digits")
+    other = registered.add("iris", fitted_pipeline(seed=1))
     assert first.digest == second.digest != other.digest
     assert first.artifact_key != second.artifact_key
 
 
-def test_registering_is_part_of_the_callers_transaction(shelf: Shelf) -> None:
-    """If the end of a job fails, there is neither version nor alias, and no number is lost."""
-    shelf.add("iris")
-    prepared = shelf.registry.files.prepare(fitted_pipeline(), None)
+def test_register_is_part_of_the_callers_transaction(registered: RegisteredModels) -> None:
+    """If it rolls back, there is no version and no alias, and no number is skipped."""
+    registered.add("iris")
+    prepared = registered.registry.files.prepare(fitted_pipeline(), None)
 
     def fail_after_registering() -> None:
-        with shelf.database.write() as connection:
-            shelf.registry.register(
+        with registered.database.write() as connection:
+            registered.registry.register(
                 connection,
                 prepared,
                 model_name="iris",
@@ -79,42 +79,42 @@ def test_registering_is_part_of_the_callers_transaction(shelf: Shelf) -> None:
 
     with pytest.raises(RuntimeError):
         fail_after_registering()
-    assert shelf.registry.get("iris").latest_version == 1
-    assert shelf.registry.aliases("iris") == []
-    assert shelf.add("iris").version == 2
+    assert registered.registry.get("iris").latest_version == 1
+    assert registered.registry.aliases("iris") == []
+    assert registered.add("iris").version == 2
 
 
-def test_numbers_are_never_given_again(shelf: Shelf) -> None:
-    """Not after a version was deleted, nor after the whole model was."""
-    shelf.add("iris")
-    shelf.registry.delete_version("iris", shelf.add("iris").version)
-    assert shelf.add("iris").version == 3
-    shelf.registry.delete("iris")
+def test_numbers_are_never_used_again(registered: RegisteredModels) -> None:
+    """Not after a version or the whole model was deleted."""
+    registered.add("iris")
+    registered.registry.delete_version("iris", registered.add("iris").version)
+    assert registered.add("iris").version == 3
+    registered.registry.delete("iris")
     with pytest.raises(NotFound):
-        shelf.registry.get("iris")
-    assert shelf.add("iris").version == 4
-    assert shelf.registry.get("iris").latest_version == 4
+        registered.registry.get("iris")
+    assert registered.add("iris").version == 4
+    assert registered.registry.get("iris").latest_version == 4
 
 
-def test_deleted_files_are_gone(shelf: Shelf) -> None:
+def test_files_are_deleted_with_their_version(registered: RegisteredModels) -> None:
     """Deleting a version or a model removes their files, and no others."""
-    versions = [shelf.add("iris") for _ in range(3)]
-    other = shelf.add("digits")
-    shelf.registry.delete_version("iris", 2)
-    assert [shelf.has_file(version) for version in versions] == [True, False, True]
-    shelf.registry.delete("iris")
-    assert not any(shelf.has_file(version) for version in versions)
-    assert shelf.has_file(other)
+    versions = [registered.add("iris") for _ in range(3)]
+    other = registered.add("digits")
+    registered.registry.delete_version("iris", 2)
+    assert [registered.has_file(version) for version in versions] == [True, False, True]
+    registered.registry.delete("iris")
+    assert not any(registered.has_file(version) for version in versions)
+    assert registered.has_file(other)
 
 
-def test_reference_finds_its_version(shelf: Shelf) -> None:
-    """By number, by alias, latest; and without one the alias `default`, else the latest."""
+def test_reference_finds_its_version(registered: RegisteredModels) -> None:
+    """By number, alias, or `latest`; without one, the alias `default`, else the latest."""
     for _ in range(3):
-        shelf.add("iris")
-    get = shelf.registry.get_version
+        registered.add("iris")
+    get = registered.registry.get_version
     assert get("iris").version == 3
-    shelf.registry.set_alias("iris", "default", 1, anything)
-    shelf.registry.set_alias("iris", "candidate", 2, anything)
+    registered.registry.set_alias("iris", "default", 1, anything)
+    registered.registry.set_alias("iris", "candidate", 2, anything)
     assert get("iris").version == 1
     assert get("iris", "candidate").version == 2
     assert get("iris", "latest").version == 3
@@ -122,41 +122,43 @@ def test_reference_finds_its_version(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("reference", [None, 9, "candidate", "latest", "default"])
-def test_reference_to_nothing_is_not_found(shelf: Shelf, reference: int | str | None) -> None:
-    """Whether the model is unknown, or empty, or lacks the version or the alias."""
+def test_unknown_reference_is_not_found(
+    registered: RegisteredModels, reference: int | str | None
+) -> None:
+    """An unknown model, an empty model, an unknown version or alias."""
     with pytest.raises(NotFound):
-        shelf.registry.get_version("unknown", reference)
-    shelf.add("iris")
-    shelf.registry.delete_version("iris", 1)
+        registered.registry.get_version("unknown", reference)
+    registered.add("iris")
+    registered.registry.delete_version("iris", 1)
     with pytest.raises(NotFound):
-        shelf.registry.get_version("iris", reference)
+        registered.registry.get_version("iris", reference)
 
 
-def test_alias_keeps_its_version_from_deletion(shelf: Shelf) -> None:
+def test_alias_keeps_its_version_from_deletion(registered: RegisteredModels) -> None:
     """A version or model in use stays; forcing a model's deletion takes the aliases along."""
-    version = shelf.add("iris", set_alias="default")
+    version = registered.add("iris", set_alias="default")
     with pytest.raises(Conflict, match="resource-in-use"):
-        shelf.registry.delete_version("iris", 1)
+        registered.registry.delete_version("iris", 1)
     with pytest.raises(Conflict, match="resource-in-use"):
-        shelf.registry.delete("iris")
-    assert shelf.has_file(version)
-    shelf.registry.delete("iris", force=True)
-    shelf.add("iris")
-    assert shelf.registry.aliases("iris") == []
+        registered.registry.delete("iris")
+    assert registered.has_file(version)
+    registered.registry.delete("iris", force=True)
+    registered.add("iris")
+    assert registered.registry.aliases("iris") == []
 
 
-def test_alias_points_only_to_sound_versions(shelf: Shelf) -> None:
-    """Neither to one that does not exist, nor to one whose file is damaged."""
+def test_alias_points_only_to_sound_versions(registered: RegisteredModels) -> None:
+    """Not to one that does not exist or whose file is damaged."""
     with pytest.raises(NotFound):
-        shelf.registry.set_alias("iris", "default", 1, anything)
-    damaged = shelf.add("iris")
+        registered.registry.set_alias("iris", "default", 1, anything)
+    damaged = registered.add("iris")
     with pytest.raises(InvalidContent, match="version 2"):
-        shelf.registry.set_alias("iris", "default", 2, anything)
-    shelf.replace_file(damaged, b"")
+        registered.registry.set_alias("iris", "default", 2, anything)
+    registered.replace_file(damaged, b"")
     with pytest.raises(Corrupt):
-        shelf.registry.files.load(damaged)
+        registered.registry.files.load(damaged)
     with pytest.raises(Conflict, match="invalid-state"):
-        shelf.registry.set_alias("iris", "default", 1, anything)
+        registered.registry.set_alias("iris", "default", 1, anything)
 
 
 def truncate(content: bytes) -> bytes:
@@ -172,39 +174,39 @@ def remove(_: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit, remove])
-def test_damaged_version_is_set_aside(
-    shelf: Shelf, damage: Callable[[bytes], bytes | None]
+def test_damaged_version_is_quarantined(
+    registered: RegisteredModels, damage: Callable[[bytes], bytes | None]
 ) -> None:
-    """It is refused from then on, even if the file came back; other versions serve."""
-    version, other = shelf.add("iris"), shelf.add("iris")
-    content = shelf.content(version)
-    shelf.replace_file(version, damage(content))
+    """It is refused, even if the file is restored; other versions can be loaded."""
+    version, other = registered.add("iris"), registered.add("iris")
+    content = registered.content(version)
+    registered.replace_file(version, damage(content))
     with pytest.raises(Corrupt, match="model-corrupt"):
-        shelf.registry.files.load(version)
-    shelf.replace_file(version, content)
-    version = shelf.registry.get_version("iris", 1)
+        registered.registry.files.load(version)
+    registered.replace_file(version, content)
+    version = registered.registry.get_version("iris", 1)
     assert version.quarantined_at is not None
-    for refused in (shelf.registry.files.load, shelf.registry.files.open_artifact):
+    for refused in (registered.registry.files.load, registered.registry.files.open_artifact):
         with pytest.raises(Corrupt, match="model-corrupt"):
             refused(version)
-    assert shelf.registry.files.load(other).n_features == 3
+    assert registered.registry.files.load(other).n_features == 3
 
 
-def test_deleted_while_it_was_loaded_is_not_found(shelf: Shelf) -> None:
-    """A file that is gone because its version was deleted is no damage."""
-    version = shelf.add("iris")
-    shelf.registry.delete_version("iris", 1)
-    shelf.replace_file(version, None)
+def test_version_deleted_during_load_is_not_found(registered: RegisteredModels) -> None:
+    """A missing file of a deleted version is not damage."""
+    version = registered.add("iris")
+    registered.registry.delete_version("iris", 1)
+    registered.replace_file(version, None)
     with pytest.raises(NotFound):
-        shelf.registry.files.load(version)
+        registered.registry.files.load(version)
 
 
-def test_one_of_many_movers_wins(shelf: Shelf) -> None:
-    """Of threads that all saw the same alias, exactly one moves it."""
+def test_one_of_many_threads_moves_an_alias(registered: RegisteredModels) -> None:
+    """If all threads have read the same alias, exactly one moves it."""
     n = 8
     for _ in range(n):
-        shelf.add("iris")
-    seen = shelf.registry.set_alias("iris", "default", 1, anything)
+        registered.add("iris")
+    seen = registered.registry.set_alias("iris", "default", 1, anything)
     start = threading.Barrier(n)
     won: list[int] = []
 
@@ -215,7 +217,7 @@ def test_one_of_many_movers_wins(shelf: Shelf) -> None:
 
         start.wait()
         try:
-            shelf.registry.set_alias("iris", "default", version, unmoved)
+            registered.registry.set_alias("iris", "default", version, unmoved)
         except ServiceError:
             return
         won.append(version)
@@ -225,20 +227,20 @@ def test_one_of_many_movers_wins(shelf: Shelf) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [shelf.registry.alias("iris", "default").version] == won
-    assert shelf.registry.alias("iris", "default").revision == 2
+    assert [registered.registry.alias("iris", "default").version] == won
+    assert registered.registry.alias("iris", "default").revision == 2
 
 
-def test_pages_are_newest_first(shelf: Shelf) -> None:
-    """Models and versions come in pages that inserts do not disturb."""
+def test_pages_are_newest_first(registered: RegisteredModels) -> None:
+    """Inserts do not change the pages of models and versions."""
     for _ in range(5):
-        shelf.add("iris")
-    first = shelf.registry.versions("iris", PageRequest(3))
-    shelf.add("iris")
-    second = shelf.registry.versions("iris", PageRequest(3, first.next))
+        registered.add("iris")
+    first = registered.registry.versions("iris", PageRequest(3))
+    registered.add("iris")
+    second = registered.registry.versions("iris", PageRequest(3, first.next))
     assert [v.version for v in first.items + second.items] == [5, 4, 3, 2, 1]
-    shelf.add("digits", set_alias="default")
-    models = shelf.registry.page(PageRequest(10)).items
+    registered.add("digits", set_alias="default")
+    models = registered.registry.page(PageRequest(10)).items
     assert [(model.name, model.latest_version) for model in models] == [("digits", 1), ("iris", 6)]
     assert models[0].aliases == {"default": 1}
 
@@ -246,78 +248,79 @@ def test_pages_are_newest_first(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     "spec", [{"warm_start_from": "iris/1"}, {"model": {"name": "iris", "version": 1}}]
 )
-def test_what_a_waiting_job_needs_stays(shelf: Shelf, spec: dict[str, Any]) -> None:
-    """A version that a job is to begin at, or to put rows through, cannot be deleted, nor its
-    model; others can."""
-    shelf.add("iris")
-    shelf.add("iris")
-    jobs = JobStore(shelf.database, shelf.blobs, queue_limit=10)
-    job = queue(jobs, add_dataset(shelf.database), spec=spec, begins_at=("iris", 1))
+def test_version_of_a_queued_job_is_not_deleted(
+    registered: RegisteredModels, spec: dict[str, Any]
+) -> None:
+    """Nor its model: the version of a warm start, or the version that the job predicts with."""
+    registered.add("iris")
+    registered.add("iris")
+    jobs = JobStore(registered.database, registered.blobs, queue_limit=10)
+    job = queue(jobs, add_dataset(registered.database), spec=spec, begins_at=("iris", 1))
     with pytest.raises(Conflict, match=job.id):
-        shelf.registry.delete_version("iris", 1)
+        registered.registry.delete_version("iris", 1)
     with pytest.raises(Conflict, match=job.id):
-        shelf.registry.delete("iris", force=True)
-    shelf.registry.delete_version("iris", 2)
+        registered.registry.delete("iris", force=True)
+    registered.registry.delete_version("iris", 2)
     jobs.cancel(job.id, keep_model=False)
-    shelf.registry.delete("iris")
+    registered.registry.delete("iris")
 
 
-def test_start_is_deleted_or_begun_at(shelf: Shelf) -> None:
-    """Of a job and a deletion at the same moment one is refused: no job waits for what is gone."""
-    jobs = JobStore(shelf.database, shelf.blobs, queue_limit=100)
-    dataset_id = add_dataset(shelf.database)
+def test_version_of_a_warm_start_is_used_or_deleted(registered: RegisteredModels) -> None:
+    """If a job is queued and the version deleted at once, one of the two is refused."""
+    jobs = JobStore(registered.database, registered.blobs, queue_limit=100)
+    dataset_id = add_dataset(registered.database)
     for _ in range(8):
-        version = shelf.add("iris").version
+        version = registered.add("iris").version
         start: dict[str, Any] = {
             "spec": {"warm_start_from": f"iris/{version}"},
             "begins_at": ("iris", version),
         }
         with ThreadPoolExecutor(2) as threads:
-            acts = (
+            futures = (
                 threads.submit(queue, jobs, dataset_id, **start),
-                threads.submit(shelf.registry.delete_version, "iris", version),
+                threads.submit(registered.registry.delete_version, "iris", version),
             )
-        refusals = [error for act in acts if (error := act.exception()) is not None]
+        refusals = [error for future in futures if (error := future.exception()) is not None]
         assert [type(error) for error in refusals] in ([Conflict], [NotFound])
 
 
-def test_what_lies_beside_a_model_lives_and_dies_with_it(shelf: Shelf) -> None:
-    """Its bytes come back as they were given, the sweep lets them be, and a deletion takes them."""
+def test_warm_start_files_are_deleted_with_their_version(registered: RegisteredModels) -> None:
+    """Their arrays are the same after a load, and the sweep keeps them."""
     arrays = {"steps": np.array([3, 4]), "rows": np.empty(0, dtype=np.int64)}
-    versions = [shelf.add("iris", warm_start=arrays) for _ in range(3)]
-    assert shelf.add("iris").warm_start_key is None
-    found = shelf.registry.files.load_warm_start(versions[0])
+    versions = [registered.add("iris", warm_start=arrays) for _ in range(3)]
+    assert registered.add("iris").warm_start_key is None
+    loaded = registered.registry.files.load_warm_start(versions[0])
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array, strict=True)
+        np.testing.assert_array_equal(loaded[name], array, strict=True)
     keys = [version.warm_start_key for version in versions]
-    sweep(shelf.database, shelf.blobs, min_age_s=0)
-    assert set(keys) <= set(shelf.blobs.keys())
-    shelf.registry.delete_version("iris", 1)
-    assert keys[0] not in list(shelf.blobs.keys())
-    shelf.registry.delete("iris")
-    assert not set(keys) & set(shelf.blobs.keys())
+    sweep(registered.database, registered.blobs, min_age_s=0)
+    assert set(keys) <= set(registered.blobs.keys())
+    registered.registry.delete_version("iris", 1)
+    assert keys[0] not in list(registered.blobs.keys())
+    registered.registry.delete("iris")
+    assert not set(keys) & set(registered.blobs.keys())
 
 
-def test_index_has_the_same_order_on_every_database(shelf: Shelf) -> None:
-    """By code points, then by number; it tells which files are damaged."""
+def test_index_has_the_same_order_on_every_database(registered: RegisteredModels) -> None:
+    """By code points, then by number, with the damaged files."""
     for name in ("b", "a2", "a-b", "ab", "a", "a"):
-        version = shelf.add(name)
-    shelf.replace_file(version, b"")
+        version = registered.add(name)
+    registered.replace_file(version, b"")
     with pytest.raises(Corrupt):
-        shelf.registry.files.load(version)
-    rows = [tuple(row) for batch in shelf.registry.index() for row in batch]
+        registered.registry.files.load(version)
+    rows = [tuple(row) for batch in registered.registry.index() for row in batch]
     names = [("a", 1, True), ("a", 2, False), ("a-b", 1, True), ("a2", 1, True), ("ab", 1, True)]
     assert rows == [*names, ("b", 1, True)]
 
 
-def test_every_change_of_a_model_is_reported(shelf: Shelf) -> None:
-    """Of this model alone; what is refused, or only read, changes nothing."""
-    registry = shelf.registry
+def test_every_change_of_a_model_is_reported(registered: RegisteredModels) -> None:
+    """Only of this model; refused changes and reads are not reported."""
+    registry = registered.registry
     file = registry.files.prepare(fitted_pipeline(), None)
 
     def damage_and_load() -> None:
         version = registry.get_version("iris", 2)
-        shelf.replace_file(version, b"")
+        registered.replace_file(version, b"")
         with pytest.raises(Corrupt):
             registry.files.load(version)
 
@@ -326,8 +329,8 @@ def test_every_change_of_a_model_is_reported(shelf: Shelf) -> None:
             registry.delete("iris")
 
     changes: list[tuple[Callable[[], object], set[str]]] = [
-        (lambda: shelf.add("digits"), {"digits"}),
-        (lambda: shelf.add("iris", set_alias="default"), {"iris"}),
+        (lambda: registered.add("digits"), {"digits"}),
+        (lambda: registered.add("iris", set_alias="default"), {"iris"}),
         (lambda: registry.add_imported(file, "iris", {}), {"iris"}),
         (lambda: registry.set_alias("iris", "default", 2, anything), {"iris"}),
         (refuse, set()),
@@ -337,7 +340,7 @@ def test_every_change_of_a_model_is_reported(shelf: Shelf) -> None:
         (lambda: registry.remove_alias("iris", "default", anything), {"iris"}),
         (lambda: registry.delete("iris"), {"iris"}),
     ]
-    reported(shelf.database)
+    reported(registered.database)
     for change, names in changes:
         change()
-        assert reported(shelf.database) == names
+        assert reported(registered.database) == names

@@ -9,17 +9,17 @@ import joblib
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.models.registered_models import RESULT, Shelf, Source, fitted_pipeline
+from tests.service.models.registered_models import RESULT, RegisteredModels, Source, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 
 CREATE = {"If-None-Match": "*"}
 
 
-def test_model_shows_versions_and_aliases(client: TestClient, shelf: Shelf) -> None:
+def test_model_shows_versions_and_aliases(client: TestClient, registered: RegisteredModels) -> None:
     """The model itself, the list of models, and the list of its versions agree."""
-    shelf.add("iris")
-    shelf.add("iris", set_alias="default")
+    registered.add("iris")
+    registered.add("iris", set_alias="default")
     model = client.get("/v1/models/iris").json()
     assert client.get("/v1/models").json() == {"models": [model], "next_page_token": None}
     assert model.pop("created_at").endswith("Z")
@@ -29,9 +29,11 @@ def test_model_shows_versions_and_aliases(client: TestClient, shelf: Shelf) -> N
     assert versions[0] == client.get("/v1/models/iris/versions/2").json()
 
 
-def test_version_shows_lineage_metrics_and_certificate(client: TestClient, shelf: Shelf) -> None:
-    """All that a caller needs to trust a model, or to make it again."""
-    shelf.add("iris", fitted_pipeline((1, 2)), columns=["a", "b", "c"])
+def test_version_shows_lineage_metrics_and_certificate(
+    client: TestClient, registered: RegisteredModels
+) -> None:
+    """All that a caller needs to check a model, or to train it again."""
+    registered.add("iris", fitted_pipeline((1, 2)), columns=["a", "b", "c"])
     version = client.get("/v1/models/iris/versions/1").json()
     assert {name: version[name] for name in RESULT} == RESULT
     assert version["dataset_digest"] == Source.matrix_digest
@@ -41,21 +43,21 @@ def test_version_shows_lineage_metrics_and_certificate(client: TestClient, shelf
     assert version["quarantined_at"] is None
 
 
-def test_seen_resource_is_not_sent_again(client: TestClient, shelf: Shelf) -> None:
-    """If-None-Match answers 304 until something changes."""
-    shelf.add("iris")
+def test_unchanged_resource_gives_304(client: TestClient, registered: RegisteredModels) -> None:
+    """If-None-Match gives 304 until the resource changes."""
+    registered.add("iris")
     for path in ("/v1/models/iris", "/v1/models/iris/versions/1", "/v1/models/iris/aliases/latest"):
         tag = client.get(path).headers["ETag"]
         assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
     tag = client.get("/v1/models/iris").headers["ETag"]
-    shelf.add("iris")
+    registered.add("iris")
     assert client.get("/v1/models/iris", headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_pages_follow_each_other(client: TestClient, shelf: Shelf) -> None:
-    """`next_page_token` leads through all versions, once each."""
+def test_pages_follow_each_other(client: TestClient, registered: RegisteredModels) -> None:
+    """`next_page_token` leads to all versions, each once."""
     for _ in range(3):
-        shelf.add("iris")
+        registered.add("iris")
     page = client.get("/v1/models/iris/versions?page_size=2").json()
     seen = [version["version"] for version in page["versions"]]
     while (token := page["next_page_token"]) is not None:
@@ -75,9 +77,9 @@ def test_pages_follow_each_other(client: TestClient, shelf: Shelf) -> None:
         "/v1/models/iris/aliases/unknown",
     ],
 )
-def test_unknown_is_not_found(client: TestClient, shelf: Shelf, path: str) -> None:
-    """404 as a problem, for each kind of resource."""
-    shelf.add("iris")
+def test_unknown_is_not_found(client: TestClient, registered: RegisteredModels, path: str) -> None:
+    """A problem 404, for each kind of resource."""
+    registered.add("iris")
     reply = client.get(path)
     assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
@@ -86,7 +88,7 @@ def test_unknown_is_not_found(client: TestClient, shelf: Shelf, path: str) -> No
     "name", ["Iris", "iris_2", "-iris", "iris-", "a" * 64, "..", "%2e%2e", "é"]
 )
 def test_bad_names_are_refused(client: TestClient, name: str) -> None:
-    """No such model can exist, and no name reaches the file system."""
+    """Such a model cannot exist; the name is not used in the file system."""
     reply = client.get(f"/v1/models/{name}/versions")
     assert (reply.status_code, reply.json()["code"]) in [(400, "invalid-name"), (404, "not-found")]
     if "." not in name and "%" not in name:
@@ -94,17 +96,21 @@ def test_bad_names_are_refused(client: TestClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "two", "1.5", str(2**31), str(2**80)])
-def test_bad_version_numbers_are_refused(client: TestClient, shelf: Shelf, version: str) -> None:
-    """Also one larger than a database can store."""
-    shelf.add("iris")
+def test_bad_version_numbers_are_refused(
+    client: TestClient, registered: RegisteredModels, version: str
+) -> None:
+    """Also one that is too large for a database."""
+    registered.add("iris")
     reply = client.get(f"/v1/models/iris/versions/{version}")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
 
 
-def test_artifact_is_the_file_with_its_digest(client: TestClient, shelf: Shelf) -> None:
-    """What is downloaded has the announced sha-256, and joblib reads it."""
+def test_artifact_is_the_file_with_its_digest(
+    client: TestClient, registered: RegisteredModels
+) -> None:
+    """The download has the sha-256 of its header, and joblib reads it."""
     fitted = fitted_pipeline()
-    version = shelf.add("iris", fitted)
+    version = registered.add("iris", fitted)
     reply = client.get("/v1/models/iris/versions/1/artifact")
     sha256 = hashlib.sha256(reply.content)
     assert sha256.hexdigest() == version.artifact_sha256
@@ -120,11 +126,11 @@ def test_artifact_is_the_file_with_its_digest(client: TestClient, shelf: Shelf) 
     assert again.status_code == 304
 
 
-def test_damaged_artifact_is_not_sent(client: TestClient, shelf: Shelf) -> None:
-    """The version is set aside, which its resource then shows; others are sent."""
-    version = shelf.add("iris")
-    shelf.add("iris")
-    shelf.replace_file(version, b"x" * version.size_bytes)
+def test_damaged_artifact_is_not_sent(client: TestClient, registered: RegisteredModels) -> None:
+    """The version is quarantined, which its resource shows; other versions are sent."""
+    version = registered.add("iris")
+    registered.add("iris")
+    registered.replace_file(version, b"x" * version.size_bytes)
     for _ in range(2):
         reply = client.get("/v1/models/iris/versions/1/artifact")
         assert (reply.status_code, reply.json()["code"]) == (500, "model-corrupt")
@@ -132,10 +138,12 @@ def test_damaged_artifact_is_not_sent(client: TestClient, shelf: Shelf) -> None:
     assert client.get("/v1/models/iris/versions/2/artifact").status_code == 200
 
 
-def test_alias_is_created_moved_and_removed(client: TestClient, shelf: Shelf) -> None:
+def test_alias_is_created_moved_and_removed(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """201, 200, 204; each with the ETag of the state before."""
     for _ in range(2):
-        shelf.add("iris")
+        registered.add("iris")
     path = "/v1/models/iris/aliases/candidate"
     created = client.put(path, json={"version": 1}, headers=CREATE)
     assert (created.status_code, created.json()["version"]) == (201, 1)
@@ -151,9 +159,9 @@ def test_alias_is_created_moved_and_removed(client: TestClient, shelf: Shelf) ->
     assert again.headers["ETag"] != tag, "an old tag must not fit a new alias"
 
 
-def test_alias_needs_a_precondition_that_holds(client: TestClient, shelf: Shelf) -> None:
-    """428 without one; 412 where the alias is there already, or not there, or has moved."""
-    shelf.add("iris")
+def test_alias_needs_a_true_precondition(client: TestClient, registered: RegisteredModels) -> None:
+    """428 without one; 412 if the alias exists already, does not exist, or has moved."""
+    registered.add("iris")
     path, body = "/v1/models/iris/aliases/candidate", {"version": 1}
     assert client.put(path, json=body).status_code == 428
     assert client.put(path, json=body, headers={"If-Match": "*"}).status_code == 412
@@ -163,10 +171,12 @@ def test_alias_needs_a_precondition_that_holds(client: TestClient, shelf: Shelf)
     assert client.delete(path).status_code == 428
 
 
-def test_only_one_of_many_callers_moves_an_alias(client: TestClient, shelf: Shelf) -> None:
-    """They all saw the same ETag: one gets 200, the others 412."""
+def test_only_one_of_many_callers_moves_an_alias(
+    client: TestClient, registered: RegisteredModels
+) -> None:
+    """All send the same ETag: one gets 200, the others 412."""
     for _ in range(6):
-        shelf.add("iris")
+        registered.add("iris")
     path = "/v1/models/iris/aliases/candidate"
     tag = client.put(path, json={"version": 1}, headers=CREATE).headers["ETag"]
 
@@ -178,9 +188,9 @@ def test_only_one_of_many_callers_moves_an_alias(client: TestClient, shelf: Shel
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_latest_is_reserved(client: TestClient, shelf: Shelf, method: str) -> None:
-    """It can be read, but neither set nor removed."""
-    shelf.add("iris")
+def test_latest_is_reserved(client: TestClient, registered: RegisteredModels, method: str) -> None:
+    """It can be read, but not set or removed."""
+    registered.add("iris")
     path = "/v1/models/iris/aliases/latest"
     assert client.get(path).json()["version"] == 1
     reply = client.request(method, path, json={"version": 1}, headers=CREATE)
@@ -200,30 +210,30 @@ def test_latest_is_reserved(client: TestClient, shelf: Shelf, method: str) -> No
     ],
 )
 def test_bad_alias_bodies_are_refused(
-    client: TestClient, shelf: Shelf, body: dict[str, object]
+    client: TestClient, registered: RegisteredModels, body: dict[str, object]
 ) -> None:
-    """422 that points at the field."""
-    shelf.add("iris")
+    """422 with a pointer to the field."""
+    registered.add("iris")
     reply = client.put("/v1/models/iris/aliases/candidate", json=body, headers=CREATE)
     assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
     assert reply.json()["errors"][0]["pointer"] in ("/version", "/x")
 
 
 @pytest.mark.parametrize("path", ["/v1/models/iris", "/v1/models/iris/versions/1"])
-def test_deletion_can_be_made_to_depend_on_what_was_seen(
-    client: TestClient, shelf: Shelf, path: str
+def test_deletion_checks_if_match(
+    client: TestClient, registered: RegisteredModels, path: str
 ) -> None:
-    """412 where If-Match names another state."""
-    shelf.add("iris")
+    """412 if If-Match has another ETag."""
+    registered.add("iris")
     tag = client.get(path).headers["ETag"]
     reply = client.delete(path, headers={"If-Match": '"other"'})
     assert (reply.status_code, reply.json()["code"]) == (412, "precondition-failed")
     assert client.delete(path, headers={"If-Match": tag}).status_code == 204
 
 
-def test_deletion_waits_for_aliases(client: TestClient, shelf: Shelf) -> None:
-    """409 while one points there; a whole model goes with `force=true`."""
-    shelf.add("iris", set_alias="default")
+def test_aliases_prevent_deletion(client: TestClient, registered: RegisteredModels) -> None:
+    """409 if an alias points to the version; `force=true` deletes the whole model."""
+    registered.add("iris", set_alias="default")
     for path in ("/v1/models/iris/versions/1", "/v1/models/iris"):
         reply = client.delete(path)
         assert (reply.status_code, reply.json()["code"]) == (409, "resource-in-use")

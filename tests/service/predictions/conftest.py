@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.service.models.registered_models import shelf
+from tests.service.models.registered_models import registered
 
-__all__ = ["shelf"]
+__all__ = ["registered"]

@@ -20,7 +20,7 @@ from service.settings import Limits, Settings
 from service.web.server import connections
 from tests.connection import Connection
 from tests.service.jobs.data import csv_of, job_body
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import served, url
 
 __all__ = ["url"]
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.one_application(
 
 
 @pytest.fixture
-def address(url: str, shelf: Shelf) -> tuple[str, int]:
-    shelf.add("iris", fitted_pipeline(n_features=N_FEATURES))
-    shelf.add("wide", fitted_pipeline(n_features=300))
+def address(url: str, registered: RegisteredModels) -> tuple[str, int]:
+    registered.add("iris", fitted_pipeline(n_features=N_FEATURES))
+    registered.add("wide", fitted_pipeline(n_features=300))
     return "127.0.0.1", int(url.rpartition(":")[2])
 
 
@@ -154,9 +154,9 @@ def test_known_heads_need_no_application(settings: Settings) -> None:
     seen: list[str] = []
     app.add_middleware(Counting, seen=seen)
     with served(app) as url:
-        shelf = Shelf(settings)
-        shelf.add("wide", fitted_pipeline(n_features=64))
-        shelf.database.close()
+        registered = RegisteredModels(settings)
+        registered.add("wide", fitted_pipeline(n_features=64))
+        registered.database.close()
         with Connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
             for whole in (whole for n_rows in (1, 100, 9000) for whole in usual_requests(n_rows)):
                 client.send(whole)

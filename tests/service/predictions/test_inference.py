@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.storage.database.tables import model_versions, models
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import Door, door, served, url
 
 __all__ = ["door", "url"]
@@ -42,10 +42,10 @@ class TestTriton:
         with warnings.catch_warnings(action="ignore"):  # of the libraries below it
             return pytest.importorskip("tritonclient.http")
 
-    def test_health_and_metadata(self, shelf: Shelf, triton: Any) -> None:
+    def test_health_and_metadata(self, registered: RegisteredModels, triton: Any) -> None:
         """Live, ready, what there is, what it takes."""
-        shelf.add("iris", fitted_pipeline(("a", "b", "c")))
-        damaged = shelf.add("iris", fitted_pipeline((1, 2)))
+        registered.add("iris", fitted_pipeline(("a", "b", "c")))
+        damaged = registered.add("iris", fitted_pipeline((1, 2)))
         with triton.InferenceServerClient(self.url) as client:
             assert client.is_server_live()
             assert client.is_server_ready()
@@ -64,7 +64,7 @@ class TestTriton:
             ]
             outputs = client.get_model_metadata("iris")["outputs"]
             assert outputs[0]["datatype"] == "INT64"
-            shelf.replace_file(damaged, b"")
+            registered.replace_file(damaged, b"")
             with pytest.raises(triton.InferenceServerException, match="damaged"):
                 self.infer(triton, client)
             assert not client.is_model_ready("iris", "2")
@@ -79,7 +79,7 @@ class TestTriton:
     @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "ü", "c"), (3, 5), (0.5, 1.5)])
     def test_infer(
         self,
-        shelf: Shelf,
+        registered: RegisteredModels,
         triton: Any,
         classes: tuple[Any, ...],
         binary_in: bool,
@@ -87,7 +87,7 @@ class TestTriton:
     ) -> None:
         """The model's labels and the bits of its values, however the tensors travel."""
         fitted = fitted_pipeline(classes, scaled=True)
-        shelf.add("iris", fitted)
+        registered.add("iris", fitted)
         with triton.InferenceServerClient(self.url) as client:
             for version in ("", "1"):
                 reply = self.infer(triton, client, binary_in, binary_out, version)
@@ -101,10 +101,10 @@ class TestTriton:
                 assert head["id"] == "mine"
 
     @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-    def test_compression(self, shelf: Shelf, triton: Any, coding: str) -> None:
+    def test_compression(self, registered: RegisteredModels, triton: Any, coding: str) -> None:
         """Of the request and of the reply."""
         fitted = fitted_pipeline()
-        shelf.add("iris", fitted)
+        registered.add("iris", fitted)
         with triton.InferenceServerClient(self.url) as client:
             for _ in range(2):
                 reply = self.infer(
@@ -116,9 +116,9 @@ class TestTriton:
                 decision = reply.as_numpy("decision")
                 assert decision.tobytes() == fitted.decision_function(X).tobytes()
 
-    def test_errors_are_told(self, shelf: Shelf, triton: Any) -> None:
+    def test_errors_are_told(self, registered: RegisteredModels, triton: Any) -> None:
         """As the client expects them."""
-        shelf.add("iris", fitted_pipeline(n_features=4))
+        registered.add("iris", fitted_pipeline(n_features=4))
         with triton.InferenceServerClient(self.url) as client:
             with pytest.raises(triton.InferenceServerException, match="takes 4") as caught:
                 self.infer(triton, client)
@@ -168,10 +168,12 @@ def ask(door: Door, *, data: Any = None, tail: bytes = b"", head: Any = None, **
         ("BOOL", "?"),
     ],
 )
-def test_tensors_of_every_type(door: Door, shelf: Shelf, datatype: str, kind: str) -> None:
+def test_tensors_of_every_type(
+    door: Door, registered: RegisteredModels, datatype: str, kind: str
+) -> None:
     """Flat, nested or as bytes: the same bits; a number is what its type makes of it."""
     fitted = fitted_pipeline()
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     values = (np.abs(X) * 3).astype(kind)
     expected = fitted.decision_function(values.astype(np.float64)).tolist()
     data = values.tolist()
@@ -192,9 +194,9 @@ def test_tensors_of_every_type(door: Door, shelf: Shelf, datatype: str, kind: st
         assert outputs["decision"]["shape"] == [7]
 
 
-def test_kserve_client(door: Door, shelf: Shelf) -> None:
+def test_kserve_client(door: Door, registered: RegisteredModels) -> None:
     """What kserve's InferenceRESTClient sends and reads, by hand: it is too large to install."""
-    shelf.add("iris")
+    registered.add("iris")
     assert door.get("/v2/health/live").json() == {"live": True}
     assert door.get("/v2/health/ready").json() == {"ready": True}
     assert door.get("/v2/models/iris/ready").json() == {"name": "iris", "ready": True}
@@ -286,9 +288,11 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
-def test_bad_requests_are_told_in_the_protocols_form(door: Door, shelf: Shelf) -> None:
+def test_bad_requests_are_told_in_the_protocols_form(
+    door: Door, registered: RegisteredModels
+) -> None:
     """`application/json` with `error`, and what every problem has."""
-    shelf.add("iris")
+    registered.add("iris")
     for name, (request, status, code) in BAD.items():
         for _ in range(2):
             reply = ask(door, **request)
@@ -311,9 +315,9 @@ def test_bad_requests_are_told_in_the_protocols_form(door: Door, shelf: Shelf) -
     assert ask(door, data=X.tolist()).status_code == 200
 
 
-def test_a_bad_number_is_called_by_its_column(door: Door, shelf: Shelf) -> None:
+def test_a_bad_number_is_called_by_its_column(door: Door, registered: RegisteredModels) -> None:
     """By the name that the model has for it; a wrong width says what is expected."""
-    shelf.add("iris", columns=["a", "b", "c"])
+    registered.add("iris", columns=["a", "b", "c"])
     for value in (None, True, 10**400, "1"):
         (fault,) = ask(door, data=[0.0] * 19 + [value, 0.0]).json()["errors"]
         assert (fault["row"], fault["column"]) == (7, "b")
@@ -323,10 +327,10 @@ def test_a_bad_number_is_called_by_its_column(door: Door, shelf: Shelf) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_reply_is_compressed_for_who_asks_for_one_coding(
-    door: Door, shelf: Shelf, coding: str
+    door: Door, registered: RegisteredModels, coding: str
 ) -> None:
     """Not for who lists all that it knows, as every HTTP library does."""
-    shelf.add("iris")
+    registered.add("iris")
     content = json.dumps(
         {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]}
     ).encode()
@@ -352,13 +356,13 @@ def test_shutdown_is_not_ready(settings: Settings) -> None:
 
 
 def test_index_of_ten_thousand_models_does_not_hold_the_loop(
-    client: TestClient, shelf: Shelf
+    client: TestClient, registered: RegisteredModels
 ) -> None:
     """All are listed, by name and number. It took a second of the event loop. The best of five
     rounds counts, since the machine may be busy."""
-    shelf.add("model-0")
+    registered.add("model-0")
     names = [f"model-{number}" for number in range(1, 10_000)]
-    with shelf.database.write() as connection:
+    with registered.database.write() as connection:
         for table in (models, model_versions):
             row = connection.execute(sa.select(table)).mappings().one()
             key = "name" if table is models else "model_name"

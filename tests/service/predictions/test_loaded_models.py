@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from svm.model.pipeline import FittedPipeline
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 
@@ -59,11 +59,13 @@ class CountingRegistry(ModelRegistry):
 
 
 class Serving:
-    """Loaded models as the service has them, beside the shelf that a worker writes to."""
+    """Loaded models as the service has them, beside the registered that a worker writes to."""
 
-    def __init__(self, shelf: Shelf, settings: Settings, capacity_bytes: int = 2**30) -> None:
+    def __init__(
+        self, registered: RegisteredModels, settings: Settings, capacity_bytes: int = 2**30
+    ) -> None:
         database = Database(settings.database_url)
-        self.registry = CountingRegistry(database, shelf.blobs)
+        self.registry = CountingRegistry(database, registered.blobs)
         self.models = LoadedModels(database, self.registry, capacity_bytes)
         self._close = database.close
 
@@ -74,10 +76,10 @@ class Serving:
             self._close()
 
 
-def test_model_is_loaded_once(shelf: Shelf, settings: Settings) -> None:
+def test_model_is_loaded_once(registered: RegisteredModels, settings: Settings) -> None:
     """Requests that come at the same time wait for one load, later ones for none."""
-    shelf.add("iris")
-    serving = Serving(shelf, settings)
+    registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> list[LoadedModel]:
         together = await asyncio.gather(*(serving.models.get("iris", None) for _ in range(20)))
@@ -88,18 +90,20 @@ def test_model_is_loaded_once(shelf: Shelf, settings: Settings) -> None:
     assert serving.registry.files.loads == 1
 
 
-def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Settings) -> None:
+def test_moved_alias_is_seen_by_the_next_request(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """Whoever moved it: here another connection, as a worker or a second replica has."""
-    shelf.add("iris", set_alias="default")
-    serving = Serving(shelf, settings)
+    registered.add("iris", set_alias="default")
+    serving = Serving(registered, settings)
 
     async def ask() -> None:
         for version in range(2, 6):
-            shelf.add("iris", fitted_pipeline(seed=version), set_alias="default")
+            registered.add("iris", fitted_pipeline(seed=version), set_alias="default")
             await asyncio.sleep(0)  # the next turn of the loop
             assert (await serving.models.get("iris", None)).version == version
             assert (await serving.models.get("iris", "latest")).version == version
-        shelf.registry.delete("iris", force=True)
+        registered.registry.delete("iris", force=True)
         await asyncio.sleep(0)
         with pytest.raises(NotFound):
             await serving.models.get("iris", None)
@@ -108,30 +112,32 @@ def test_moved_alias_is_seen_by_the_next_request(shelf: Shelf, settings: Setting
 
 
 def test_a_model_is_looked_up_again_only_when_it_has_changed(
-    shelf: Shelf, settings: Settings
+    registered: RegisteredModels, settings: Settings
 ) -> None:
     """Not after other commits, such as the progress of a training or another model's version."""
-    version = shelf.add("iris")
-    serving = Serving(shelf, settings)
+    version = registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> None:
         for _ in range(50):
             await serving.models.get("iris", "latest")
-            shelf.set_metrics(version, {})
-            shelf.add("digits", set_alias="default")
+            registered.set_metrics(version, {})
+            registered.add("digits", set_alias="default")
         assert serving.registry.look_ups == 1
-        shelf.add("iris")
+        registered.add("iris")
         assert (await serving.models.get("iris", "latest")).version == 2
         assert serving.registry.look_ups == 2
 
     serving.run(ask())
 
 
-def test_requests_that_wait_share_a_look_up(shelf: Shelf, settings: Settings) -> None:
+def test_requests_that_wait_share_a_look_up(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """Those for other models, too; one that is not there fails no other."""
     for name in ("iris", "digits"):
-        shelf.add(name)
-    serving = Serving(shelf, settings)
+        registered.add(name)
+    serving = Serving(registered, settings)
 
     async def ask() -> None:
         names = ["iris", "digits", "nobody"] * 100
@@ -150,18 +156,18 @@ def test_requests_that_wait_share_a_look_up(shelf: Shelf, settings: Settings) ->
 
 
 def test_a_look_up_from_before_a_change_answers_no_request_from_after_it(
-    shelf: Shelf, settings: Settings
+    registered: RegisteredModels, settings: Settings
 ) -> None:
     """It is not remembered either."""
-    shelf.add("iris")
-    serving = Serving(shelf, settings)
+    registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> list[int]:
         serving.registry.open.clear()
         before = asyncio.create_task(serving.models.get("iris", None))
         while serving.registry.look_ups == 0:
             await asyncio.sleep(0.001)
-        shelf.add("iris")
+        registered.add("iris")
         after = asyncio.create_task(serving.models.get("iris", None))
         await asyncio.sleep(0)
         serving.registry.open.set()
@@ -172,13 +178,13 @@ def test_a_look_up_from_before_a_change_answers_no_request_from_after_it(
 
 
 def test_as_many_meanings_are_remembered_as_there_is_room_for(
-    shelf: Shelf, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    registered: RegisteredModels, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more the first are looked up again."""
     monkeypatch.setattr(loaded_models, "MAX_KNOWN", 3)
     for _ in range(4):
-        shelf.add("iris")
-    serving = Serving(shelf, settings)
+        registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> int:
         for version in (1, 2, 3, 1, 2, 3, 4, 1):
@@ -188,12 +194,14 @@ def test_as_many_meanings_are_remembered_as_there_is_room_for(
     assert serving.run(ask()) == 5
 
 
-def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) -> None:
+def test_least_recently_used_model_is_dropped(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """When the models together are larger than the memory meant for them."""
     fitted = fitted_pipeline(n_features=100)
     for name in ("a", "b", "c"):
-        shelf.add(name, fitted)
-    serving = Serving(shelf, settings, capacity_bytes=2 * (fitted.nbytes + fitted.prepare()))
+        registered.add(name, fitted)
+    serving = Serving(registered, settings, capacity_bytes=2 * (fitted.nbytes + fitted.prepare()))
 
     async def ask() -> list[int]:
         loads = []
@@ -205,10 +213,12 @@ def test_least_recently_used_model_is_dropped(shelf: Shelf, settings: Settings) 
     assert serving.run(ask()) == [1, 2, 2, 3, 3, 4]
 
 
-def test_model_larger_than_the_memory_still_serves(shelf: Shelf, settings: Settings) -> None:
+def test_model_larger_than_the_memory_still_serves(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """It is kept alone, until another one comes."""
-    shelf.add("a")
-    serving = Serving(shelf, settings, capacity_bytes=1)
+    registered.add("a")
+    serving = Serving(registered, settings, capacity_bytes=1)
 
     async def ask() -> int:
         await serving.models.get("a", None)
@@ -218,10 +228,12 @@ def test_model_larger_than_the_memory_still_serves(shelf: Shelf, settings: Setti
     assert serving.run(ask()) == 1
 
 
-def test_caller_who_leaves_does_not_stop_the_load(shelf: Shelf, settings: Settings) -> None:
+def test_caller_who_leaves_does_not_stop_the_load(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """Others may wait for the same model."""
-    shelf.add("iris")
-    serving = Serving(shelf, settings)
+    registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> int:
         serving.registry.files.open.clear()
@@ -238,16 +250,18 @@ def test_caller_who_leaves_does_not_stop_the_load(shelf: Shelf, settings: Settin
     assert serving.registry.files.loads == 1
 
 
-def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -> None:
+def test_version_set_aside_no_longer_answers(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """Also where it was loaded before its file was damaged."""
-    version = shelf.add("iris")
-    serving = Serving(shelf, settings)
+    version = registered.add("iris")
+    serving = Serving(registered, settings)
 
     async def ask() -> None:
         await serving.models.get("iris", None)
-        shelf.replace_file(version, b"")
+        registered.replace_file(version, b"")
         with pytest.raises(Corrupt):
-            shelf.registry.files.open_artifact(version)
+            registered.registry.files.open_artifact(version)
         await asyncio.sleep(0)  # the next turn of the loop
         with pytest.raises(Corrupt):
             await serving.models.get("iris", None)
@@ -255,11 +269,13 @@ def test_version_set_aside_no_longer_answers(shelf: Shelf, settings: Settings) -
     serving.run(ask())
 
 
-def test_damaged_model_does_not_stop_the_others(shelf: Shelf, settings: Settings) -> None:
+def test_damaged_model_does_not_stop_the_others(
+    registered: RegisteredModels, settings: Settings
+) -> None:
     """Every waiting request gets the error; it is set aside; other versions load."""
-    damaged, _ = shelf.add("iris"), shelf.add("iris")
-    shelf.replace_file(damaged, b"")
-    serving = Serving(shelf, settings)
+    damaged, _ = registered.add("iris"), registered.add("iris")
+    registered.replace_file(damaged, b"")
+    serving = Serving(registered, settings)
 
     async def ask() -> None:
         results = await asyncio.gather(
@@ -271,4 +287,4 @@ def test_damaged_model_does_not_stop_the_others(shelf: Shelf, settings: Settings
             await serving.models.get("iris", 1)
 
     serving.run(ask())
-    assert shelf.registry.get_version("iris", 1).quarantined_at is not None
+    assert registered.registry.get_version("iris", 1).quarantined_at is not None

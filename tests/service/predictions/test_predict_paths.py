@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from service.settings import Limits
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import Door, door
 from tests.service.rows.test_npy import HUGE, lying, of_shape
 
@@ -103,10 +103,10 @@ WITH_BOOLEANS: dict[str, tuple[str, str]] = {
 }
 
 
-def test_one_row_one_answer(door: Door, shelf: Shelf) -> None:
+def test_one_row_one_answer(door: Door, registered: RegisteredModels) -> None:
     """The same bits in every format: those of the model."""
     fitted = fitted_pipeline(("no", "yes"), scaled=True)
-    version = shelf.add("iris", fitted, columns=COLUMNS)
+    version = registered.add("iris", fitted, columns=COLUMNS)
     expected = fitted.decision_function(ROWS)
     for name, (media_type, body) in bodies(ROWS).items():
         headers = {"Content-Type": media_type, "Accept": "application/x-npy"}
@@ -128,12 +128,12 @@ def test_one_row_one_answer(door: Door, shelf: Shelf) -> None:
             }
 
 
-def test_booleans_are_numbers(door: Door, shelf: Shelf) -> None:
+def test_booleans_are_numbers(door: Door, registered: RegisteredModels) -> None:
     """1 and 0, to the bit, wherever a format has them; the first row is never a header."""
     fitted = fitted_pipeline(("no", "yes"), scaled=True)
     expected = fitted.decision_function(FLAGS).tolist()
     for columns in (COLUMNS, None):
-        shelf.add("iris", fitted, columns=columns)
+        registered.add("iris", fitted, columns=columns)
         for name, (media_type, body) in WITH_BOOLEANS.items():
             if columns is None and ("objects" in name or "header" in name):
                 continue
@@ -151,11 +151,11 @@ def test_booleans_are_numbers(door: Door, shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_replies_in_every_format(door: Door, shelf: Shelf, n_classes: int) -> None:
+def test_replies_in_every_format(door: Door, registered: RegisteredModels, n_classes: int) -> None:
     """Labels and decision values, read back, are the model's."""
     classes = ("a", "b,c", 'd"e')[:n_classes]
     fitted = fitted_pipeline(classes)
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     label, decision = fitted.predict(ROWS).tolist(), fitted.decision_function(ROWS)
     body = {"instances": ROWS.tolist(), "outputs": ["label", "decision", "label"]}
 
@@ -307,10 +307,10 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
 }
 
 
-def test_bad_requests_are_problems(door: Door, shelf: Shelf) -> None:
+def test_bad_requests_are_problems(door: Door, registered: RegisteredModels) -> None:
     """With a status, a code, and the place; and the next request on the connection is answered."""
     steep = fitted_pipeline(scaled=True)
-    shelf.add("iris", steep, columns=COLUMNS)
+    registered.add("iris", steep, columns=COLUMNS)
     good = door.post(PATH, json={"instances": ROWS.tolist()}).json()
     for name, (headers, body, status, code) in BAD.items():
         for _ in range(2):  # a head seen before is no other
@@ -325,10 +325,10 @@ def test_bad_requests_are_problems(door: Door, shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
-def test_compressed_bodies(door: Door, shelf: Shelf, coding: str) -> None:
+def test_compressed_bodies(door: Door, registered: RegisteredModels, coding: str) -> None:
     """As RFC 9110 has them, and `deflate` as some send it."""
     fitted = fitted_pipeline()
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     plain = json.dumps({"instances": ROWS.tolist()}).encode()
     raw = zlib.compressobj(wbits=-15)
     body = {
@@ -342,16 +342,16 @@ def test_compressed_bodies(door: Door, shelf: Shelf, coding: str) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities(door: Door, shelf: Shelf, n_classes: int) -> None:
+def test_probabilities(door: Door, registered: RegisteredModels, n_classes: int) -> None:
     """Of a calibrated model, in every format; of another one they are refused."""
     fitted = fitted_pipeline(("a", "b", "c")[:n_classes])
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     body = {"instances": ROWS.tolist(), "outputs": ["probability"]}
     reply = door.post(PATH, json=body)
     assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
     X = np.random.default_rng(0).normal(size=(60, 3))
     fitted = fitted.calibrated("sigmoid", fitted.problem_scores(X), np.arange(60) % n_classes)
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     expected = fitted.probabilities_from_scores(fitted.problem_scores(ROWS))
     assert door.post(PATH, json=body).json()["probability"] == expected.tolist()
     reply = door.post(PATH, json=body, headers={"Accept": "text/csv"})
@@ -368,9 +368,9 @@ def counts(door: Door) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines if not name.startswith("#")}
 
 
-def test_every_reply_has_an_id_and_is_counted(door: Door, shelf: Shelf) -> None:
+def test_every_reply_has_an_id_and_is_counted(door: Door, registered: RegisteredModels) -> None:
     """By route, not by path; the id is the caller's where there is one."""
-    shelf.add("iris")
+    registered.add("iris")
     body = {"instances": ROWS.tolist()}
     before = counts(door)
     ids = [door.post(PATH, json=body).headers["X-Request-Id"] for _ in range(4)]
@@ -390,10 +390,10 @@ def test_every_reply_has_an_id_and_is_counted(door: Door, shelf: Shelf) -> None:
         assert after[name] - before.get(name, 0.0) == count
 
 
-def test_large_bodies(door: Door, shelf: Shelf) -> None:
+def test_large_bodies(door: Door, registered: RegisteredModels) -> None:
     """Beyond what one piece, one read or the event loop takes; and their faults are named."""
     fitted = fitted_pipeline(("a", "b", "c"), n_features=64)
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     X = np.random.default_rng(0).normal(size=(1500, 64))
     expected = fitted.decision_function(X)
     for media_type, body in (
@@ -413,9 +413,9 @@ def test_large_bodies(door: Door, shelf: Shelf) -> None:
     assert (reply.status_code, reply.json()["errors"][0]["row"]) == (422, 1501)
 
 
-def test_unknown_models_and_paths(door: Door, shelf: Shelf) -> None:
+def test_unknown_models_and_paths(door: Door, registered: RegisteredModels) -> None:
     """404 with what is missing, 400 for names that are none, 405 for other methods."""
-    shelf.add("iris")
+    registered.add("iris")
     body = {"instances": ROWS.tolist()}
     for path, status in {
         "/v1/models/none/predict": 404,

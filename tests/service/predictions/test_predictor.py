@@ -11,7 +11,7 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.database import Database
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 
@@ -20,21 +20,21 @@ N_CLASSES, N_FEATURES = 12, 4
 
 @pytest.mark.parametrize("outputs", [["explanation"], ["probability"]], ids=str)
 def test_long_replies_leave_the_loop_free(
-    shelf: Shelf, settings: Settings, outputs: list[str]
+    registered: RegisteredModels, settings: Settings, outputs: list[str]
 ) -> None:
     """Rows that are read and scored in no time may take long to be told of: others go on."""
     random = np.random.default_rng(0)
     fitted = fitted_pipeline(range(N_CLASSES), N_FEATURES)
     held_out = random.normal(size=(200, N_FEATURES))
     codes = np.arange(200) % N_CLASSES
-    shelf.add("iris", fitted.calibrated("sigmoid", fitted.problem_scores(held_out), codes))
+    registered.add("iris", fitted.calibrated("sigmoid", fitted.problem_scores(held_out), codes))
     rows = random.normal(size=(500 if "explanation" in outputs else 2000, N_FEATURES)).round(2)
     body = json.dumps({"instances": rows.tolist(), "outputs": outputs}).encode()
     assert len(body) < 256 * 1024
 
     async def ask() -> tuple[bytes, int]:
         database = Database(settings.database_url)
-        models = LoadedModels(database, shelf.registry, 2**30)
+        models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits)
         headers = [(b"content-type", b"application/json"), (b"accept", b"application/x-ndjson")]
         call = predictor.call(b"/v1/models/iris/predict", headers)
@@ -56,14 +56,14 @@ def test_long_replies_leave_the_loop_free(
     assert turns > 5
 
 
-def test_short_replies_are_told_at_once(shelf: Shelf, settings: Settings) -> None:
+def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: Settings) -> None:
     """No thread for a few rows, whatever is asked of them."""
-    shelf.add("iris", columns=["a", "b", "c"])
+    registered.add("iris", columns=["a", "b", "c"])
     body = orjson.dumps({"instances": [[1, 2, 3]], "outputs": ["label", "decision", "explanation"]})
 
     async def ask() -> list[object]:
         database = Database(settings.database_url)
-        models = LoadedModels(database, shelf.registry, 2**30)
+        models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits)
         call = predictor.call(b"/v1/models/iris/predict", [])
         assert call is not None

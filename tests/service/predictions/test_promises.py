@@ -17,7 +17,7 @@ from svm.kernel import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import url
 
 __all__ = ["url"]
@@ -65,12 +65,12 @@ def asked(form: str, X: NDArray[np.float64], client: httpx2.Client) -> NDArray[n
 
 
 @pytest.mark.parametrize("kind", ["linear", "gaussian"])
-def test_row_has_one_answer(url: str, shelf: Shelf, kind: str) -> None:
+def test_row_has_one_answer(url: str, registered: RegisteredModels, kind: str) -> None:
     """In batches of 1, 7, 64 and 4096, in every format: the same bits."""
     fitted = (
         gaussian() if kind == "gaussian" else fitted_pipeline((0, 1, 2), N_FEATURES, scaled=True)
     )
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     X = np.random.default_rng(1).normal(size=(4100, N_FEATURES))
     expected = fitted.decision_function(X)
     with httpx2.Client(base_url=url, timeout=60) as client:
@@ -82,15 +82,15 @@ def test_row_has_one_answer(url: str, shelf: Shelf, kind: str) -> None:
 
 
 @pytest.mark.parametrize("moves", [60, pytest.param(1000, marks=pytest.mark.torture)])
-def test_alias_moves_under_load(url: str, shelf: Shelf, moves: int) -> None:
+def test_alias_moves_under_load(url: str, registered: RegisteredModels, moves: int) -> None:
     """Many times: no error, and every reply carries the values of the version that it names."""
     X = np.random.default_rng(1).normal(size=(1, N_FEATURES))
     expected = {}
     for version in (1, 2):
         fitted = fitted_pipeline(n_features=N_FEATURES, seed=version)
-        shelf.add("iris", fitted)
+        registered.add("iris", fitted)
         expected[version] = fitted.decision_function(X).tolist()
-    shelf.registry.set_alias("iris", "default", 1, lambda _: None)
+    registered.registry.set_alias("iris", "default", 1, lambda _: None)
     body = json.dumps({"instances": X.tolist(), "outputs": ["decision"]}).encode()
     done = threading.Event()
 
@@ -110,7 +110,7 @@ def test_alias_moves_under_load(url: str, shelf: Shelf, moves: int) -> None:
         try:
             for step in range(moves):
                 version = step % 2 + 1
-                shelf.registry.set_alias("iris", "default", version, lambda _: None)
+                registered.registry.set_alias("iris", "default", version, lambda _: None)
                 answered = client.post(PATH, content=body).json()["model"]["version"]
                 assert answered == version  # from the next request on
         finally:
@@ -118,10 +118,10 @@ def test_alias_moves_under_load(url: str, shelf: Shelf, moves: int) -> None:
         assert set().union(*(each.result() for each in asking)) == {1, 2}
 
 
-def test_one_bad_request_among_a_hundred(url: str, shelf: Shelf) -> None:
+def test_one_bad_request_among_a_hundred(url: str, registered: RegisteredModels) -> None:
     """The 99 others get the bits that they get alone."""
     fitted = fitted_pipeline(n_features=N_FEATURES)
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     X = np.random.default_rng(1).normal(size=(100, N_FEATURES))
     X[37] = 1e308  # finite, but its score is not
     with np.errstate(over="ignore", invalid="ignore"):
@@ -144,11 +144,11 @@ def test_one_bad_request_among_a_hundred(url: str, shelf: Shelf) -> None:
         client.close()
 
 
-def test_memory_stays_bounded(url: str, shelf: Shelf) -> None:
+def test_memory_stays_bounded(url: str, registered: RegisteredModels) -> None:
     """Each of 60 models of 160 kB is asked twice; 2 MB are for them."""
     fitted = fitted_pipeline(n_features=20_000)
     for number in range(60):
-        shelf.add(f"m{number}", fitted)
+        registered.add(f"m{number}", fitted)
     body = json.dumps({"instances": [[0.5] * 20_000]}).encode()
     with httpx2.Client(base_url=url, timeout=60) as client:
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.predictions.predictor import INLINE_BYTES
 from service.settings import Limits, Settings
-from tests.service.models.registered_models import Shelf, fitted_pipeline
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
 
@@ -25,10 +25,10 @@ def predict(client: TestClient, body: object, path: str = "iris") -> Any:
     return client.post(f"/v1/models/{path}/predict", json=body)
 
 
-def test_prediction_is_the_models(client: TestClient, shelf: Shelf) -> None:
+def test_prediction_is_the_models(client: TestClient, registered: RegisteredModels) -> None:
     """Labels and decision values of the kept model, to the bit, with the version that answered."""
     fitted = fitted_pipeline(("setosa", "virginica"), scaled=True)
-    version = shelf.add("iris", fitted)
+    version = registered.add("iris", fitted)
     reply = predict(client, {"instances": ROWS, "outputs": ["label", "decision"]})
     assert reply.headers["Content-Type"] == "application/json"
     assert reply.json() == {
@@ -39,24 +39,28 @@ def test_prediction_is_the_models(client: TestClient, shelf: Shelf) -> None:
     }
 
 
-def test_several_classes_have_a_value_each(client: TestClient, shelf: Shelf) -> None:
+def test_several_classes_have_a_value_each(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """Columns in the order of `classes`; the label's value is the largest of its row."""
-    shelf.add("iris", fitted_pipeline((1, 2, 3)))
+    registered.add("iris", fitted_pipeline((1, 2, 3)))
     reply = predict(client, {"instances": ROWS, "outputs": ["decision", "label"]}).json()
     assert [len(row) for row in reply["decision"]] == [3, 3]
     best = [reply["classes"][int(np.argmax(row))] for row in reply["decision"]]
     assert reply["label"] == best
 
 
-def test_label_is_what_comes_unasked(client: TestClient, shelf: Shelf) -> None:
+def test_label_is_what_comes_unasked(client: TestClient, registered: RegisteredModels) -> None:
     """Without `outputs` there are labels only."""
-    shelf.add("iris")
+    registered.add("iris")
     assert set(predict(client, {"instances": ROWS}).json()) == {"model", "classes", "label"}
 
 
-def test_names_and_lists_give_the_same_bits(client: TestClient, shelf: Shelf) -> None:
+def test_names_and_lists_give_the_same_bits(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """One row, one answer: as an object, as a list, alone or among others."""
-    shelf.add("iris", columns=["a", "b", "c"])
+    registered.add("iris", columns=["a", "b", "c"])
     rows = np.random.default_rng(0).normal(size=(40, 3)).tolist()
     lists = predict(client, {"instances": rows, "outputs": ["decision"]}).json()["decision"]
     named = [dict(zip("cab", (row[2], row[0], row[1]), strict=True)) for row in rows]
@@ -68,16 +72,16 @@ def test_names_and_lists_give_the_same_bits(client: TestClient, shelf: Shelf) ->
         assert alone["decision"] == [decision]
 
 
-def test_version_and_alias_answer(client: TestClient, shelf: Shelf) -> None:
+def test_version_and_alias_answer(client: TestClient, registered: RegisteredModels) -> None:
     """By number, by alias, `latest`; the model itself means `default`, else the latest."""
     for seed in range(3):
-        shelf.add("iris", fitted_pipeline(seed=seed))
+        registered.add("iris", fitted_pipeline(seed=seed))
 
     def answering(path: str) -> int:
         return int(predict(client, {"instances": ROWS}, path).json()["model"]["version"])
 
     assert answering("iris") == 3
-    shelf.registry.set_alias("iris", "default", 1, lambda _: None)
+    registered.registry.set_alias("iris", "default", 1, lambda _: None)
     assert answering("iris") == 1
     assert answering("iris/versions/2") == 2
     assert answering("iris/aliases/latest") == 3
@@ -87,20 +91,22 @@ def test_version_and_alias_answer(client: TestClient, shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     "path", ["unknown", "unknown/versions/1", "iris/versions/2", "iris/aliases/unknown"]
 )
-def test_unknown_model_is_not_found(client: TestClient, shelf: Shelf, path: str) -> None:
+def test_unknown_model_is_not_found(
+    client: TestClient, registered: RegisteredModels, path: str
+) -> None:
     """404, whatever the body."""
-    shelf.add("iris")
+    registered.add("iris")
     reply = predict(client, {"instances": "x"}, path)
     assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
 
-def test_alias_moves_at_once(client: TestClient, shelf: Shelf) -> None:
+def test_alias_moves_at_once(client: TestClient, registered: RegisteredModels) -> None:
     """While requests run, each is answered by one version, whose values it carries."""
     fitted = [fitted_pipeline(seed=seed) for seed in range(2)]
     expected = [model.decision_function(np.array(ROWS)).tolist() for model in fitted]
     for model in fitted:
-        shelf.add("iris", model)
-    shelf.registry.set_alias("iris", "default", 1, lambda _: None)
+        registered.add("iris", model)
+    registered.registry.set_alias("iris", "default", 1, lambda _: None)
     stop = threading.Event()
 
     def ask() -> set[int]:
@@ -116,7 +122,7 @@ def test_alias_moves_at_once(client: TestClient, shelf: Shelf) -> None:
         try:
             for step in range(20):
                 version = step % 2 + 1
-                shelf.registry.set_alias("iris", "default", version, lambda _: None)
+                registered.registry.set_alias("iris", "default", version, lambda _: None)
                 answered = predict(client, {"instances": ROWS}).json()["model"]["version"]
                 assert answered == version
         finally:
@@ -124,10 +130,12 @@ def test_alias_moves_at_once(client: TestClient, shelf: Shelf) -> None:
         assert set().union(*(asked.result() for asked in asking)) == {1, 2}
 
 
-def test_bad_requests_do_not_disturb_good_ones(client: TestClient, shelf: Shelf) -> None:
+def test_bad_requests_do_not_disturb_good_ones(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """Sent at the same time, each gets its own answer."""
     fitted = STEEP
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     label = fitted.predict(np.array(ROWS)).tolist()
     bodies: list[tuple[object, int]] = [
         ({"instances": ROWS}, 200),
@@ -145,10 +153,10 @@ def test_bad_requests_do_not_disturb_good_ones(client: TestClient, shelf: Shelf)
         list(threads.map(ask, bodies * 20))
 
 
-def test_large_bodies_are_answered_alike(client: TestClient, shelf: Shelf) -> None:
+def test_large_bodies_are_answered_alike(client: TestClient, registered: RegisteredModels) -> None:
     """Also where reading and scoring go to a thread; and their faults are named as well."""
     fitted = fitted_pipeline(("a", "b", "c"), n_features=64)
-    shelf.add("iris", fitted)
+    registered.add("iris", fitted)
     X = np.random.default_rng(0).normal(size=(1000, 64))
     body = json.dumps({"instances": X.tolist(), "outputs": ["label", "decision"]})
     assert len(body) > INLINE_BYTES
@@ -160,9 +168,11 @@ def test_large_bodies_are_answered_alike(client: TestClient, shelf: Shelf) -> No
     assert (reply.status_code, reply.json()["errors"][0]["row"]) == (422, 1001)
 
 
-def test_bad_row_is_a_problem_with_its_place(client: TestClient, shelf: Shelf) -> None:
+def test_bad_row_is_a_problem_with_its_place(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """Row, column, value and the code: what a caller needs to mend it."""
-    shelf.add("iris", columns=["a", "b", "c"])
+    registered.add("iris", columns=["a", "b", "c"])
     reply = predict(client, {"instances": [[1, 2, 3], [1, "two", 3]]})
     assert reply.status_code == 422
     assert reply.headers["Content-Type"] == "application/problem+json"
@@ -200,18 +210,20 @@ def test_bad_row_is_a_problem_with_its_place(client: TestClient, shelf: Shelf) -
     ],
 )
 def test_bad_bodies_are_problems(
-    client: TestClient, shelf: Shelf, content: bytes, status: int, code: str
+    client: TestClient, registered: RegisteredModels, content: bytes, status: int, code: str
 ) -> None:
     """Never a 500."""
-    shelf.add("iris", STEEP)
+    registered.add("iris", STEEP)
     reply = client.post("/v1/models/iris/predict", content=content)
     assert (reply.status_code, reply.json()["code"]) == (status, code)
 
 
-def test_damaged_version_does_not_stop_others(client: TestClient, shelf: Shelf) -> None:
+def test_damaged_version_does_not_stop_others(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     """Its requests get `model-corrupt`; the versions beside it predict."""
-    damaged, _ = shelf.add("iris"), shelf.add("iris")
-    shelf.replace_file(damaged, b"x")
+    damaged, _ = registered.add("iris"), registered.add("iris")
+    registered.replace_file(damaged, b"x")
     for _ in range(2):
         reply = predict(client, {"instances": ROWS}, "iris/versions/1")
         assert (reply.status_code, reply.json()["code"]) == (500, "model-corrupt")
@@ -226,14 +238,14 @@ class TestLimits:
         limits = Limits(predict_body_bytes=200, predict_rows=3)
         return settings.model_copy(update={"limits": limits})
 
-    def test_body_too_large(self, client: TestClient, shelf: Shelf) -> None:
-        shelf.add("iris")
+    def test_body_too_large(self, client: TestClient, registered: RegisteredModels) -> None:
+        registered.add("iris")
         reply = predict(client, {"instances": [[1.23456789] * 3] * 20})
         assert (reply.status_code, reply.json()["code"]) == (413, "body-too-large")
         assert reply.json()["limit_bytes"] == 200
 
-    def test_too_many_rows(self, client: TestClient, shelf: Shelf) -> None:
-        shelf.add("iris")
+    def test_too_many_rows(self, client: TestClient, registered: RegisteredModels) -> None:
+        registered.add("iris")
         assert predict(client, {"instances": [[1, 2, 3]] * 3}).status_code == 200
         reply = predict(client, {"instances": [[1, 2, 3]] * 4})
         assert (reply.status_code, reply.json()["code"]) == (413, "too-many-rows")

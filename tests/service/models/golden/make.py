@@ -1,4 +1,4 @@
-"""Writes the golden files of the present format; run once when the format number grows.
+"""Writes the golden files of the current format; run it when the format number grows.
 
 python -m tests.service.models.golden.make
 """

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.errors import Unavailable
-from service.storage.database import Database, in_turn, new_id, now, present_revision
+from service.storage.database import Database, new_id, now, present_revision, transaction_lock
 from service.storage.database.tables import models
 from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
 
@@ -124,7 +124,7 @@ def test_turns_are_taken(database: Database) -> None:
     def add() -> None:
         for _ in range(5):
             with database.write() as connection:
-                in_turn(connection, "models")
+                transaction_lock(connection, "models")
                 count = connection.scalars(sa.select(sa.func.count(models.c.name))).one()
                 row = {"name": f"m{count}", "created_at": 0, "last_version": 0}
                 connection.execute(models.insert().values(row))
@@ -160,10 +160,10 @@ def test_process_that_stops_inside_a_transaction_keeps_nobody_waiting(database: 
 
     def stop_inside() -> None:
         with stopped.write() as connection:
-            in_turn(connection, "models")
+            transaction_lock(connection, "models")
             connection.execute(models.update().values(last_version=7))
             with database.write() as other:
-                in_turn(other, "models")
+                transaction_lock(other, "models")
                 other.execute(models.update().values(last_version=8))
             connection.execute(models.update().values(last_version=9))
 

@@ -22,10 +22,10 @@ from service.web.access.keys import SCOPES, KeyExists, Keys
 from service.web.access.scopes import authorized
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body
-from tests.service.models.registered_models import Shelf, fitted_pipeline, shelf
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 from tests.service.predictions.predict_paths import DOORS, Door, opened, served
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 ROW = {"instances": [[0.1, 0.2, 0.3]]}
 PREDICT = "/v1/models/iris/predict"
@@ -101,10 +101,12 @@ def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
     assert admin == deleting | {"import_model_version"}
 
 
-def test_a_key_follows_what_it_may_start(settings: Settings, keys: Keys, shelf: Shelf) -> None:
+def test_a_key_follows_what_it_may_start(
+    settings: Settings, keys: Keys, registered: RegisteredModels
+) -> None:
     """A batch prediction, by `predict`; a training, an evaluation and a comparison, by `train`. Who
     may only predict sees neither a training nor a dataset."""
-    shelf.add("clouds", fitted_pipeline(["c0", "c1"]))
+    registered.add("clouds", fitted_pipeline(["c0", "c1"]))
     texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
     predict, train = texts["predict"], texts["train"]
     with TestClient(create_app(settings)) as client:
@@ -198,10 +200,10 @@ def test_every_route_looks_at_the_key_first(settings: Settings) -> None:
 
 
 def test_doors_of_predictions_are_guarded(
-    door: Door, shelf: Shelf, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    door: Door, registered: RegisteredModels, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Again and again, so that the head is known; a revoked key counts no more."""
-    shelf.add()
+    registered.add()
     other = bearer(keys.create("reading", ["read"])[1])
     key, text = keys.create("asking", ["predict"])
     deadline = time.monotonic() + 5
@@ -308,9 +310,11 @@ def test_a_caller_has_a_rate(settings: Settings, keys: Keys, how: str) -> None:
         assert client.get("/v1/jobs", headers=headers).status_code == 200
 
 
-def test_predictions_have_the_rate_too(settings: Settings, shelf: Shelf, keys: Keys) -> None:
+def test_predictions_have_the_rate_too(
+    settings: Settings, registered: RegisteredModels, keys: Keys
+) -> None:
     """By the door in front of everything: as many as the rate allows, each counted once."""
-    shelf.add()
+    registered.add()
     headers = bearer(keys.create("busy", ["predict"], 20)[1])
     with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:
         began = time.monotonic()
@@ -336,11 +340,11 @@ def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> 
 
 @pytest.mark.parametrize("auth", ["auto", "on", "off"])
 def test_only_names_of_the_service_are_answered(
-    settings: Settings, shelf: Shelf, keys: Keys, auth: str
+    settings: Settings, registered: RegisteredModels, keys: Keys, auth: str
 ) -> None:
     """Whether callers need a key or not: a page with a name of its own that leads here (DNS
     rebinding) reads nothing, by no door."""
-    shelf.add()
+    registered.add()
     headers = {} if auth == "off" else bearer(keys.create("someone", ["read", "predict"])[1])
     names = {"auth": auth, "hosts": "svm.example.com, *.Inside.example"}
     app = create_app(settings.model_copy(update=names), ("bound",))

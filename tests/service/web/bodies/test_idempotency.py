@@ -21,11 +21,11 @@ from service.storage.database.idempotency import Reservation, Reservations, Stor
 from service.storage.database.tables import idempotency_keys
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body, upload
-from tests.service.models.registered_models import Shelf, shelf
+from tests.service.models.registered_models import RegisteredModels, registered
 
 pytestmark = pytest.mark.one_application
 
-__all__ = ["shelf"]
+__all__ = ["registered"]
 
 KEY = {"Idempotency-Key": "3f1c-1"}
 REPLY = StoredReply(201, {"Location": "/there"}, b"{}")
@@ -92,8 +92,8 @@ def test_datasets_are_made_once(
     same(first, send(client))
 
 
-def test_batch_predictions_are_made_once(client: TestClient, shelf: Shelf) -> None:
-    shelf.add()
+def test_batch_predictions_are_made_once(client: TestClient, registered: RegisteredModels) -> None:
+    registered.add()
     body = {"dataset_id": upload(client), "model": "iris"}
     first, again = (client.post("/v1/batch-predictions", json=body, headers=KEY) for _ in "ab")
     assert first.status_code == 202, first.text

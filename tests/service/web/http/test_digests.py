@@ -8,12 +8,12 @@ import hashlib
 import pytest
 from starlette.testclient import TestClient
 
-from tests.service.models.registered_models import Shelf, shelf
+from tests.service.models.registered_models import RegisteredModels, registered
 from tests.service.predictions.predict_paths import Door, door
 
 pytestmark = pytest.mark.one_application
 
-__all__ = ["door", "shelf"]
+__all__ = ["door", "registered"]
 
 CSV = b"a,k\n1,x\n2,y\n"
 ROW = b'{"instances": [[1, 2, 3]]}'
@@ -58,9 +58,9 @@ def test_a_wrong_digest_is_refused(client: TestClient, path: str, value: str, co
     assert client.get("/v1/datasets").json()["datasets"] == []
 
 
-def test_predictions_are_held_to_it_by_every_door(door: Door, shelf: Shelf) -> None:
+def test_predictions_are_held_to_it_by_every_door(door: Door, registered: RegisteredModels) -> None:
     """Also when the same head without a digest is known."""
-    shelf.add()
+    registered.add()
     kind = {"Content-Type": "application/json"}
     path = "/v1/models/iris/predict"
     for _ in range(3):
