@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.settings import Settings
-from tests.service.models.registered_models import registered
+from tests.service.models.registered_models import RegisteredModels, registered
 
 __all__ = ["registered"]
 
