@@ -27,19 +27,19 @@ from service.dashboard.distributions import Distributions
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
-from service.jobs import catalog as solvers
 from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
 from service.jobs.batch_predictions import routes as batch
 from service.jobs.comparisons import routes as comparisons
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.events import EventLog
+from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Tail
 from service.jobs.engine.child import Child
 from service.jobs.evaluations import routes as evaluations
 from service.jobs.evaluations.submission import Evaluations
-from service.jobs.metrics import JobMetrics
+from service.jobs.training import catalog as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived

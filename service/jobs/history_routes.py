@@ -11,10 +11,10 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
+from service.jobs.collection import require_visible
 from service.jobs.core.events import Batch, Event, EventLog
 from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Condition, Tail
-from service.jobs.kind_routes import require_visible
 from service.jobs.read_schemas import EventPage, EventRead, TraceRead
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.routing import Routes

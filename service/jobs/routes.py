@@ -8,11 +8,11 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
+from service.jobs.collection import require_visible
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.watcher import Tail
-from service.jobs.kind_routes import require_visible
 from service.jobs.read_schemas import JobPage, JobPlanRead, JobRead, JobSummary
 from service.jobs.training.schemas import JobCancel, JobCreate
 from service.jobs.training.submission import Trainings

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from benchmarks.lists import BUSY, fill
 from service.datasets.store import DatasetStore
 from service.jobs.core.lifecycle import State
+from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobFilter, JobStore
-from service.jobs.metrics import JobMetrics
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs

@@ -15,10 +15,10 @@ from service.jobs.batch_predictions.schemas import (
     BatchPredictionPage,
     BatchPredictionRead,
 )
+from service.jobs.collection import PREDICT, KindRoutes, asker
 from service.jobs.core.job import Job
 from service.jobs.core.scoring import positions
 from service.jobs.core.store import Also, JobStore
-from service.jobs.kind_routes import PREDICT, KindRoutes, asker
 from service.jobs.training.admission import refused
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion

@@ -9,6 +9,7 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Query, Request, Response
 
 from service.datasets.store import LATEST_DATASET
+from service.jobs.collection import KindRoutes, asker
 from service.jobs.comparisons.reading import comparison
 from service.jobs.comparisons.schemas import (
     ComparisonCreate,
@@ -18,7 +19,6 @@ from service.jobs.comparisons.schemas import (
     ComparisonSummary,
 )
 from service.jobs.comparisons.submission import KIND, Comparisons
-from service.jobs.kind_routes import KindRoutes, asker
 from service.web.access.routing import Routes
 from service.web.access.scopes import needs
 from service.web.bodies import idempotency

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from service.datasets.store import LATEST_DATASET
+from service.jobs.collection import KindRoutes, asker
 from service.jobs.core.job import Job
 from service.jobs.core.store import JobStore
 from service.jobs.evaluations.schemas import (
@@ -18,7 +19,6 @@ from service.jobs.evaluations.schemas import (
     EvaluationSummary,
 )
 from service.jobs.evaluations.submission import KIND, Evaluations
-from service.jobs.kind_routes import KindRoutes, asker
 from service.web.access.routing import Routes
 from service.web.access.scopes import needs
 from service.web.bodies import idempotency

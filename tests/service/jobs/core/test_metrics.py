@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from service.jobs.core.leases import Ending, Leases
 from service.jobs.core.lifecycle import State
+from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore
-from service.jobs.metrics import JobMetrics
 from service.storage.blobs import Blobs
 from service.storage.database import Database, now
 from service.storage.database.tables import jobs as jobs_table
