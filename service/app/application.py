@@ -27,18 +27,17 @@ from service.dashboard.distributions import Distributions
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
-from service.jobs import history_routes as histories
 from service.jobs import routes as jobs
-from service.jobs.batch_predictions import routes as batch
-from service.jobs.comparisons import routes as comparisons
 from service.jobs.comparisons.submission import Comparisons
+from service.jobs.core.access import JobAccess
 from service.jobs.core.events import EventLog
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore
-from service.jobs.core.watcher import Tail
+from service.jobs.core.submission import Stores
+from service.jobs.core.watcher import Watcher
 from service.jobs.engine.child import Child
-from service.jobs.evaluations import routes as evaluations
 from service.jobs.evaluations.submission import Evaluations
+from service.jobs.kinds import KINDS
 from service.jobs.training import catalog as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
@@ -70,6 +69,7 @@ from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.http.compression import Compression
+from service.web.http.event_stream import EventStreams
 from service.web.http.head import HeadAsGet
 from service.web.problems import replies
 from service.web.server.connections import ConnectionLimits
@@ -129,9 +129,7 @@ def create_app(
     job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
     engine = Child("service.jobs.engine.engine_process", settings)
     registry = ModelRegistry(database, blobs)
-    trainings = Trainings(job_store, dataset_store, registry, limits)
-    comparing = Comparisons(job_store, dataset_store, limits)
-    evaluating = Evaluations(job_store, dataset_store, registry, limits)
+    stores = Stores(job_store, dataset_store, registry, limits)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
@@ -142,7 +140,8 @@ def create_app(
     gate = Gate(keys, settings.auth, limits.requests_per_s, hosts)
     state = health.Health()
     event_log = EventLog(database)
-    tail = Tail(event_log, state)
+    watcher = Watcher(event_log, state)
+    access = JobAccess(KINDS, job_store, event_log, watcher, EventStreams(limits.event_streams))
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
 
@@ -169,7 +168,7 @@ def create_app(
         tasks += [
             asyncio.create_task(prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(keep_reserve_forever(database, limits)),
-            asyncio.create_task(tail.run()),
+            asyncio.create_task(watcher.run()),
             asyncio.create_task(gate.refresh_forever()),
         ]
         try:
@@ -217,12 +216,10 @@ def create_app(
     app.add_middleware(Observability, metrics=metrics)
     replies.install(app)
     app.take(datasets.router(dataset_store, contents, parser, blobs, limits))
-    app.take(jobs.router(job_store, trainings, tail))
-    app.take(histories.router(job_store, event_log, tail, limits.event_streams))
     app.take(predictions.router(predictor))
-    app.take(batch.router(job_store, dataset_store, registry))
-    app.take(evaluations.router(evaluating))
-    app.take(comparisons.router(comparing))
+    for kind in KINDS.values():
+        app.take(kind.routes.router(stores, access))
+    app.take(jobs.router(access))
     app.take(inference.router(predictor, registry, state))
     app.take(models.router(registry, dataset_store))
     app.take(derived.router(registry, renderer, blobs, limits))
@@ -238,9 +235,9 @@ def create_app(
             blobs=blobs,
             limits=limits,
             jobs=job_store,
-            trainings=trainings,
-            evaluations=evaluating,
-            comparisons=comparing,
+            trainings=Trainings(stores),
+            evaluations=Evaluations(stores),
+            comparisons=Comparisons(stores),
             renderer=renderer,
             models=registry,
             loaded_models=loaded_models,

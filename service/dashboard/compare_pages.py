@@ -21,7 +21,7 @@ from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobRead
-from service.jobs.training.submission import KIND as TRAINING
+from service.jobs.training import KIND as TRAINING
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import needs
 from service.web.http.callers import caller_of
@@ -61,7 +61,7 @@ def add(routes: APIRouter, parts: Parts) -> None:
         traced = [(_training(parts, id), curves_of(parts.jobs.trace(id))) for id in chosen]
         titles = _common(traced)
         title = pair if pair in titles else next(iter(titles), None)
-        which = JobFilter(kind=TRAINING, dataset_id=dataset_id)
+        which = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
         offered = parts.jobs.page(which, OFFERED).items
         return page(
             request,
@@ -129,7 +129,7 @@ def _ids(jobs: str | None) -> list[str]:
 def _training(parts: Parts, id: str) -> JobRead:
     """Raises InvalidRequest for a job that trains no single model: it has no curve."""
     job = parts.jobs.get(id)
-    if job.kind != TRAINING:
+    if job.kind != TRAINING.name:
         detail = f"{id} is no training: only trainings have a cost to compare"
         raise InvalidRequest("invalid-parameter", detail)
     return JobRead.of(job)

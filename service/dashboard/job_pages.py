@@ -12,12 +12,12 @@ from starlette.responses import Response
 from service.dashboard.context import Parts
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
+from service.jobs.comparisons import KIND as COMPARISON
 from service.jobs.comparisons.reading import comparison
-from service.jobs.comparisons.submission import KIND as COMPARISON
 from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
+from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.evaluations.submission import KIND as EVALUATION
 from service.jobs.read_schemas import JobRead, JobSummary
 from service.web.access.scopes import needs
 from service.web.http.names import JobId, ModelName
@@ -62,8 +62,8 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
             final=found.state in FINAL,
             name=parts.datasets.names([found.dataset_id]).get(found.dataset_id),
             curves=curves_of(parts.jobs.trace(id)),
-            comparison=comparison(parts.jobs, found) if found.kind == COMPARISON else None,
-            evaluation=evaluation(parts.jobs, found) if found.kind == EVALUATION else None,
+            comparison=comparison(parts.jobs, found) if found.kind == COMPARISON.name else None,
+            evaluation=evaluation(parts.jobs, found) if found.kind == EVALUATION.name else None,
         )
 
 

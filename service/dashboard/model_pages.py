@@ -19,8 +19,8 @@ from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
+from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.jobs.evaluations.submission import KIND as EVALUATION
 from service.models.aliases import LATEST, Alias
 from service.models.card import training_data
 from service.models.exports import formats
@@ -141,7 +141,7 @@ async def _show(
         dataset = training_data(parts.datasets, version)
         example = _example(version, dataset)
         labelled = [one for one in parts.datasets.page(OFFERED).items if one.classes]
-        which = JobFilter(kind=EVALUATION, model_name=name)
+        which = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = parts.jobs.page(which, EVALUATIONS).items
         return page(
             request,

@@ -1,26 +1,30 @@
-"""Jobs of one kind under a path of their own: listed, read and deleted.
-
-Everything else is what jobs have: events, pause, resume and cancel under `/v1/jobs/{id}`.
-"""
+"""The routes that jobs of every kind have: create, list, read, steer and delete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
 
 from anyio.to_thread import run_sync
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from service.errors import NotFound
+from service.jobs.core.access import JobAccess
 from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
-from service.jobs.core.store import Also, JobFilter, JobStore
-from service.jobs.kind_schemas import KindRead
+from service.jobs.core.kind import Kind
+from service.jobs.core.lifecycle import Effect, State
+from service.jobs.core.store import JobFilter
+from service.jobs.core.submission import Submission
+from service.jobs.history_routes import add_events
+from service.jobs.read_schemas import Form, JobCancel
 from service.web.access.keys import Scope
 from service.web.access.routing import Routes
 from service.web.access.scopes import needs, require
-from service.web.bodies.idempotency import Creation
+from service.web.bodies import idempotency
+from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.idempotency import Once
 from service.web.http import etags
 from service.web.http.callers import STATE, caller_of
 from service.web.http.etags import check_if_match, etag, not_modified
@@ -31,131 +35,259 @@ from service.web.http.tag_filter import LabelFilter
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1
-PREDICT = "predict"
-"""The kind of batch predictions."""
+MAX_WAIT_S = 60
+
+WaitS = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=MAX_WAIT_S,
+        allow_inf_nan=False,
+        description="Seconds to wait for the end of the job before the reply is sent.",
+        examples=[10],
+    ),
+]
+CancelBody = Annotated[JobCancel, Depends(json_body(JobCancel))]
+
+BODY = ("malformed-json", "body-too-large", "unsupported-format", "invalid-field")
+_STEERED = ("invalid-parameter", "not-found", "invalid-state")
 
 
-def asker(request: Request) -> tuple[str, str]:
-    """Who asks for a job, and the id of the request."""
-    return caller_of(request), request.state.request_id
+def _filter(
+    label: LabelFilter,
+    state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
+    model_name: Annotated[ModelName | None, Query(description="Only jobs of this model.")] = None,
+    dataset_id: Annotated[DatasetId | None, Query(description="Only jobs on this dataset.")] = None,
+) -> JobFilter:
+    return JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
 
 
-def require_visible(request: Request, job: Job) -> None:
-    """A key that may only predict sees batch predictions, which it may start. Raises Forbidden for
-    other jobs."""
-    if job.kind != PREDICT:
-        require(getattr(request.state, STATE), "read", "train")
+def _no_plan() -> bool:
+    return False
 
 
-class KindRoutes:
-    """The routes that every kind has; `router` takes those that only one has."""
+def _plan(
+    validate_only: Annotated[
+        bool, Query(description="Answer with what the job would do and cost; queue nothing.")
+    ] = False,
+) -> bool:
+    return validate_only
 
-    def __init__(self, jobs: JobStore, kind: str, name: str, scope: Scope) -> None:
-        """`name` is what one of them is called, such as `batch prediction`; with `scope` they are
-        queued, read and deleted."""
-        self.router = Routes(f"/v1/{name.replace(' ', '-')}s", f"{name}s")
-        self._jobs = jobs
+
+class Collection:
+    """Jobs under one path: those of a kind, or of all kinds under `/v1/jobs`."""
+
+    def __init__(self, access: JobAccess, form: Form, kind: Kind | None = None) -> None:
+        noun = "job" if kind is None else kind.noun
+        self.routes = Routes("/v1/jobs" if kind is None else kind.path, f"{noun}s")
+        self._access = access
+        self._form = form
         self._kind = kind
-        self._name = name
-        self._scope = scope
-        self._id = name.replace(" ", "_")
+        self._noun = noun
+        self._a_noun = f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+        self._id = noun.replace(" ", "_")
+        self._steerer: Scope = "train" if kind is None else kind.scope
+        scopes = {each.scope for each in access.kinds.values()} if kind is None else {kind.scope}
+        self._readers: tuple[Scope, ...] = ("read", *sorted(scopes, reverse=True))
 
-    def get(self, id: str) -> Job:
-        """The job. Raises NotFound, for jobs of other kinds too."""
-        job = self._jobs.get(id)
-        if job.kind != self._kind:
-            raise NotFound("not-found", f"there is no {self._name} {id}")
+    def get(self, request: Request, id: str) -> Job:
+        """The job. Raises NotFound, for jobs of other kinds too, and Forbidden if the caller's key
+        is for other kinds."""
+        job = self._access.jobs.get(id)
+        if self._kind is None:
+            require(getattr(request.state, STATE), "read", self._access.kinds[job.kind].scope)
+        elif job.kind != self._kind.name:
+            raise NotFound("not-found", f"there is no {self._noun} {id}")
         return job
 
-    async def created(
-        self, once: Creation, read: Callable[[Job], KindRead], queue: Callable[[Also | None], Job]
-    ) -> Response:
-        """The reply to the request that queues one."""
+    def add_create(
+        self,
+        submission: Submission[Any],
+        body_model: type[BaseModel],
+        example: dict[str, Any],
+        *problems: str,
+        summary: str,
+        description: str,
+        plan: Callable[[Any], BaseModel] | None = None,
+        plan_model: type[BaseModel] | None = None,
+    ) -> None:
+        """The route that queues a job, or with `validate_only` answers with a plan, if there are
+        plans. `problems` are those of the submission."""
+        planned = {"model": plan_model, "description": "With `validate_only`: the plan."}
 
-        def accepted(job: Job) -> Response:
-            headers = {
-                "Location": f"{self.router.prefix}/{job.id}",
-                "ETag": etag(str(job.revision)),
-                "Retry-After": str(RETRY_AFTER_S),
-            }
-            return shown(read(job), 202, headers)
+        @self.routes.post(
+            "",
+            status_code=202,
+            operation_id=f"create_{self._id}",
+            summary=summary,
+            description=description,
+            response_model=self._form.model,
+            responses={
+                **({} if plan is None else {200: planned}),
+                **responses(
+                    *(*BODY, "not-found", *problems, "queue-full", "storage-full"),
+                    *idempotency.PROBLEMS,
+                ),
+            },
+            openapi_extra=json_request(body_model, example),
+        )
+        @needs(self._steerer)
+        async def create(
+            request: Request,
+            once: Once,
+            body: Any = Depends(json_body(body_model)),  # noqa: B008
+            wait_s: WaitS = 0,
+            validate_only: Any = Depends(_no_plan if plan is None else _plan),  # noqa: B008
+        ) -> Response:
+            if plan is not None and validate_only:
+                return shown(await run_sync(plan, body), 200)
+            by = caller_of(request), request.state.request_id
 
-        async def create() -> Response:
-            return accepted(await run_sync(queue, once.record(accepted)))
+            async def queued() -> Response:
+                also = once.record(self._accepted)
+                job = await run_sync(submission.queue, body, *by, also)
+                return await run_sync(self._accepted, await self._ended(job, wait_s))
 
-        return await once.perform(create)
+            return await once.perform(queued)
 
-    def add_list(self, item: type[KindRead], page_model: type[BaseModel]) -> None:
-        """`page_model` holds a list of items under the collection's name."""
+    def add_rest(self, kind_filter: Callable[..., str | None] | None = None) -> Self:
+        """All other routes. `kind_filter` is a dependency that gives the kind of jobs to list, None
+        for all; without it the kind is the collection's."""
+        name = None if self._kind is None else self._kind.name
+        self._add_list(kind_filter or (lambda: name))
+        self._add_get()
+        self._add_steering()
+        self._add_delete()
+        add_events(self.routes, self._access, self._id, self._a_noun, self._readers, self.get)
+        return self
 
-        @self.router.get(
+    def _add_list(self, kind_filter: Callable[..., str | None]) -> None:
+        form = self._form
+
+        @self.routes.get(
             "",
             operation_id=f"list_{self._id}s",
-            summary=f"List {self._name}s",
-            description="Newest first; filters can be combined.",
-            response_model=page_model,
+            summary=f"List {self._noun}s",
+            description="Newest first, in short form; filters can be combined.",
+            response_model=form.page,
             responses=responses("invalid-parameter", "invalid-name"),
         )
-        @needs("read", self._scope)
+        # A list of all kinds shows what a key for predictions must not see.
+        @needs("read", self._steerer)
         def list_jobs(
             page: PageParams,
-            label: LabelFilter,
-            state: Annotated[State | None, Query(description="Only those in this state.")] = None,
-            model_name: Annotated[
-                ModelName | None, Query(description="Only those of this model.")
-            ] = None,
-            dataset_id: Annotated[
-                DatasetId | None, Query(description="Only those on this dataset.")
-            ] = None,
+            which: Annotated[JobFilter, Depends(_filter)],
+            kind: Any = Depends(kind_filter),  # noqa: B008
         ) -> Any:
-            found = self._jobs.page(
-                JobFilter(
-                    kind=self._kind,
-                    state=state,
-                    model_name=model_name,
-                    dataset_id=dataset_id,
-                    label=label,
-                ),
-                page,
-            )
-            items = [item.of(job) for job in found.items]
-            token = next_page_token(page, found)
-            return page_model.model_validate({f"{self._id}s": items, "next_page_token": token})
+            jobs = self._access.jobs.page(replace(which, kind=kind), page)
+            items = [form.item.of(job) for job in jobs.items]
+            token = next_page_token(page, jobs)
+            return form.page.model_validate({f"{self._id}s": items, "next_page_token": token})
 
-    def add_get(
-        self, model: type[KindRead], read: Callable[[Job], KindRead], description: str, *codes: str
-    ) -> None:
-        """`read` gives the reply; it may raise the problems `codes`."""
+    def _add_get(self) -> None:
+        form = self._form
 
-        @self.router.get(
+        @self.routes.get(
             "/{id}",
             operation_id=f"get_{self._id}",
-            summary=f"Get {_one(self._name)}",
-            description=description,
-            response_model=model,
-            responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS, *codes),
+            summary=f"Get {self._a_noun}",
+            description=f"{form.description} With `wait_s` the reply waits for the end.",
+            response_model=form.model,
+            responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS, *form.problems),
         )
-        @needs("read", self._scope)
-        def get_job(request: Request, response: Response, id: JobId) -> Any:
-            job = self.get(id)
+        @needs(*self._readers)
+        async def get_job(
+            request: Request, response: Response, id: JobId, wait_s: WaitS = 0
+        ) -> Any:
+            job = await self._ended(await run_sync(self.get, request, id), wait_s)
             tag = etag(str(job.revision))
             response.headers["ETag"] = tag
-            return not_modified(request, tag) or read(job)
+            return not_modified(request, tag) or await run_sync(form.read, job)
 
-    def add_delete(self) -> None:
-        @self.router.delete(
+    def _add_steering(self) -> None:
+        def steering(
+            verb: Literal["cancel", "pause", "resume"],
+            done: str,
+            description: str,
+            *problems: str,
+            **options: Any,
+        ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+            route = self.routes.post(
+                f"/{{id}}/{verb}",
+                status_code=202,
+                operation_id=f"{verb}_{self._id}",
+                summary=f"{verb.capitalize()} {self._a_noun}",
+                description=description,
+                response_model=self._form.model,
+                responses={
+                    200: {"model": self._form.model, "description": f"The job is {done} already."},
+                    **responses(*problems, *_STEERED, *self._form.problems),
+                },
+                **options,
+            )
+            return lambda function: route(needs(self._steerer)(function))
+
+        @steering(
+            "cancel",
+            "canceled",
+            "A waiting job is canceled at once, a running one within about a second. With "
+            "`keep_model` a training or comparison keeps the model that it has so far as a "
+            "version. Canceling again is not an error.",
+            *BODY,
+            openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
+        )
+        def cancel_job(request: Request, id: JobId, body: CancelBody) -> Response:
+            self.get(request, id)
+            return self._steered(*self._access.jobs.cancel(id, keep_model=body.keep_model))
+
+        @steering(
+            "pause",
+            "paused",
+            "A queued job is paused at once; a running one saves a checkpoint and frees its worker "
+            "within about a second. Pausing again is not an error.",
+        )
+        def pause_job(request: Request, id: JobId) -> Response:
+            self.get(request, id)
+            return self._steered(*self._access.jobs.pause(id))
+
+        @steering(
+            "resume",
+            "queued or running",
+            "The job is queued again and continues from its checkpoint, with the same result as "
+            "without the pause. A pause that has not happened yet is withdrawn.",
+        )
+        def resume_job(request: Request, id: JobId) -> Response:
+            self.get(request, id)
+            return self._steered(*self._access.jobs.resume(id))
+
+    def _add_delete(self) -> None:
+        @self.routes.delete(
             "/{id}",
             status_code=204,
             operation_id=f"delete_{self._id}",
-            summary=f"Delete {_one(self._name)}",
-            description="With its results, once it has ended.",
-            responses=responses("invalid-parameter", "not-found", "invalid-state", *etags.PROBLEMS),
+            summary=f"Delete {self._a_noun}",
+            description="Removes a job that has ended, with its events and results. A model that "
+            "it made stays.",
+            responses=responses(*_STEERED, *etags.PROBLEMS),
         )
-        @needs(self._scope)
+        @needs(self._steerer)
         def delete_job(request: Request, id: JobId) -> None:
-            self.get(id)
-            self._jobs.delete(id, lambda job: check_if_match(request, etag(str(job.revision))))
+            self.get(request, id)
+            delete = self._access.jobs.delete
+            delete(id, lambda job: check_if_match(request, etag(str(job.revision))))
 
+    async def _ended(self, job: Job, wait_s: float) -> Job:
+        """The job once it has ended, or as it is after `wait_s` seconds. Raises NotFound."""
+        if job.is_final or not wait_s:
+            return job
+        await self._access.watcher.until(job.id, lambda seen: seen.is_final, wait_s)
+        return await run_sync(self._access.jobs.get, job.id)
 
-def _one(name: str) -> str:
-    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+    def _accepted(self, job: Job) -> Response:
+        headers = {"Location": f"{self.routes.prefix}/{job.id}", "ETag": etag(str(job.revision))}
+        if not job.is_final:
+            headers["Retry-After"] = str(RETRY_AFTER_S)
+        return shown(self._form.read(job), 202, headers)
+
+    def _steered(self, job: Job, effect: Effect) -> Response:
+        return shown(self._form.read(job), 200) if effect is Effect.ALREADY else self._accepted(job)

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.jobs.core.events import Event, Kind
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
+from service.web.http.names import DatasetReference
+from service.web.http.tags import Labels
 from service.web.http.times import rfc3339
 
 READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
 
 
-class JobPlanRead(BaseModel):
-    """What a training would cost; nothing is queued."""
+class KindCreate(BaseModel):
+    """What every request for a job on a dataset has."""
 
-    model_config = READ
+    model_config = WRITE
 
-    dataset_id: str
-    n_samples: int
-    n_features: int
-    trainings: int
-    """Of the model, and one for each fold."""
-    binary_problems: int
-    """In each training."""
-    cost_per_epoch: str
-    """Of each binary problem, with n rows and d features."""
-    memory_bytes: int
-    """What a worker needs at most."""
-    rows_in_files: bool
-    """Whether the rows stay in files and are read a few at a time."""
+    dataset_id: DatasetReference
+    """The dataset; `latest` is the one uploaded last."""
+    priority: Annotated[int, Ge(-100), Le(100)] = 0
+    """Jobs with a higher one are taken first."""
+    labels: Labels = Field(default_factory=dict)
+    """Your own remarks, to find the job by."""
+
+
+class JobCancel(BaseModel):
+    """How to end a job before its time."""
+
+    model_config = WRITE
+
+    keep_model: bool = False
+    """Register what was learnt so far as a model version."""
 
 
 class ProgressRead(BaseModel):
@@ -62,6 +70,12 @@ class JobModelRead(BaseModel):
     name: str
     version: int
 
+    @classmethod
+    def of(cls, job: Job) -> Self | None:
+        if job.model_name is None or job.model_version is None:
+            return None
+        return cls(name=job.model_name, version=job.model_version)
+
 
 class JobErrorRead(BaseModel):
     """Why a job failed."""
@@ -71,63 +85,36 @@ class JobErrorRead(BaseModel):
     hint: str | None = None
 
 
-class JobSummary(BaseModel):
-    """A job as it is now, without its metrics and certificate."""
+class AnyJobRead(BaseModel):
+    """What is shown of a job of any kind, in any collection."""
 
     model_config = READ
 
     id: str
-    kind: str
     state: State
-    stop_reason: str | None
-    """`converged`, `gap-reached`, `max-epochs`, `time-budget`, `canceled` or `error`."""
-    converged: bool | None
-    cancel_requested: bool
-    pause_requested: bool
-    """The worker is about to save the job and to let it go."""
-    progress: ProgressRead
-    spec: dict[str, Any]
-    """The request with all defaults written out; it can be sent again as it is."""
     dataset_id: str
-    dataset_digest: str
     priority: int
     labels: dict[str, str]
     attempt: int
-    """How many times a worker has begun or taken up the job."""
+    """How many times a worker has begun or resumed the job."""
     created_at: str
     started_at: str | None
     finished_at: str | None
     elapsed_s: float
     """Time spent on the job, all attempts together."""
-    model: JobModelRead | None
-    epochs: int | None
-    updates: int | None
-    """Parameter updates made."""
-    warnings: list[str]
     error: JobErrorRead | None
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        return cls(**cls._values(job))
+        return cls(**cls.values(job))
 
     @classmethod
-    def _values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        model = None
-        if job.model_name is not None and job.model_version is not None:
-            model = JobModelRead(name=job.model_name, version=job.model_version)
+    def values(cls, job: Job) -> dict[str, Any]:
+        """The fields; subclasses add theirs."""
         return {
             "id": job.id,
-            "kind": job.kind,
             "state": job.state,
-            "stop_reason": job.stop_reason,
-            "converged": job.converged,
-            "cancel_requested": job.cancel_requested,
-            "pause_requested": job.pause_requested,
-            "progress": ProgressRead(**job.progress),
-            "spec": job.spec,
             "dataset_id": job.dataset_id,
-            "dataset_digest": job.dataset_digest,
             "priority": job.priority,
             "labels": job.labels,
             "attempt": job.attempt,
@@ -135,11 +122,57 @@ class JobSummary(BaseModel):
             "started_at": rfc3339(job.started_at),
             "finished_at": rfc3339(job.finished_at),
             "elapsed_s": job.elapsed_s,
-            "model": model,
+            "error": None if job.error is None else JobErrorRead(**job.error),
+        }
+
+
+class KindRead(AnyJobRead):
+    """A job in the collection of its kind; `/v1/jobs/{id}` shows it too."""
+
+    fraction: float
+    """Share of the work that is done, from 0 to 1."""
+
+    @classmethod
+    def values(cls, job: Job) -> dict[str, Any]:
+        return super().values(job) | {"fraction": job.progress.get("fraction", 0.0)}
+
+
+class JobSummary(AnyJobRead):
+    """A job as it is now, without its metrics and certificate."""
+
+    kind: str
+    stop_reason: str | None
+    """`converged`, `gap-reached`, `max-epochs`, `time-budget`, `canceled` or `error`."""
+    converged: bool | None
+    cancel_requested: bool
+    pause_requested: bool
+    """A worker is about to save the job and to pause it."""
+    progress: ProgressRead
+    spec: dict[str, Any]
+    """The request with all defaults written out; it can be sent again as it is."""
+    dataset_digest: str
+    model: JobModelRead | None
+    epochs: int | None
+    updates: int | None
+    """Parameter updates made."""
+    warnings: list[str]
+
+    @classmethod
+    def values(cls, job: Job) -> dict[str, Any]:
+        result = job.result or {}
+        return super().values(job) | {
+            "kind": job.kind,
+            "stop_reason": job.stop_reason,
+            "converged": job.converged,
+            "cancel_requested": job.cancel_requested,
+            "pause_requested": job.pause_requested,
+            "progress": ProgressRead(**job.progress),
+            "spec": job.spec,
+            "dataset_digest": job.dataset_digest,
+            "model": JobModelRead.of(job),
             "epochs": result.get("epochs"),
             "updates": result.get("updates"),
             "warnings": job.warnings,
-            "error": None if job.error is None else JobErrorRead(**job.error),
         }
 
 
@@ -155,9 +188,9 @@ class JobRead(JobSummary):
     """How far from the optimum the model is at most: primal value, dual bound and their gap."""
 
     @classmethod
-    def _values(cls, job: Job) -> dict[str, Any]:
+    def values(cls, job: Job) -> dict[str, Any]:
         result = job.result or {}
-        return super()._values(job) | {
+        return super().values(job) | {
             "metrics": result.get("metrics"),
             "certificate": result.get("certificate"),
         }
@@ -170,6 +203,32 @@ class JobPage(BaseModel):
 
     jobs: list[JobSummary]
     next_page_token: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a collection shows its jobs."""
+
+    model: type[BaseModel]
+    """The reply for one job."""
+    read: Callable[[Job], BaseModel]
+    """Makes it."""
+    item: type[AnyJobRead]
+    """A job in the list."""
+    page: type[BaseModel]
+    """Has a list of items under the collection's name."""
+    description: str
+    problems: tuple[str, ...] = ()
+    """That `read` raises."""
+
+
+JOB_FORM = Form(
+    model=JobRead,
+    read=JobRead.of,
+    item=JobSummary,
+    page=JobPage,
+    description="State, progress and, once it has ended, metrics, certificate and model.",
+)
 
 
 class TraceRead(BaseModel):

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 
-REFUSED = {"cancel_job", "pause_job", "resume_job"}
-"""The job has ended by then."""
+REFUSED = ("cancel_", "pause_", "resume_")
+"""Verbs for jobs that have ended by then."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_every_operation_runs_as_it_stands(app: FastAPI, client: TestClient, wor
             content=content,
             headers=headers,
         )
-        if name in REFUSED:
+        if name.startswith(REFUSED):
             assert reply.status_code in (200, 202, 409), (name, reply.text)
         else:
             assert reply.is_success, (name, reply.text)

@@ -11,6 +11,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.testclient import TestClient
 
+from service.jobs.kinds import KINDS
 from service.web.problems.codes import PROBLEMS
 
 pytestmark = pytest.mark.one_application
@@ -167,7 +168,10 @@ def test_every_body_is_documented(operations: dict[str, Any]) -> None:
         for name, operation in operations.items()
         if name.split()[0] in BODY_METHODS and "requestBody" not in operation
     }
-    assert bodiless == {"post /v1/jobs/{id}/pause", "post /v1/jobs/{id}/resume"}
+    paths = {"/v1/jobs", *(kind.path for kind in KINDS.values())}
+    assert bodiless == {
+        f"post {path}/{{id}}/{verb}" for path in paths for verb in ("pause", "resume")
+    }
 
 
 def test_problems_of_an_operation_are_documented(operations: dict[str, Any]) -> None:

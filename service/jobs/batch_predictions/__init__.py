@@ -1,0 +1,7 @@
+"""Jobs that predict all rows of a dataset and write a file."""
+
+from __future__ import annotations
+
+from service.jobs.core.kind import Kind
+
+KIND = Kind("predict", "batch prediction", "predict", package=__name__)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from service.jobs.batch_predictions.results import write
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending
 from service.jobs.core.lifecycle import State
 from service.jobs.core.scoring import Scorer
-from service.storage.blobs import Blobs
 from service.storage.database import new_id
 
 
-class BatchPredictor:
-    """Carries out batch predictions with the scorer that it was built with."""
+class Runner:
+    """Carries out batch predictions."""
 
-    def __init__(self, scorer: Scorer, blobs: Blobs) -> None:
-        self._scorer = scorer
-        self._blobs = blobs
+    def __init__(self, context: RunContext) -> None:
+        self._scorer = Scorer(context)
+        self._blobs = context.blobs
 
     def __call__(self, attempt: Attempt) -> None:
         """Predict, and end the job as succeeded, or as canceled. Raises as the scorer."""

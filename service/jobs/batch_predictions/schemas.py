@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 
 from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
 from service.jobs.core.job import Job
-from service.jobs.kind_schemas import KindCreate, KindRead
-from service.jobs.read_schemas import READ, JobModelRead
+from service.jobs.read_schemas import READ, JobModelRead, KindCreate, KindRead
 from service.web.http.names import ModelReference
 
 

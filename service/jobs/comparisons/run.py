@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from service.datasets.dataset import Dataset
-from service.datasets.store import DatasetStore
 from service.jobs.comparisons.checkpoint import Standing
 from service.jobs.comparisons.entries import entries_of
 from service.jobs.comparisons.results import SCORES, Error, Found, report
@@ -17,29 +16,26 @@ from service.jobs.comparisons.run_sequence import ComparisonCourse
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import error_of, refusals_of
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending
 from service.jobs.core.lifecycle import State
 from service.jobs.training.run import CHECKPOINT_LOST
 from service.jobs.training.schemas import JobCreate
-from service.models.registry import ModelRegistry
-from service.settings import Settings
 from service.storage.arrays import Arrays
-from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
 from service.storage.space import file_errors_reported
 from svm.errors import CheckpointMismatch
 
 
-class Comparer:
-    """Carries out comparisons with the stores that it was built with."""
+class Runner:
+    """Carries out comparisons."""
 
-    def __init__(
-        self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs, settings: Settings
-    ) -> None:
-        self._datasets = datasets
-        self._registry = registry
-        self._blobs = blobs
-        self._settings = settings
+    def __init__(self, context: RunContext) -> None:
+        self._datasets = context.datasets
+        self._models = context.models
+        self._blobs = context.blobs
+        self._settings = context.settings
 
     def __call__(self, attempt: Attempt) -> None:
         """Train what is to be compared, and end the job.
@@ -102,7 +98,7 @@ class Comparer:
         model = standing.best
         fitted = model.learnt.fitted
         entry = entries[model.entry]
-        prepared = self._registry.files.prepare(
+        prepared = self._models.files.prepare(
             fitted,
             None if dataset.columns is None else list(dataset.columns),
             model.learnt.with_rows(course.parts[0].kept).to_arrays(),
@@ -111,7 +107,7 @@ class Comparer:
         seed = entry.seed
         attempt.finish(
             ending,
-            lambda connection: self._registry.register(
+            lambda connection: self._models.register(
                 connection,
                 prepared,
                 model_name=entry.model_name,

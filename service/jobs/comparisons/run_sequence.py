@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from service.jobs.core.lifecycle import MAX_FRUITLESS_ATTEMPTS
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabelledRows, Part
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.training_sequence import SHORTEST_S
+from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.settings import Settings
 from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
@@ -79,7 +78,7 @@ class ComparisonCourse:
         self._entries = entries
         self._seed = body.seed
         self._longest_s = settings.limits.job_s
-        self._threads = max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
+        self._threads = threads_of(settings)
         self._dataset = dataset
         self._datasets = datasets
         memory = settings.limits.worker_memory_bytes

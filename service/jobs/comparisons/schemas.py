@@ -8,11 +8,17 @@ from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, Field, model_validator
 
 from service.jobs.core.job import Job
-from service.jobs.kind_schemas import KindCreate, KindRead
-from service.jobs.read_schemas import READ, JobErrorRead, JobModelRead, TraceRead
+from service.jobs.read_schemas import (
+    READ,
+    WRITE,
+    JobErrorRead,
+    JobModelRead,
+    KindCreate,
+    KindRead,
+    TraceRead,
+)
 from service.jobs.training.schemas import (
     MAX_SEED,
-    WRITE,
     ClassWeight,
     FeaturesChoice,
     HeldBack,

@@ -1,20 +1,19 @@
-"""From a request for a comparison to a queued job, whoever asks for it."""
+"""From a request for a comparison to a job that can be queued."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from service.datasets.dataset import Dataset
-from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
+from service.jobs.comparisons import KIND
 from service.jobs.comparisons.entries import entries_of, spec_of
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
-from service.jobs.core.job import Job
-from service.jobs.core.store import Also, JobStore
+from service.jobs.core.submission import Draft, Submission
 from service.jobs.read_schemas import JobErrorRead
 from service.jobs.training.admission import check_labels, check_spec
 from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
@@ -22,34 +21,15 @@ from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
 
-KIND = "compare"
 
+class Comparisons(Submission[ComparisonCreate]):
+    """Refuses only those of which every entry is known to fail."""
 
-@dataclass(frozen=True, slots=True)
-class Comparisons:
-    """Queues comparisons, and refuses those of which every entry is known to fail."""
+    kind = KIND
 
-    jobs: JobStore
-    datasets: DatasetStore
-    limits: Limits
-
-    def queue(
-        self, body: ComparisonCreate, caller: str, request_id: str | None, also: Also | None = None
-    ) -> Job:
-        """Raises NotFound for the dataset, InvalidContent, and what `JobStore.create` raises."""
+    def draft(self, body: ComparisonCreate) -> Draft:
         body, dataset, _, _ = self._checked(body)
-        return self.jobs.create(
-            kind=KIND,
-            spec=body.model_dump(mode="json", by_alias=True),
-            dataset_id=dataset.id,
-            dataset_digest=dataset.matrix_digest,
-            model_name=body.model_name,
-            priority=body.priority,
-            labels=body.labels,
-            caller=caller,
-            request_id=request_id,
-            also=also,
-        )
+        return Draft(body.model_dump(mode="json", by_alias=True), dataset, body.model_name)
 
     def plan(self, body: ComparisonCreate) -> ComparisonPlanRead:
         """What `queue` would queue. Raises as it does."""
@@ -58,7 +38,7 @@ class Comparisons:
         return ComparisonPlanRead(
             trainings=each * refusals.count(None),
             entries=[
-                _plan(number, entry, refusal, dataset, self.limits.worker_memory_bytes)
+                _plan(number, entry, refusal, dataset, self.stores.limits.worker_memory_bytes)
                 for number, (entry, refusal) in enumerate(
                     zip(entries, refusals, strict=True), start=1
                 )
@@ -69,20 +49,20 @@ class Comparisons:
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with all that it leaves open, and its entries with what is against them."""
-        dataset = self.datasets.find(body.dataset_id)
-        check_labels(dataset, self.limits.classes)
+        dataset = self.stores.datasets.find(body.dataset_id)
+        check_labels(dataset, self.stores.limits.classes)
         drawn = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         values = {"dataset_id": dataset.id, "seed": drawn, "stopping": body.stopping.resolved()}
         body = body.model_copy(update=values)
         entries = self._entries(body)
-        refusals = refusals_of(entries, dataset, self.limits)
+        refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
             assert refusals[0] is not None
             raise _at_entries(refusals[0], body)
         return body, dataset, entries, refusals
 
     def _entries(self, body: ComparisonCreate) -> list[JobCreate]:
-        limit = self.limits.comparison_entries
+        limit = self.stores.limits.comparison_entries
         try:
             return entries_of(body, limit)
         except InvalidHyperparameter as error:  # of a grid: a solver does not take every value

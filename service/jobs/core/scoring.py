@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset
-from service.datasets.store import DatasetStore
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.jobs.core.attempts import Attempt, Wish
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending
 from service.jobs.core.lifecycle import State
-from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack, unpack
-from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
@@ -44,10 +43,8 @@ class Scored:
 class Scorer:
     """Scores for jobs whose spec names a `model` by name and version."""
 
-    def __init__(self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs) -> None:
-        self._datasets = datasets
-        self._registry = registry
-        self._blobs = blobs
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
 
     def __call__(self, attempt: Attempt, outputs: list[str]) -> Scored | None:
         """The `outputs` (label, decision, probability) of all rows, in order.
@@ -57,10 +54,10 @@ class Scorer:
         """
         attempt.may_end = True
         model = attempt.job.spec["model"]
-        dataset = self._datasets.get(attempt.job.dataset_id)
-        version = self._registry.get_version(model["name"], model["version"])
-        fitted = self._registry.files.load(version)
-        data = self._datasets.open(dataset)
+        dataset = self._context.datasets.get(attempt.job.dataset_id)
+        version = self._context.models.get_version(model["name"], model["version"])
+        fitted = self._context.models.files.load(version)
+        data = self._context.datasets.open(dataset)
         order = positions(dataset, version)
         try:
             columns = self._columns(attempt, fitted, data, order, outputs)
@@ -107,7 +104,7 @@ class Scorer:
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return 0, {}
         try:
-            saved = unpack(self._blobs.read(job.checkpoint_key, job.checkpoint_sha256))
+            saved = unpack(self._context.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
         except BlobDamaged:
             return 0, {}  # nothing is lost but time
         done = int(saved.pop("done"))

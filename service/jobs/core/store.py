@@ -66,12 +66,12 @@ class JobStore:
         labels: Mapping[str, str],
         caller: str,
         request_id: str | None = None,
-        begins_at: tuple[str, int] | None = None,
+        needs_version: tuple[str, int] | None = None,
         also: Also | None = None,
     ) -> Job:
         """Queue a job; once this returns it is durable. `also` is done in the same transaction.
 
-        `begins_at` is the model version (name, number) that it needs. Raises NotFound where this
+        `needs_version` is the model version (name, number) that it reads. Raises NotFound if this
         or the dataset is gone, Unavailable `queue-full`.
         """
         values = {
@@ -105,9 +105,9 @@ class JobStore:
             dataset = dataset.with_for_update(key_share=True, read=True)
             if connection.execute(dataset).first() is None:
                 raise NotFound("not-found", f"there is no dataset {dataset_id}")
-            if begins_at is not None:
-                lock_model(connection, begins_at[0])
-                find_version(connection, *begins_at)
+            if needs_version is not None:
+                lock_model(connection, needs_version[0])
+                find_version(connection, *needs_version)
             self._check_queue(connection, caller)
             insert = sa.insert(jobs).values(values).returning(*jobs.c)
             job = Job.from_row(connection.execute(insert).one())

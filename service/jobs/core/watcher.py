@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 Condition = Callable[[Sighting], bool]
 
 
-class Tail:
+class Watcher:
     """Wakes the long polls and event streams of this process. Belongs to one event loop.
 
     A look is one query for the jobs that somebody waits for, however many wait; while nobody does,

@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,15 +16,12 @@ import structlog
 
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
-from service.jobs.batch_predictions.run import BatchPredictor
-from service.jobs.comparisons.run import Comparer
 from service.jobs.core.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending, LeaseLost, Leases
 from service.jobs.core.lifecycle import State
-from service.jobs.core.scoring import Scorer
 from service.jobs.engine.versions import difference
-from service.jobs.evaluations.run import Evaluator
-from service.jobs.training.run import Trainer
+from service.jobs.kinds import KINDS
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -130,14 +126,10 @@ class Worker:
         self._stopping = stopping
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
-        datasets, registry = DatasetStore(database, blobs), ModelRegistry(database, blobs)
-        scorer = Scorer(datasets, registry, blobs)
-        self._kinds: dict[str, Callable[[Attempt], None]] = {
-            "train": Trainer(datasets, registry, blobs, settings),
-            "predict": BatchPredictor(scorer, blobs),
-            "evaluate": Evaluator(scorer, blobs),
-            "compare": Comparer(datasets, registry, blobs, settings),
-        }
+        context = RunContext(
+            DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
+        )
+        self._runners = {name: kind.runner(context) for name, kind in KINDS.items()}
 
     def take_next_job(self) -> bool:
         """Carry out the next job, if there is one; returns whether there was."""
@@ -159,7 +151,7 @@ class Worker:
 
     def _carry_out(self, attempt: Attempt) -> None:
         try:
-            self._kinds[attempt.job.kind](attempt)
+            self._runners[attempt.job.kind](attempt)
         except Interrupted:
             match attempt.wish:
                 case Wish.LET_GO:

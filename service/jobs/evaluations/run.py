@@ -10,12 +10,12 @@ import orjson
 
 from service.datasets.dataset import Dataset
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending
 from service.jobs.core.lifecycle import State
 from service.jobs.core.scoring import Scorer
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
-from service.storage.blobs import Blobs
 from service.storage.database import new_id
 from svm.errors import InvalidData
 from svm.model.metrics import (
@@ -35,12 +35,12 @@ ALL_POINTS = 2010
 FEWEST_POINTS = 21
 
 
-class Evaluator:
-    """Carries out evaluations with the scorer that it was built with."""
+class Runner:
+    """Carries out evaluations."""
 
-    def __init__(self, scorer: Scorer, blobs: Blobs) -> None:
-        self._scorer = scorer
-        self._blobs = blobs
+    def __init__(self, context: RunContext) -> None:
+        self._scorer = Scorer(context)
+        self._blobs = context.blobs
 
     def __call__(self, attempt: Attempt) -> None:
         """Score, measure, and end the job as succeeded, or as canceled. Raises as the scorer."""

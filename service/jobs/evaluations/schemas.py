@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from service.jobs.core.job import Job
-from service.jobs.kind_schemas import KindCreate, KindRead
-from service.jobs.read_schemas import READ, JobModelRead
+from service.jobs.read_schemas import READ, JobModelRead, KindCreate, KindRead
 from service.models.versions import Label
 from service.web.http.names import ModelReference
 

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from service.datasets.store import DatasetStore
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import Job
+from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Ending
 from service.jobs.core.lifecycle import State
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabelledRows, Part
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.training_sequence import Course
+from service.jobs.training.training_sequence import Course, threads_of
 from service.jobs.training.warm_starts import load_start
-from service.models.registry import ModelRegistry
-from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
-from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs import BlobDamaged
 from service.storage.space import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch
@@ -40,18 +37,14 @@ NOT_CALIBRATED = (
 CHECKPOINT_LOST = "The last checkpoint could not be used, so the training began afresh."
 
 
-class Trainer:
-    """Carries out training jobs with the stores that it was built with."""
+class Runner:
+    """Carries out training jobs."""
 
-    def __init__(
-        self, datasets: DatasetStore, registry: ModelRegistry, blobs: Blobs, settings: Settings
-    ) -> None:
-        self._datasets = datasets
-        self._registry = registry
-        self._blobs = blobs
-        self._longest_s = settings.limits.job_s
-        self._worker_memory_bytes = settings.limits.worker_memory_bytes
-        self._threads = max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
+    def __init__(self, context: RunContext) -> None:
+        self._datasets = context.datasets
+        self._models = context.models
+        self._blobs = context.blobs
+        self._settings = context.settings
 
     def __call__(self, attempt: Attempt) -> None:
         """Train, and end the job as succeeded or canceled.
@@ -64,11 +57,11 @@ class Trainer:
         seed = spec.seed
         assert seed is not None
         dataset = self._datasets.get(job.dataset_id)
-        in_files = rows_stay_in_files(spec, dataset, self._worker_memory_bytes)
+        in_files = rows_stay_in_files(spec, dataset, self._settings.limits.worker_memory_bytes)
         data = self._datasets.open(dataset) if in_files else self._datasets.load(dataset)
         rows = LabelledRows(data, dataset)
         parts = rows.parts(spec.validation, seed)
-        start = load_start(spec, dataset, parts[0].kept, self._registry, self._datasets)
+        start = load_start(spec, dataset, parts[0].kept, self._models, self._datasets)
         with file_errors_reported():  # rows that stay in files are written once more
             course, warnings = self._course(attempt, spec, rows, parts, start and start[0])
             canceled = course.run()
@@ -95,7 +88,7 @@ class Trainer:
             "updates": result.updates,
         }
         attempt.show(_final_progress(attempt, canceled, outcome), [])
-        prepared = self._registry.files.prepare(
+        prepared = self._models.files.prepare(
             fitted,
             None if dataset.columns is None else list(dataset.columns),
             result.warm_start.with_rows(parts[0].kept).to_arrays(),
@@ -108,7 +101,7 @@ class Trainer:
                 result=outcome,
                 warnings=(*warnings, *(start[1] if start else ()), *result.warnings),
             ),
-            lambda connection: self._registry.register(
+            lambda connection: self._models.register(
                 connection,
                 prepared,
                 model_name=spec.model_name,
@@ -147,7 +140,7 @@ class Trainer:
                 checkpoint=checkpoint,
                 interrupted=attempt.check,
                 digest=part.digest,
-                threads=self._threads,
+                threads=threads_of(self._settings),
             )
 
         def measure(number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
@@ -162,7 +155,7 @@ class Trainer:
             keeps = spec.calibration is not None
             return told, rows.scores(result.fitted, held_back)[0] if keeps else None
 
-        budget_s = min(spec.stopping.time_budget_s or math.inf, self._longest_s)
+        budget_s = min(spec.stopping.time_budget_s or math.inf, self._settings.limits.job_s)
         given = attempt, len(parts), begin, measure, budget_s
         if attempt.job.checkpoint_key is None:
             return Course(*given, None), ()

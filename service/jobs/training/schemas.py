@@ -8,7 +8,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
@@ -18,7 +17,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from service.jobs.read_schemas import READ, WRITE
 from service.models.aliases import LATEST
+from service.models.versions import ModelVersion
 from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.http.tags import Labels
 from svm.hyperparameters import Moderate
@@ -33,8 +34,6 @@ from svm.transforms.scaling import ScalingName
 VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
-
-WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
 
 
 def _not_latest(alias: str) -> str:
@@ -160,14 +159,14 @@ class JobCreate(BaseModel):
         )
 
     def normalized(
-        self, dataset_id: str, seed: int, begins_at: tuple[str, int] | None = None
+        self, dataset_id: str, seed: int, start: ModelVersion | None = None
     ) -> dict[str, Any]:
         """The same request as plain JSON with all defaults written out."""
         values = {
             "dataset_id": dataset_id,
             "seed": seed,
             "stopping": self.stopping.resolved(),
-            "warm_start_from": begins_at and "{}/{}".format(*begins_at),
+            "warm_start_from": start and f"{start.model_name}/{start.version}",
         }
         return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
 
@@ -176,10 +175,21 @@ class JobCreate(BaseModel):
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 
-class JobCancel(BaseModel):
-    """How to end a job before its time."""
+class JobPlanRead(BaseModel):
+    """What a training would cost; nothing is queued."""
 
-    model_config = WRITE
+    model_config = READ
 
-    keep_model: bool = False
-    """Register what was learnt so far as a model version."""
+    dataset_id: str
+    n_samples: int
+    n_features: int
+    trainings: int
+    """Of the model, and one for each fold."""
+    binary_problems: int
+    """In each training."""
+    cost_per_epoch: str
+    """Of each binary problem, with n rows and d features."""
+    memory_bytes: int
+    """What a worker needs at most."""
+    rows_in_files: bool
+    """Whether the rows stay in files and are read a few at a time."""

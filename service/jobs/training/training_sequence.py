@@ -7,12 +7,14 @@ before any fold, and a job that is canceled with `keep_model` has the model of a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from service.jobs.core.attempts import Attempt, Wish
+from service.settings import Settings
 from service.storage.arrays import Arrays, pack
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
@@ -28,6 +30,11 @@ Begin = Callable[[int, float, Arrays | None], Training]
 checkpoint; then raises CheckpointMismatch."""
 Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
 """What is to be told of fold `number`, 1 …, as JSON; and the scores of its rows, to be kept."""
+
+
+def threads_of(settings: Settings) -> int:
+    """That a training may use, if all workers of this machine train."""
+    return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
 
 
 class Course:

@@ -255,7 +255,7 @@ def test_version_of_a_queued_job_is_not_deleted(
     registered.add("iris")
     registered.add("iris")
     jobs = JobStore(registered.database, registered.blobs, queue_limit=10)
-    job = queue(jobs, add_dataset(registered.database), spec=spec, begins_at=("iris", 1))
+    job = queue(jobs, add_dataset(registered.database), spec=spec, needs_version=("iris", 1))
     with pytest.raises(Conflict, match=job.id):
         registered.registry.delete_version("iris", 1)
     with pytest.raises(Conflict, match=job.id):
@@ -273,7 +273,7 @@ def test_version_of_a_warm_start_is_used_or_deleted(registered: RegisteredModels
         version = registered.add("iris").version
         start: dict[str, Any] = {
             "spec": {"warm_start_from": f"iris/{version}"},
-            "begins_at": ("iris", version),
+            "needs_version": ("iris", version),
         }
         with ThreadPoolExecutor(2) as threads:
             futures = (

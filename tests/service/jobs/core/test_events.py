@@ -18,7 +18,7 @@ from service.jobs.core.events import Event, EventLog, Kind
 from service.jobs.core.leases import Ending, Leases
 from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
-from service.jobs.core.watcher import Tail
+from service.jobs.core.watcher import Watcher
 from service.jobs.history_routes import follow
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table
@@ -185,8 +185,8 @@ def test_deleted_job_leaves_no_events(
 
 
 @asynccontextmanager
-async def running_tail(log: EventLog, health: Health | None = None) -> AsyncIterator[Tail]:
-    tail = Tail(log, health or Health())
+async def running_tail(log: EventLog, health: Health | None = None) -> AsyncIterator[Watcher]:
+    tail = Watcher(log, health or Health())
     task = asyncio.create_task(tail.run())
     try:
         yield tail
@@ -263,7 +263,7 @@ def test_tail_outlives_a_database_that_is_away(
     assert asyncio.run(wait())
 
 
-async def collect(log: EventLog, tail: Tail, job_id: str, **options: Any) -> list[bytes]:
+async def collect(log: EventLog, tail: Watcher, job_id: str, **options: Any) -> list[bytes]:
     batch = log.read(job_id, 0, 500)
     return [chunk async for chunk in follow(log, tail, job_id, 0, batch, **options)]
 

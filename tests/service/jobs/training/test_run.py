@@ -290,7 +290,7 @@ def test_trouble_with_files_or_database_is_not_the_job_s(
     stopping = threading.Event()
     stopping.set()  # no pause before it is given back
     worker = Worker(settings, stopping)
-    worker._kinds["train"] = work
+    worker._runners["train"] = work
     job_id = create(client)
     for attempt in range(1, MAX_FRUITLESS_ATTEMPTS + 2):
         job = carry_out(client, worker, job_id)
@@ -312,7 +312,7 @@ def test_end_of_a_job_is_written_once_the_database_is_back(
     def work(attempt: Attempt) -> None:
         attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="converged"), register)
 
-    worker._kinds["train"] = work
+    worker._runners["train"] = work
     job = carry_out(client, worker, create(client))
     assert (job["state"], job["attempt"], len(tries)) == ("succeeded", 1, 2)
 
@@ -336,7 +336,7 @@ def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
             refused.append(attempt)
             raise
 
-    worker._kinds["train"] = work
+    worker._runners["train"] = work
     assert carry_out(client, worker, job_id)["state"] == "paused"
     assert refused
 
@@ -368,7 +368,7 @@ def test_second_thought_while_the_worker_obeys_the_first_counts(
         raise Interrupted
 
     worker = Worker(settings.model_copy(update={"lease_s": 1.0}), threading.Event())
-    worker._kinds["train"] = work
+    worker._runners["train"] = work
     assert carry_out(client, worker, job_id)["state"] == state
 
 

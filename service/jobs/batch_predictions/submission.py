@@ -1,0 +1,40 @@
+"""From a request for a batch prediction to a job that can be queued."""
+
+from __future__ import annotations
+
+from service.errors import Fault, InvalidContent
+from service.jobs.batch_predictions import KIND
+from service.jobs.batch_predictions.schemas import BatchPredictionCreate
+from service.jobs.core.scoring import positions
+from service.jobs.core.submission import Draft, Submission
+from service.jobs.training.admission import refused
+from service.models.versions import ModelVersion
+
+
+class BatchPredictions(Submission[BatchPredictionCreate]):
+    kind = KIND
+
+    def draft(self, body: BatchPredictionCreate) -> Draft:
+        stores = self.stores
+        dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
+        _check_outputs(body, version)
+        with refused("/dataset_id"):
+            positions(dataset, version)
+        spec = {
+            **body.model_dump(mode="json"),
+            "outputs": list(dict.fromkeys(body.outputs)),
+            "dataset_id": dataset.id,
+            "model": {"name": version.model_name, "version": version.version},
+        }
+        return Draft(spec, dataset, version.model_name, needs=version)
+
+
+def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
+    if "probability" in body.outputs and version.calibration is None:
+        message = "the model has no probabilities; train it with `calibration`"
+        fault = Fault(code="not-calibrated", message=message, pointer="/outputs")
+        raise InvalidContent("not-calibrated", message, (fault,))
+    if body.format == "npy" and len(set(body.outputs)) > 1:
+        message = "an NPY file holds one output; choose another format, or one output"
+        fault = Fault(code="invalid-field", message=message, pointer="/outputs")
+        raise InvalidContent("invalid-field", f"/outputs: {message}", (fault,))

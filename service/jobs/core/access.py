@@ -1,0 +1,24 @@
+"""What the routes of jobs use: the table, the events, and who waits for a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.jobs.core.events import EventLog
+from service.jobs.core.kind import Kind
+from service.jobs.core.store import JobStore
+from service.jobs.core.watcher import Watcher
+from service.web.http.event_stream import EventStreams
+
+
+@dataclass(frozen=True, slots=True)
+class JobAccess:
+    """Shared by the collections of all kinds."""
+
+    kinds: Mapping[str, Kind]
+    jobs: JobStore
+    log: EventLog
+    watcher: Watcher
+    """Long polls and event streams wait for it, and end early once it is closing."""
+    streams: EventStreams
