@@ -32,6 +32,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.events import EventLog
 from service.jobs.core.metrics import JobMetrics
+from service.jobs.core.needs import job_with_dataset, job_with_model
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
 from service.jobs.core.watcher import Watcher
@@ -124,11 +125,11 @@ def create_app(
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
     parser = shared_parser or Parser()
-    dataset_store = DatasetStore(database, blobs)
+    dataset_store = DatasetStore(database, blobs, job_with_dataset)
     contents = Contents(dataset_store, parser, blobs)
     job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
     engine = Child("service.jobs.engine.engine_process", settings)
-    registry = ModelRegistry(database, blobs)
+    registry = ModelRegistry(database, blobs, job_with_model)
     stores = Stores(job_store, dataset_store, registry, limits)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)

@@ -22,15 +22,15 @@ from service.rows.spec import Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import dataset_labels, datasets, jobs
+from service.storage.database.tables import dataset_labels, datasets
 from service.storage.database.tags import has_label, store_labels
 from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
 NEVER = 0.0
 """When the parts of a split were uploaded."""
-ACTIVE = ("queued", "running", "paused")
-"""States of jobs that still need what they were made of."""
+JobWithDataset = Callable[[sa.Connection, str], str | None]
+"""Gives the id of a job that still needs the dataset with this id."""
 
 log = structlog.stdlib.get_logger("service.datasets")
 
@@ -38,9 +38,16 @@ log = structlog.stdlib.get_logger("service.datasets")
 class DatasetStore:
     """Datasets in the database, their arrays in files `datasets/<id>/<array>`."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        job_with_dataset: JobWithDataset = lambda connection, dataset_id: None,
+    ) -> None:
+        """`job_with_dataset` is asked before a dataset is deleted."""
         self._database = database
         self._blobs = blobs
+        self._job_with_dataset = job_with_dataset
 
     def get(self, dataset_id: str) -> Dataset:
         """Raises NotFound."""
@@ -191,12 +198,9 @@ class DatasetStore:
 
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:
         """Raises NotFound, Conflict while a job needs it, and what `check` raises."""
-        active = sa.select(jobs.c.id).where(
-            jobs.c.dataset_id == dataset_id, jobs.c.state.in_(ACTIVE)
-        )
         with self._database.write(makes_room=True) as connection:
             check(_find(connection, dataset_id, lock=True))
-            job_id = connection.scalar(active.limit(1))
+            job_id = self._job_with_dataset(connection, dataset_id)
             if job_id is not None:
                 raise Conflict(
                     "resource-in-use", f"{job_id} needs the dataset; wait for its end or cancel it"

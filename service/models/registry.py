@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from service.datasets.store import ACTIVE
 from service.errors import Conflict, Fault, InvalidContent, NotFound
 from service.models import aliases as alias_rows
 from service.models.aliases import LATEST, Alias
@@ -28,12 +27,10 @@ from service.models.versions import (
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import jobs, model_versions, models
+from service.storage.database.tables import model_versions, models
 
-BEGINS_AT = "warm_start_from"
-"""In the spec of a training, the version of its warm start: `name/number`."""
-APPLIES = "model"
-"""In the spec of another job, the version that it predicts with: `name` and `version`."""
+JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
+"""Gives the id of a job that still needs the version, or (None) any version, of this model."""
 
 BATCHES = {"yield_per": 1000}
 """Rows that are read at once, to read all of them."""
@@ -55,8 +52,15 @@ def _anything(_: object) -> None:
 class ModelRegistry:
     """Models, versions and aliases in the database, with their files in the blob store."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        job_with_model: JobWithModel = lambda connection, name, version: None,
+    ) -> None:
+        """`job_with_model` is asked before a model or version is deleted."""
         self._database = database
+        self._job_with_model = job_with_model
         self.files = ModelFiles(database, blobs)
 
     def register(
@@ -205,7 +209,7 @@ class ModelRegistry:
             check(model)
             if model.aliases and not force:
                 raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
-            _require_unneeded(connection, name)
+            self._require_unneeded(connection, name, None)
             alias_rows.remove(connection, name)
             files = connection.execute(
                 model_versions.delete()
@@ -230,7 +234,7 @@ class ModelRegistry:
             pointing = alias_rows.to_version(connection, name, version)
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
-            _require_unneeded(connection, name, version)
+            self._require_unneeded(connection, name, version)
             connection.execute(model_versions.delete().where(same(deleted)))
         self.files.delete(deleted.artifact_key, deleted.warm_start_key)
 
@@ -281,6 +285,13 @@ class ModelRegistry:
             check(current)
             alias_rows.remove(connection, name, alias)
 
+    def _require_unneeded(self, connection: sa.Connection, name: str, version: int | None) -> None:
+        """Raises Conflict."""
+        job_id = self._job_with_model(connection, name, version)
+        if job_id is not None:
+            detail = f"{job_id} needs this model; wait for its end or cancel it"
+            raise Conflict("resource-in-use", detail)
+
     @contextmanager
     def _write(self, name: str) -> Iterator[sa.Connection]:
         """A transaction that changes this model; others wait."""
@@ -288,22 +299,6 @@ class ModelRegistry:
             lock_model(connection, name)
             yield connection
             note_change(connection, name)
-
-
-def _require_unneeded(connection: sa.Connection, name: str, version: int | None = None) -> None:
-    """Raises Conflict if a job needs the version, or (None) any version of the model."""
-    warm_start, applied = jobs.c.spec[BEGINS_AT].as_string(), jobs.c.spec[APPLIES]
-    needs = applied["name"].as_string() == name
-    if version is None:
-        needs |= warm_start.like(f"{name}/%")
-    else:
-        needs = (needs & (applied["version"].as_integer() == version)) | (
-            warm_start == f"{name}/{version}"
-        )
-    job_id = connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))
-    if job_id is not None:
-        detail = f"{job_id} needs this model; wait until it ends, or cancel it"
-        raise Conflict("resource-in-use", detail)
 
 
 def _in_use(aliases: Mapping[str, int] | list[str], what: str) -> Conflict:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from service.datasets.dataset import Dataset, Origin
 from service.datasets.store import DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
+from service.jobs.core.needs import job_with_dataset
 from service.jobs.core.store import JobStore
 from service.rows.reader import read
 from service.rows.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
@@ -32,7 +33,7 @@ IRIS = "a,b,k\n1,2,x\n3,4,y\n5,6,x\n"
 
 @pytest.fixture
 def store(database: Database, blobs: Blobs) -> DatasetStore:
-    return DatasetStore(database, blobs)
+    return DatasetStore(database, blobs, job_with_dataset)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def job(client: TestClient, registered: RegisteredModels, kind: Kind) -> dict[st
     reply = client.post(kind.path, json=kind.routes.EXAMPLE)
     assert reply.status_code == 202, reply.text
     assert reply.headers["Location"] == f"{kind.path}/{reply.json()['id']}"
-    assert {"ETag", "Retry-After"} <= reply.headers.keys()
+    assert {"etag", "retry-after"} <= reply.headers.keys()
     created: dict[str, Any] = reply.json()
     return created
 
@@ -68,10 +68,10 @@ def test_creation_waits_too(client: TestClient, job: dict[str, Any], kind: Kind)
     assert time.monotonic() - started >= 0.2
 
 
-@pytest.mark.parametrize("wait_s", ["-1", "61", "nan", "x"])
-def test_wait_has_limits(client: TestClient, job: dict[str, Any], path: str, wait_s: str) -> None:
-    reply = client.get(f"{path}/{job['id']}", params={"wait_s": wait_s})
-    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+def test_wait_has_limits(client: TestClient, job: dict[str, Any], path: str) -> None:
+    for wait_s in ("-1", "61", "nan", "x"):
+        reply = client.get(f"{path}/{job['id']}", params={"wait_s": wait_s})
+        assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
 
 
 def test_what_has_not_changed_is_not_sent_again(

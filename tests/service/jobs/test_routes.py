@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -289,86 +288,6 @@ def test_wrong_filter_is_refused(client: TestClient, query: str) -> None:
     """400, whatever is wrong with it."""
     reply = client.get(f"/v1/jobs?{query}")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
-
-
-@pytest.mark.parametrize("wait_s", ["-1", "61", "nan", "inf", "x"])
-def test_wait_is_limited(client: TestClient, dataset_id: str, wait_s: str) -> None:
-    """0 to 60 seconds."""
-    reply = client.get(f"/v1/jobs/{create(client)}?wait_s={wait_s}")
-    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
-
-
-def test_wait_ends_with_its_time_or_with_the_job(client: TestClient, dataset_id: str) -> None:
-    """A queued job is waited for, an ended one is not."""
-    job_id = create(client)
-    started = time.monotonic()
-    assert read(client, job_id, wait_s=0.4)["state"] == "queued"
-    assert time.monotonic() - started >= 0.4
-    client.post(f"/v1/jobs/{job_id}/cancel")
-    started = time.monotonic()
-    assert read(client, job_id, wait_s=60)["state"] == "canceled"
-    assert time.monotonic() - started < 10
-
-
-def test_creation_can_wait_too(client: TestClient, dataset_id: str) -> None:
-    """The reply comes after the time given."""
-    started = time.monotonic()
-    reply = client.post("/v1/jobs?wait_s=0.3", json=job_body())
-    assert (reply.status_code, reply.json()["state"]) == (202, "queued")
-    assert time.monotonic() - started >= 0.3
-
-
-def test_etag_tells_whether_the_job_has_changed(client: TestClient, dataset_id: str) -> None:
-    """304 while it has not."""
-    job_id = create(client)
-    first = client.get(f"/v1/jobs/{job_id}")
-    seen = {"If-None-Match": first.headers["ETag"]}
-    assert client.get(f"/v1/jobs/{job_id}", headers=seen).status_code == 304
-    client.post(f"/v1/jobs/{job_id}/cancel")
-    changed = client.get(f"/v1/jobs/{job_id}", headers=seen)
-    assert changed.status_code == 200
-    assert changed.headers["ETag"] != first.headers["ETag"]
-
-
-def test_cancel_says_whether_it_was_canceled_before(client: TestClient, dataset_id: str) -> None:
-    """202 the first time, 200 afterwards; with or without a body."""
-    job_id = create(client)
-    first = client.post(f"/v1/jobs/{job_id}/cancel")
-    assert (first.status_code, first.json()["state"]) == (202, "canceled")
-    again = client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True})
-    assert (again.status_code, again.json()["state"]) == (200, "canceled")
-    wrong = client.post(f"/v1/jobs/{job_id}/cancel", json={"keep": True})
-    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid-field")
-
-
-def test_only_ended_jobs_are_deleted(client: TestClient, dataset_id: str) -> None:
-    """409 before, 204 after, 404 from then on."""
-    job_id = create(client)
-    early = client.delete(f"/v1/jobs/{job_id}")
-    assert (early.status_code, early.json()["code"]) == (409, "invalid-state")
-    client.post(f"/v1/jobs/{job_id}/cancel")
-    assert client.delete(f"/v1/jobs/{job_id}").status_code == 204
-    for path in (f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/trace"):
-        assert client.get(path).status_code == 404
-
-
-@pytest.mark.parametrize("kind", ["jobs", "comparisons"])
-def test_what_has_changed_is_not_deleted(client: TestClient, dataset_id: str, kind: str) -> None:
-    """If-Match with an old tag is 412, for reading too, and the job is still there."""
-    if kind == "jobs":
-        path = f"/v1/jobs/{create(client)}"
-    else:
-        specs = [{"solver": {"name": "smo"}}]
-        body = {"dataset_id": dataset_id, "specs": specs, "validation": {"fraction": 0.5}}
-        made = client.post("/v1/comparisons", json=body)
-        path = made.headers["Location"]
-    old = {"If-Match": client.get(path).headers["ETag"]}
-    assert client.post(f"/v1/jobs/{path.rpartition('/')[2]}/cancel").status_code in (200, 202)
-    for method in ("GET", "DELETE"):
-        reply = client.request(method, path, headers=old)
-        assert (reply.status_code, reply.json()["code"]) == (412, "precondition-failed")
-    present = {"If-Match": client.get(path).headers["ETag"]}
-    assert client.delete(path, headers=present).status_code == 204
 
 
 def test_unknown_and_malformed_ids(client: TestClient) -> None:

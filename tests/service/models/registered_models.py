@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.jobs.core.needs import job_with_model
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings
@@ -69,7 +70,7 @@ class RegisteredModels:
         self.database = Database(settings.database_url)
         self.blobs = open_blobs(settings)
         self._copies = settings.data_dir / "s3" / "copies"
-        self.registry = ModelRegistry(self.database, self.blobs)
+        self.registry = ModelRegistry(self.database, self.blobs, job_with_model)
 
     def add(
         self,
