@@ -14,10 +14,12 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.web.server import connections
+from service.web.server.http_protocol import ServiceProtocol
 from tests.connection import Connection
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
@@ -398,3 +400,10 @@ def test_a_client_that_does_not_read_is_left(
         time.sleep(1.5)
         with pytest.raises((ConnectionResetError, AssertionError)):
             deque((client.reply() for _ in range(replies)), maxlen=0)
+
+
+def test_uvicorn_starts_requests_by_the_method_that_we_override() -> None:
+    """Otherwise all predictions would take the slow path, and only their time would show it."""
+    names = HttpToolsProtocol.on_headers_complete.__code__.co_names
+    assert "_start_asgi_task" in names
+    assert "_start_asgi_task" in vars(ServiceProtocol)
