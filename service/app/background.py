@@ -17,7 +17,7 @@ from service.jobs.core.events import EventLog
 from service.models.registry import ModelRegistry
 from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.settings import Limits
-from service.storage.backups.inspection import check_sound
+from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs
 from service.storage.database import Database, OtherTables
 from service.storage.database.idempotency import Reservations
@@ -45,7 +45,7 @@ def prepare(database: Database, blobs: Blobs) -> None:
     deadline = time.monotonic() + START_S
     while True:
         try:
-            check_sound(database, SOUND_S)
+            check_undamaged(database, SOUND_S)
             database.migrate()
             return claim(database, blobs)
         except (OtherTables, ForeignFiles, StorageFull) as error:

@@ -20,6 +20,6 @@ def pack(arrays: Arrays) -> bytes:
 
 
 def unpack(content: bytes) -> dict[str, npt.NDArray[Any]]:
-    """What `pack` was given."""
+    """The arrays that were given to `pack`."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}

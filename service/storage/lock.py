@@ -1,4 +1,4 @@
-"""One service for one data directory."""
+"""The lock of a data directory: one service at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from service.storage.reserve import Reserve
 
 
 class DataDirInUse(RuntimeError):
-    """Another process serves from this directory; `holder` is its id, 0 if it did not say yet."""
+    """Another process has the lock; `holder` is its id, 0 if it is not written yet."""
 
     def __init__(self, data_dir: Path, holder: str) -> None:
         self.holder = int(holder or 0)
         super().__init__(
-            f"{data_dir} is in use by the service with process id {holder}; stop it, or choose "
-            "another directory with SVM_DATA_DIR"
+            f"{data_dir} is in use by the service with process id {holder}; stop it, or set "
+            "SVM_DATA_DIR to another directory"
         )
 
 
 @contextmanager
 def exclusive(data_dir: Path) -> Iterator[None]:
-    """Hold `data_dir` for this process, and create it where it is missing.
+    """Lock `data_dir` for this process, and create it if it is missing.
 
-    SQLite serves one service: two of them would run two engines, each with all the workers that
-    the settings allow. The kernel drops the lock when its holder dies, however that happens.
+    With SQLite only one service may run: two would run two engines, each with all workers. The
+    kernel releases the lock when the process ends in any way.
     Raises DataDirInUse.
     """
     private_folder(data_dir)

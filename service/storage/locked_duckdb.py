@@ -1,4 +1,4 @@
-"""DuckDB for data of others: it sees the files it is told of, and nothing can change that."""
+"""DuckDB for untrusted data: access only to given files, with a locked configuration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MEMORY = "256MB"
 
 
 def connect(*paths: Path, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
-    """A database in memory, on one thread, that reads and writes `paths` alone.
+    """A database in memory, on one thread, that can read and write only `paths`.
 
-    No other file, no extension, no Python variable, no space on disk for what exceeds `memory`.
+    It cannot use other files, extensions, Python variables, or the disk beyond `memory`.
     """
-    import duckdb  # 60 MB, which most processes do without
+    import duckdb  # 60 MB, and most processes do not need it
 
     config: dict[str, Any] = {
         "threads": 1,
@@ -28,7 +28,7 @@ def connect(*paths: Path, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
         "python_enable_replacements": False,
     }
     connection = duckdb.connect(":memory:", config=config)
-    # In this order: the paths cannot be given any more once access is off.
+    # In this order: paths cannot be allowed after access is disabled.
     allowed = ", ".join(literal(str(path)) for path in paths)
     connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
@@ -37,10 +37,10 @@ def connect(*paths: Path, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
 
 
 def literal(text: str) -> str:
-    """A text in SQL, where no parameter may stand."""
+    """A quoted text, for SQL without parameters."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name in SQL."""
+    """A quoted name."""
     return '"' + name.replace('"', '""') + '"'

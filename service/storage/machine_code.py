@@ -1,4 +1,4 @@
-"""Where the machine code of compiled loops is kept, for all processes with this data folder."""
+"""The folder with the machine code of compiled loops, shared by all processes of a data folder."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from service.storage.private import private_folder
 
 
 def machine_code_folder(data_dir: Path) -> Path:
-    """Named by the sources of the compiled loops. Numba looks only at the file that a loop stands
-    in, so after a change in another one it would run old machine code."""
+    """Its name is a digest of the loops' sources. Numba checks only the file of a loop itself: it
+    would run old machine code after a change of another file."""
     digest = hashlib.sha256()
     for path in sorted((Path(svm.__file__).parent / "loops").glob("*.py")):
         digest.update(path.read_bytes())

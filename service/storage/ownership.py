@@ -1,7 +1,7 @@
-"""Files belong to one database, which alone may sweep them.
+"""Files belong to one database; only its services sweep them.
 
-The files bear a mark with the database's own id. Without it, a service that was given the files of
-one database and the address of another would take all of them for orphans.
+A mark among the files has the database's id. Without it, a service with the files of one database
+and the address of another would delete all files as orphans.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MARKS = "owner"
 
 
 class ForeignFiles(Exception):
-    """The files are those of another database, or none are there."""
+    """The files are of another database, or they are missing."""
 
     def __init__(self, detail: str = "") -> None:
         super().__init__(
             detail
-            or "the files belong to another database, and would be lost; set SVM_DATABASE_URL to "
-            "theirs, or SVM_BLOB_URL to another place"
+            or "the files belong to another database, and would be deleted; set SVM_DATABASE_URL "
+            "to that database, or SVM_BLOB_URL to another place"
         )
 
 
@@ -35,29 +35,29 @@ def claim(database: Database, blobs: Blobs) -> None:
     mark = f"{MARKS}/{_identity(database)}"
     if not set(blobs.keys(MARKS)):
         blobs.write(mark, b"")
-    if set(blobs.keys(MARKS)) != {mark}:  # another database has set its own meanwhile
+    if set(blobs.keys(MARKS)) != {mark}:  # another database has claimed them meanwhile
         raise ForeignFiles
 
 
 def check_owner(database: Database, blobs: Blobs) -> None:
-    """Change nothing. Raises ForeignFiles if a service would not start, Unavailable."""
-    # In this order: another replica may start at the same time, and make rows, the mark and files.
+    """Read-only check. Raises ForeignFiles if a service would not start, Unavailable."""
+    # In this order: another replica can start at the same time and write rows, mark and files.
     was_new = _is_new(database)
     marks = set(blobs.keys(MARKS))
-    there = marks or any(not key.startswith(f"{MARKS}/") for key in blobs.keys(""))
+    has_files = marks or any(not key.startswith(f"{MARKS}/") for key in blobs.keys(""))
     with database.read() as connection:
-        found = connection.scalar(sa.select(identity.c.id))
-    if marks - {f"{MARKS}/{found}"} or (there and not marks and _is_new(database)):
+        own_id = connection.scalar(sa.select(identity.c.id))
+    if marks - {f"{MARKS}/{own_id}"} or (has_files and not marks and _is_new(database)):
         raise ForeignFiles
-    if not there and not was_new and found is not None:
+    if not has_files and not was_new and own_id is not None:
         raise ForeignFiles(
-            "none of the files of this database are there; mount their disk, or set SVM_BLOB_URL "
-            "to their place"
+            "the files of this database are missing; mount their disk, or set SVM_BLOB_URL to "
+            "their place"
         )
 
 
 def secret_of(database: Database) -> bytes:
-    """What this installation seals with, the same for all its replicas; 256 random bits."""
+    """The key for signatures, the same for all replicas of this installation; 256 random bits."""
     _identity(database)
     with database.read() as connection:
         return bytes.fromhex(connection.scalar(sa.select(identity.c.secret)) or "")
@@ -66,13 +66,13 @@ def secret_of(database: Database) -> bytes:
 def _identity(database: Database) -> str:
     with database.write() as connection:
         transaction_lock(connection, "identity")
-        found: str | None = connection.scalar(sa.select(identity.c.id))
-        if found is None:
-            found = new_id("db")
-            connection.execute(identity.insert().values(id=found))
+        own_id: str | None = connection.scalar(sa.select(identity.c.id))
+        if own_id is None:
+            own_id = new_id("db")
+            connection.execute(identity.insert().values(id=own_id))
         unset = identity.update().where(identity.c.secret.is_(None))
         connection.execute(unset.values(secret=secrets.token_hex(32)))
-    return found
+    return own_id
 
 
 def _is_new(database: Database) -> bool:

@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone, whatever the umask of the process."""
+"""Folders and files that only their owner can use, independent of the umask."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OTHERS = 0o077
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder, and those above it, if they are missing. One that is there keeps its mode:
-    a volume may be wide on purpose. Raises OSError."""
+    """Create the folder and its parents if they are missing. An existing folder keeps its mode,
+    which can be intended for a volume. Raises OSError."""
     try:
         path.mkdir(FOLDER)
     except FileNotFoundError:
@@ -28,9 +28,9 @@ def private_folder(path: Path) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make the file, empty, if it is missing, and close one of ours to others. What fails is left
-    to the one who opens it."""
-    # Never opened by its own name: a process that closes a file loses SQLite's locks on it.
+    """Create an empty file if it is missing, and remove the rights of others from our own file.
+    Errors are ignored: opening the file raises them."""
+    # Not opened by its own name: closing a file drops the process's SQLite locks on it.
     with suppress(OSError):
         if not path.exists():
             handle, name = tempfile.mkstemp(dir=path.parent)
@@ -44,8 +44,8 @@ def private_file(path: Path) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Take the rights of others from a file of ours, if it is there."""
+    """Remove the rights of others from our own file, if it exists."""
     with suppress(OSError):
-        found = path.stat()
-        if found.st_mode & OTHERS and found.st_uid == os.geteuid():
-            path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+        status = path.stat()
+        if status.st_mode & OTHERS and status.st_uid == os.geteuid():
+            path.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)

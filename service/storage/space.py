@@ -1,4 +1,4 @@
-"""A full disk, or one that fails, is an answer and not an accident."""
+"""Full and failing disks as service errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILING = frozenset(
         *(errno.ESTALE, errno.ENOTCONN, errno.EREMOTEIO),  # of another machine
     }
 )
-"""Errors of a disk, none of which a network connection or a pipe gives."""
+"""Errors of disks that network connections and pipes do not have."""
 
 log = structlog.stdlib.get_logger("service.storage")
 
@@ -34,17 +34,17 @@ def watermark(total_bytes: int, limits: Limits) -> float:
 
 
 def check_room(folder: Path, limits: Limits) -> None:
-    """Raises StorageFull where so little is free that nothing new should begin: running jobs end
-    with it, and resources are deleted."""
+    """Raises StorageFull if the free space is below the limit for new uploads and jobs; the rest is
+    for running jobs and deletions."""
     disk = shutil.disk_usage(folder)
     if disk.free < watermark(disk.total, limits):
-        detail = "the disk is nearly full; nothing was stored. Delete what is not needed any more"
+        detail = "the disk is nearly full; nothing was stored. Delete resources that are not needed"
         raise StorageFull("storage-full", detail)
 
 
 @contextmanager
 def file_errors_reported() -> Iterator[None]:
-    """Raises StorageFull if the disk has no room for what the block writes, Unavailable if it
+    """Raises StorageFull if the disk has no space for writes of the block, Unavailable if it
     fails."""
     try:
         yield
@@ -54,5 +54,5 @@ def file_errors_reported() -> Iterator[None]:
         if error.errno not in FAILING:
             raise
         log.warning("disk failed", cause=str(error))
-        detail = "the file store does not answer"
+        detail = "the file store does not respond"
         raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error

@@ -1,7 +1,7 @@
-"""Removes files that no row names: what a crash left between writing a file and its row.
+"""Deletes files without a row, which a crash between writing a file and its row leaves behind.
 
-Any number of processes may sweep the same files. A file is removed if it is old and has no row,
-twice, a minute apart: should a clock jump, the row that a writer is about to insert is waited for.
+Any number of processes can sweep the same files. A file is deleted if it is old and has no row in
+two checks a minute apart: if a clock jumps, there is still time to insert its row.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from service.storage.database.tables import datasets, metadata
 from service.storage.ownership import MARKS
 
 MIN_AGE_S = 3600.0
-"""A file younger than this may still get its row."""
+"""A younger file can still get its row."""
 AGAIN_S = 60.0
-"""Time between the two looks; a row follows its file within the time that a commit may take."""
+"""Time between the two checks; longer than a commit can take."""
 STOP_S = 5.0
 
 KEY_COLUMNS = [
@@ -28,13 +28,13 @@ KEY_COLUMNS = [
     for column in table.columns
     if column.name.endswith("_key")
 ]
-"""All that may name a file: by their names, so that no column to come is forgotten here."""
+"""All columns that can name a file, by their suffix, so that new columns are included."""
 
 log = structlog.stdlib.get_logger("service.storage")
 
 
 class Sweeper:
-    """Sweeps at its start and every hour, in a thread of its own."""
+    """Sweeps at its start and every hour, in its own thread."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class Sweeper:
         while not self._stop.is_set():
             try:
                 if removed := sweep(self._database, self._blobs, stop=self._stop):
-                    log.info("removed old files", names=removed[:20], total=len(removed))
+                    log.info("deleted old files", names=removed[:20], total=len(removed))
             except Exception:
                 log.exception("sweep failed")
             self._stop.wait(MIN_AGE_S)
@@ -67,22 +67,22 @@ def sweep(
     again_s: float = AGAIN_S,
     stop: threading.Event | None = None,
 ) -> list[str]:
-    """Delete the orphans and what is left of files never finished; gives their names.
+    """Delete orphans and unfinished files; returns their names.
 
     Raises Unavailable.
     """
     stop = stop or threading.Event()
-    found = _orphans(database, blobs, min_age_s)
-    if found and not stop.wait(again_s):
-        found &= _orphans(database, blobs, min_age_s)
-        for key in sorted(found):
+    orphans = _orphans(database, blobs, min_age_s)
+    if orphans and not stop.wait(again_s):
+        orphans &= _orphans(database, blobs, min_age_s)
+        for key in sorted(orphans):
             blobs.delete(key)
-        return sorted(found) + blobs.sweep_scratch(min_age_s)
+        return sorted(orphans) + blobs.sweep_scratch(min_age_s)
     return blobs.sweep_scratch(min_age_s)
 
 
 def _orphans(database: Database, blobs: Blobs, min_age_s: float) -> set[str]:
-    # Files first, rows second: a row that appears meanwhile is seen.
+    # Files first, rows second, so that a row that is inserted meanwhile is seen.
     old = set(blobs.keys(older_than_s=min_age_s))
     named: set[str | None] = set()
     with database.read() as connection:

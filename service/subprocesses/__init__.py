@@ -1,1 +1,1 @@
-"""Processes beside the service, for work that is large, slow or risky: a line of JSON each way."""
+"""Child processes for large, slow or risky work, with requests and replies as lines of JSON."""

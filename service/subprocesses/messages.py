@@ -1,4 +1,4 @@
-"""Dataclasses and errors on their way between processes, as lines of JSON."""
+"""Encoding of dataclasses and errors as lines of JSON, for messages between processes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from service import errors
 from service.errors import Fault, ServiceError
 
 _KIND = "a dataclass"
-"""A member that nothing else in a message has."""
+"""The member with the name of the dataclass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A ServiceError on its way."""
+    """A ServiceError as a message."""
 
     family: str
     code: str
@@ -27,7 +27,7 @@ class Failure:
 
 
 class Messages:
-    """What two processes tell each other: dataclasses of these kinds, and ServiceErrors."""
+    """Messages between two processes: these dataclasses, and ServiceErrors."""
 
     def __init__(self, *kinds: type) -> None:
         self._kinds: dict[str, Any] = {kind.__name__: kind for kind in (*kinds, Failure, Fault)}
@@ -47,7 +47,7 @@ class Messages:
         return json.dumps(message, default=_plain, allow_nan=False)
 
     def decode(self, line: str) -> Any:
-        """What was encoded. Raises the ServiceError that it is."""
+        """The decoded dataclass. Raises the error if it is a ServiceError."""
         message = json.loads(line, object_hook=self._made)
         if isinstance(message, Failure):
             family: type[ServiceError] = getattr(errors, message.family)

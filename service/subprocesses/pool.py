@@ -1,4 +1,4 @@
-"""The service's side of child processes: started when needed, replaced when they die."""
+"""The pool of child processes: started when needed, replaced when they die."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from service.subprocesses.working import FAILED
 
 PROCESSES = 2
 IDLE_S = 60.0
-"""A process without work for so long ends."""
+"""A process without work ends after this time."""
 END_S = 5.0
-"""How long a process without work may take to end before it is killed."""
+"""Time for a process to end before it is killed."""
 RETRY_S = 5.0
-"""When to try again after two processes died."""
+"""Time until a retry after two processes died."""
 
 log = structlog.stdlib.get_logger("service.subprocesses")
 
@@ -32,16 +32,16 @@ class TookTooLong(Exception):
 
 
 class ChildFailed(Exception):
-    """The process met an exception that it did not expect, and logged it."""
+    """The process had an unexpected exception, and logged it."""
 
 
 class ChildPool:
-    """Processes `python -m <module>` that answer a line with a line, at most two at once; more
-    lines wait for their turn.
+    """Processes `python -m <module>` that answer a line with a line, at most two at once; further
+    lines wait in a queue.
 
-    A line whose process dies is given to a second one, so the work must be repeatable. Data that
-    kill every process that reads them cost two processes, each within its own limits of memory
-    and time; all other lines get new processes.
+    If a process dies, its line is sent to a second one, so the work must be repeatable. Data that
+    crash their process cost two processes, each with its own limits of memory and time; other
+    lines get new processes.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class ChildPool:
         self._time_limit_s = time_limit_s
         self._idle_s = idle_s
         self._environment = dict(environment or {})
-        self._turns = anyio.CapacityLimiter(PROCESSES)
+        self._limiter = anyio.CapacityLimiter(PROCESSES)
         self._lock = threading.Lock()
         self._closed = 0
         self._idle: dict[subprocess.Popen[str], threading.Timer] = {}
-        self._working: set[subprocess.Popen[str]] = set()
+        self._busy: set[subprocess.Popen[str]] = set()
 
     async def ask(self, line: str) -> str:
         """The answer to a line.
@@ -69,16 +69,16 @@ class ChildPool:
         Raises TookTooLong, ChildFailed, and Unavailable: `process-lost` after two processes died,
         `shutting-down` if the pool is closed meanwhile.
         """
-        return await run_sync(self._ask, line, self._closed, limiter=self._turns)
+        return await run_sync(self._ask, line, self._closed, limiter=self._limiter)
 
     def close(self) -> None:
-        """End all processes, those at work too; lines that wait for an answer fail."""
+        """End all processes, also busy ones; lines without an answer fail."""
         with self._lock:
             self._closed += 1
-            working = list(self._working)
+            busy = list(self._busy)
         for process in list(self._idle):
             self._retire(process)
-        for process in working:
+        for process in busy:
             process.kill()
             process.wait()
 
@@ -87,7 +87,7 @@ class ChildPool:
             reply = self._ask_one(line, closed)
             if reply is not None:
                 return reply
-        detail = "the process that does this was lost twice, for lack of memory or by a fault"
+        detail = "the child process for this request died twice, out of memory or by a crash"
         raise Unavailable("process-lost", detail, retry_after_s=RETRY_S)
 
     def _ask_one(self, line: str, closed: int) -> str | None:
@@ -102,7 +102,7 @@ class ChildPool:
         finally:
             watchdog.cancel()
             with self._lock:
-                self._working.remove(process)
+                self._busy.remove(process)
         if reply is not None and reply != FAILED:
             self._keep(process)
             return reply
@@ -122,12 +122,12 @@ class ChildPool:
         return None
 
     def _take(self, closed: int) -> subprocess.Popen[str]:
-        """A process that is alive, from now on at work. Raises Unavailable once closed."""
+        """A process that is alive, now marked as busy. Raises Unavailable if the pool is closed."""
         with self._lock:
             if self._closed != closed:
                 raise _closing()
             process = self._take_idle() or self._start()
-            self._working.add(process)
+            self._busy.add(process)
             return process
 
     def _take_idle(self) -> subprocess.Popen[str] | None:
@@ -146,7 +146,7 @@ class ChildPool:
             stdout=subprocess.PIPE,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **self._environment},
             text=True,
-            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the child
+            start_new_session=True,  # Ctrl-C reaches only this process, which then ends the child
         )
 
     def _keep(self, process: subprocess.Popen[str]) -> None:
@@ -188,7 +188,7 @@ def _exchange(process: subprocess.Popen[str], line: str) -> str | None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Let a process without work end, and collect it."""
+    """End a process without work, and wait for it."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):

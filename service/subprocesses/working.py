@@ -1,4 +1,4 @@
-"""The child's side: lines are answered until the input ends."""
+"""The loop of a child process: answers lines until its input ends."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from typing import TextIO
 import structlog
 
 FAILED = ""
-"""The reply after an exception that was not expected."""
+"""The reply after an unexpected exception."""
 
 log = structlog.stdlib.get_logger("service.subprocesses")
 
 
 def work(answer: Callable[[str], str], memory_bytes: int) -> None:
-    """Answer every line of standard input with a line, in at most so much memory.
+    """Answer every line of standard input with a line, with at most `memory_bytes`.
 
-    The process lives as long as its input is open, and ends with it even in the middle of an
-    answer, which has no reader any more. SIGTERM is left to the service, which may still have to
-    finish what it was asked.
+    The process ends when its input is closed, even in the middle of an answer. It ignores SIGTERM:
+    the service ends it after its last requests.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -35,19 +34,19 @@ def work(answer: Callable[[str], str], memory_bytes: int) -> None:
     replies = private_stdout()
     with suppress(BrokenPipeError):
         for line in sys.stdin:
-            replies.write(_answered(answer, line) + "\n")
+            replies.write(_answer(answer, line) + "\n")
             replies.flush()
-            _give_back_memory()
+            _release_memory()
 
 
 def private_stdout() -> TextIO:
-    """Standard output for replies only; whatever a library prints goes to standard error."""
+    """Standard output for replies only; output of libraries goes to standard error."""
     private = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return private
 
 
-def _answered(answer: Callable[[str], str], line: str) -> str:
+def _answer(answer: Callable[[str], str], line: str) -> str:
     try:
         return answer(line)
     except Exception:
@@ -62,8 +61,8 @@ def _end_with_the_input() -> None:
     os._exit(0)
 
 
-def _give_back_memory() -> None:
-    """What was freed goes back to the system: the process may stay idle for a while."""
+def _release_memory() -> None:
+    """Return freed memory to the system, since the process can be idle for a while."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:

@@ -1,8 +1,8 @@
-"""Backups: rows and files of a service in one archive, taken while it runs, restored anywhere.
+"""Backups: rows and files of a service in one archive, made while it runs.
 
 A tar archive of `files/<key>`, `tables/<name>.jsonl` and, last, `manifest.json` with the sha-256 of
-each. Rows are written as the database tells them, so that SQLite may be restored into PostgreSQL,
-files of a directory into S3, and an old version into a newer one, whose migrations then follow.
+each. Rows do not depend on the kind of database: SQLite can be restored into PostgreSQL, files of
+a directory into S3, and an older version into a newer one, which then runs its migrations.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from service.storage.database import Database, present_revision
 from service.storage.private import private_file
 
 SNAPSHOTS = 20
-"""Files that a running service deletes while they are to be copied are gone from the next look at
-its rows, too: a look that finds all its files is soon there."""
+"""Most snapshots of the rows. If the running service deletes files before they are copied, the next
+snapshot does not name them."""
 ROWS_AT_ONCE = 1000
 OWN_TABLES = ("alembic_version", "identity")
-"""Of the database itself: the restored one has its own."""
+"""Tables that a restored database has already."""
 
 Show = Callable[[int, int], None]
-"""Is told files and bytes done so far."""
+"""Receives the number of files and bytes so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What is in a backup."""
+    """Contents of a backup."""
 
     rows: dict[str, int]
     """By table."""
     files: int
     file_bytes: int
     damaged: list[str]
-    """Files that rows name and that are lost or damaged in the service itself."""
+    """Files that rows name and that are missing or damaged in the service itself."""
 
 
 class FileRef(NamedTuple):
@@ -65,12 +65,12 @@ class FileRef(NamedTuple):
 
 
 def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
-    """Write all rows and files to `path`, which must not exist; whole, or not at all.
+    """Write all rows and files to `path`, which must not exist, completely or not at all.
 
     Raises BackupFailed, Unavailable, OSError.
     """
     if path.exists():
-        raise BackupFailed(f"{path} is there already")
+        raise BackupFailed(f"{path} exists already")
     partial = path.with_name(f"{path.name}.partial")
     try:
         partial.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = No
 
 
 def named_files(connection: sa.Connection) -> Iterator[FileRef]:
-    """Every file that rows name: `x_key` beside `x_sha256`, and the arrays of datasets."""
+    """Every file that rows name, in pairs of columns `x_key`, `x_sha256` and arrays of datasets."""
     for table in tables_of(connection).sorted_tables:
         for key in table.c:
             digest = table.c.get(f"{key.name.removesuffix('_key')}_sha256")
@@ -105,16 +105,16 @@ def _write(
     archive: tarfile.TarFile, database: Database, blobs: Blobs, folder: Path, show: Show
 ) -> Saved:
     copied: dict[FileRef, int] = {}
-    lost: set[FileRef] = set()
+    missing: set[FileRef] = set()
     for _ in range(SNAPSHOTS):
-        # Rows first, files second: all that a row names was written before the row.
+        # Rows first, files second: files are written before their row.
         tables, files, revision = _dump(database, folder)
-        lost_before, lost = lost, set()
+        missing_before, missing = missing, set()
         for file in files:
             if file not in copied and not _copy(archive, blobs, file, copied):
-                lost.add(file)
+                missing.add(file)
             show(len(copied), sum(copied.values()))
-        if lost <= lost_before:  # none, or those that rows still name
+        if missing <= missing_before:  # none, or files that rows still name
             break
     for name in tables:
         archive.add(folder / f"{name}.jsonl", f"tables/{name}.jsonl", filter=_anonymous)
@@ -128,14 +128,14 @@ def _write(
             for file in files
             if file in copied
         },
-        damaged=sorted(file.key for file in lost),
+        damaged=sorted(file.key for file in missing),
     )
     _add(archive, MANIFEST, manifest.model_dump_json(indent=1).encode())
     return summary_of(manifest)
 
 
 def _dump(database: Database, folder: Path) -> tuple[dict[str, TableEntry], list[FileRef], str]:
-    """Write one look at all rows to files of `folder`; tables, files named, revision."""
+    """Write a snapshot of all rows to files in `folder`; returns tables, named files, revision."""
     tables = {}
     revision = present_revision(database)
     if revision is None:
@@ -148,7 +148,7 @@ def _dump(database: Database, folder: Path) -> tuple[dict[str, TableEntry], list
 
 
 def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> TableEntry:
-    # JSON as its text: no number is rounded, and null is told from nothing.
+    # JSON as text: numbers are not rounded, and JSON's null differs from SQL's.
     selected = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
     path = folder / f"{table.name}.jsonl"
     count = 0
@@ -182,7 +182,7 @@ def _as_text(value: bytes) -> str:
 
 
 def tables_of(connection: sa.Connection) -> sa.MetaData:
-    """As they are in this database, of whatever version."""
+    """The tables of this database, also of another version."""
     metadata = sa.MetaData()
     metadata.reflect(connection)
     return metadata

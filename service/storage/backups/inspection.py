@@ -1,4 +1,4 @@
-"""Whether rows and files agree: what a service that runs would only notice when it needs them."""
+"""Checks of the database and its files, as for `svm-service doctor`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from service.storage.database.dialects import DAMAGED
 from service.storage.ownership import MARKS
 
 STEPS = 1000
-"""Of SQLite, between two looks at the clock."""
+"""SQLite instructions between two checks of the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of the files that rows name."""
+    """Comparison of the rows with the files."""
 
     named: int
+    """Files that rows name."""
     missing: list[str]
     damaged: list[str]
-    """Empty where no digests were compared."""
+    """Empty if digests were not compared."""
     orphans: int
-    """Files that no row names; the sweep removes them when they are an hour old."""
+    """Files that no row names; the sweep deletes them when they are an hour old."""
 
 
 def compare_rows_and_files(
     database: Database, blobs: Blobs, deep: bool, show: Show | None = None
 ) -> Agreement:
-    """With `deep` every file is read and compared with its digest. Raises Unavailable.
+    """With `deep`, read every file and compare its digest. Raises Unavailable.
 
-    The service may run meanwhile: what it deletes between two looks is no damage.
+    The service can run meanwhile: files that it deletes are not reported.
     """
-    there = set(blobs.keys(""))
+    stored = set(blobs.keys(""))
     named = _named(database)
-    faulty = {file for file in named if file.key not in there}
+    faulty = {file for file in named if file.key not in stored}
     damaged: set[FileRef] = set()
     if deep:
         for done, file in enumerate(sorted(named - faulty), 1):
@@ -52,11 +53,11 @@ def compare_rows_and_files(
             if show is not None:
                 show(done, len(named))
     if faulty or damaged:
-        still, there = _named(database), set(blobs.keys(""))
-        faulty = {file for file in faulty & still if file.key not in there}
+        still, stored = _named(database), set(blobs.keys(""))
+        faulty = {file for file in faulty & still if file.key not in stored}
         damaged &= still
     keys = {file.key for file in named}
-    orphans = [key for key in there - keys if not key.startswith(f"{MARKS}/")]
+    orphans = [key for key in stored - keys if not key.startswith(f"{MARKS}/")]
     return Agreement(
         named=len(named),
         missing=sorted(file.key for file in faulty),
@@ -70,16 +71,16 @@ def _named(database: Database) -> set[FileRef]:
         return set(named_files(connection))
 
 
-def check_sound(database: Database, within_s: float) -> None:
-    """Raises Unavailable `storage-damaged` for a damaged file of SQLite, as far as that is found in
-    so many seconds."""
+def check_undamaged(database: Database, within_s: float) -> None:
+    """Raises Unavailable `storage-damaged` if a check of the SQLite file, with this time limit,
+    finds damage."""
     if faults := sqlite_faults(database, False, within_s):
         raise Unavailable("storage-damaged", f"{DAMAGED}: {faults[0]}")
 
 
 def sqlite_faults(database: Database, deep: bool, within_s: float = math.inf) -> list[str]:
-    """What SQLite itself finds wrong with its file; [] for a sound one, for PostgreSQL, and if
-    there was nothing wrong with as much as could be read `within_s` seconds."""
+    """Damage that SQLite's own check finds within the time limit; [] if there is none, and for
+    PostgreSQL."""
     if not database.url.startswith("sqlite"):
         return []
     check = "integrity_check" if deep else "quick_check"
@@ -89,11 +90,11 @@ def sqlite_faults(database: Database, deep: bool, within_s: float = math.inf) ->
         assert isinstance(driver, sqlite3.Connection)
         driver.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
         try:
-            found = list(connection.scalars(sa.text(f"PRAGMA {check}(10)")))
+            faults = list(connection.scalars(sa.text(f"PRAGMA {check}(10)")))
         except sa.exc.OperationalError as error:
             if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
                 raise
             return []
         finally:
             driver.set_progress_handler(None, STEPS)
-    return [] if found == ["ok"] else found
+    return [] if faults == ["ok"] else faults

@@ -1,4 +1,4 @@
-"""Backups put back: into any empty database and any empty store of files."""
+"""Restores a backup into an empty database and an empty file store."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from service.storage.database import Database, NewerTables, OlderTables, present
 from service.storage.ownership import MARKS, claim
 
 UNREADABLE = (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError)
-"""What a damaged archive makes `tarfile` raise."""
-UNFIT = (
+"""Errors of `tarfile` for a damaged archive."""
+INVALID_ROWS = (
     *(ValueError, TypeError, RecursionError, OverflowError),
     *(sa.exc.IntegrityError, sa.exc.DataError),
 )
-"""What rows raise that are not those of the table."""
+"""Errors of rows that do not match their table."""
 
 
 def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
-    """Fill an empty database and an empty store of files with what was backed up to `path`.
+    """Restore the backup `path` into an empty database and an empty file store.
 
-    Nothing else may use either meanwhile. What is wrong leaves no rows and no files behind. Raises
+    Nothing else may use them meanwhile. After an error, no rows and no files are left. Raises
     BackupFailed, Unavailable, OSError.
     """
     with _opened(path) as archive, ExitStack() as unless_done:
@@ -55,7 +55,7 @@ def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = No
         _check_empty(database, blobs)
         _restore_files(archive, manifest, blobs, show or (lambda *_: None), unless_done)
         database.migrate(manifest.revision)
-        # Rows last, and all at once: a service never sees half of them.
+        # Rows last, in one transaction.
         with database.write() as connection:
             _restore_tables(archive, manifest, connection)
         unless_done.pop_all()
@@ -94,22 +94,22 @@ def _restore_tables(
         content = _content(archive, f"tables/{table.name}.jsonl")
         try:
             _restore_rows(content, manifest.tables[table.name], table, connection)
-        except UNFIT as error:
+        except INVALID_ROWS as error:
             reason = str(getattr(error, "orig", error)).partition("\n")[0]
             detail = f"the backup is damaged: the rows of {table.name} cannot be stored: {reason}"
             raise BackupFailed(detail) from None
     saved = {FileRef(key, entry.sha256) for key, entry in manifest.files.items()}
     for file in named_files(connection):
         if file not in saved and file.key not in manifest.damaged:
-            raise BackupFailed(f"the backup is damaged: {file.key} is not what the rows name")
+            raise BackupFailed(f"the backup is damaged: {file.key} does not match the rows")
 
 
 def _restore_rows(
     content: bytes, entry: TableEntry, table: sa.Table, connection: sa.Connection
 ) -> None:
-    """Raises UNFIT."""
+    """Raises INVALID_ROWS."""
     if hashlib.sha256(content).hexdigest() != entry.sha256:
-        raise ValueError("they are not what was saved")
+        raise ValueError("their digest does not match")
     if set(entry.columns) != set(table.c.keys()):
         raise ValueError("they have other columns")
     columns = [table.c[name] for name in entry.columns]
@@ -125,17 +125,17 @@ def _restore_rows(
         connection.execute(sa.insert(table), rows[start : start + ROWS_AT_ONCE])
 
 
-def _value(column: sa.Column[Any], said: Any) -> Any:
-    if said is None:
+def _value(column: sa.Column[Any], value: Any) -> Any:
+    if value is None:
         return None
     kind = column.type.python_type
     if is_json(column):
-        return sa.JSON.NULL if said == "null" else json.loads(said)
+        return sa.JSON.NULL if value == "null" else json.loads(value)
     if kind is bytes:
-        return base64.b64decode(said, validate=True)
-    if type(said) is not kind and not (kind is float and type(said) is int):
-        raise TypeError(f"{column.name} is a {type(said).__name__}, not a {kind.__name__}")
-    return said
+        return base64.b64decode(value, validate=True)
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise TypeError(f"{column.name} is a {type(value).__name__}, not a {kind.__name__}")
+    return value
 
 
 def _check_empty(database: Database, blobs: Blobs) -> None:
@@ -144,9 +144,9 @@ def _check_empty(database: Database, blobs: Blobs) -> None:
         for table in tables:
             if table.name not in OWN_TABLES and connection.scalar(sa.select(sa.exists(table))):
                 raise BackupFailed(f"the database is not empty: it has {table.name}")
-    # A service that was started once has left its mark.
+    # A service that was started once has written its mark.
     if any(not (tables and key.startswith(f"{MARKS}/")) for key in blobs.keys("")):
-        raise BackupFailed("the store of files is not empty")
+        raise BackupFailed("the file store is not empty")
     if tables:
         claim(database, blobs)
 
@@ -154,7 +154,7 @@ def _check_empty(database: Database, blobs: Blobs) -> None:
 def _check_revision(database: Database, manifest: Manifest) -> None:
     present = present_revision(database)
     if present not in (None, manifest.revision):
-        raise BackupFailed("the database has tables of another version: give one without tables")
+        raise BackupFailed("the database has tables of another version: use one without tables")
     try:
         database.check_revision(manifest.revision)
     except OlderTables:
@@ -167,7 +167,7 @@ def _check_revision(database: Database, manifest: Manifest) -> None:
 
 
 def _opened(path: Path) -> tarfile.TarFile:
-    if path.is_file():  # no FIFO, which would be waited for
+    if path.is_file():  # opening a FIFO would block
         try:
             return tarfile.open(path, "r:")
         except UNREADABLE:
@@ -195,4 +195,4 @@ def _read(file: BinaryIO, name: str, size: int = -1) -> bytes:
     try:
         return file.read(size)
     except UNREADABLE:
-        raise BackupFailed(f"not a backup, or an incomplete one: {name} is cut") from None
+        raise BackupFailed(f"not a backup, or an incomplete one: {name} is truncated") from None

@@ -1,6 +1,6 @@
-"""Immutable files under keys such as `models/<id>`: written whole or not at all.
+"""Immutable files under keys such as `models/<id>`, written completely or not at all.
 
-A key is made by us, never from a caller's words.
+The service makes the keys itself, never from a request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["CHUNK_BYTES", "Blob", "BlobDamaged", "Blobs", "LocalBlobs", "open_bl
 
 
 def open_blobs(settings: Settings, make: bool = True) -> Blobs:
-    """The store that the settings name. A directory that is missing is made only by the process
-    that decides whose files are there: for all others its disk is not mounted."""
+    """The store in the settings. Without `make`, a missing directory is an error: its disk is
+    probably not mounted."""
     if not settings.blob_url.startswith("s3://"):
         return LocalBlobs(Path(settings.blob_url), settings.limits, make)
-    from service.storage.blobs.s3 import S3Blobs  # obstore, 5 MB of memory that few have use for
+    from service.storage.blobs.s3 import S3Blobs  # obstore: 5 MB of memory
 
     folder = settings.data_dir.resolve() / "s3"
     return S3Blobs(settings.blob_url, folder, settings.blob_cache_bytes, settings.limits)

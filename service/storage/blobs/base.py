@@ -1,4 +1,4 @@
-"""What every store of blobs offers."""
+"""The interface of blob stores."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from service.settings import Limits
 from service.storage.space import check_room, file_errors_reported
 
 CHUNK_BYTES = 1024 * 1024
-NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""Errors of opening that tell of the name alone; ENXIO is a socket's."""
+MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""Errors of `open` that mean that there is no such file; ENXIO for a socket."""
 
 log = structlog.stdlib.get_logger("service.storage")
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What was written; the sha-256 belongs into the row that names the key."""
+    """A stored file; its sha-256 is stored in the row that names the key."""
 
     key: str
     sha256: str
@@ -38,24 +38,24 @@ class Blob:
 
 
 class BlobDamaged(Exception):
-    """The file is gone, or its bytes are not the ones that were stored."""
+    """The file is missing, or its bytes do not match the digest."""
 
 
 class Blobs(ABC):
-    """Files by key. Safe to share between threads, and many processes may use the same store.
+    """Files by key. Safe to share between threads, and processes can use the same store.
 
-    All methods raise StorageFull if there is no room, and Unavailable if the store, or the local
-    disk, does not answer.
+    All methods raise StorageFull if there is no space, and Unavailable if the store or the local
+    disk does not respond.
     """
 
     def __init__(self, scratch: Path, limits: Limits) -> None:
-        """`scratch` is a local folder for files that are still being made."""
+        """`scratch` is a local folder for unfinished files."""
         self.scratch = scratch
         self._limits = limits
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
-        """A private local file, removed at the end unless `adopt` took it."""
+        """A private local file, deleted at the end unless `adopt` moved it."""
         with file_errors_reported():
             handle, name = tempfile.mkstemp(dir=self.scratch)
             os.close(handle)
@@ -66,13 +66,13 @@ class Blobs(ABC):
                 path.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Raises StorageFull where the local disk has no room for what callers bring."""
+        """Raises StorageFull if the local disk has too little space for uploads."""
         with file_errors_reported():
             check_room(self.scratch, self._limits)
 
     @contextmanager
     def temporary_folder(self) -> Iterator[Path]:
-        """A private local folder, removed at the end with all that is left in it."""
+        """A private local folder, deleted at the end with its contents."""
         with file_errors_reported(), tempfile.TemporaryDirectory(dir=self.scratch) as name:
             yield Path(name)
 
@@ -86,41 +86,41 @@ class Blobs(ABC):
 
     @abstractmethod
     def open(self, key: str, sha256: str) -> BufferedReader:
-        """A local file with the bytes that were stored, at its start. Raises BlobDamaged."""
+        """A local file with the stored bytes. Raises BlobDamaged."""
 
     def read(self, key: str, sha256: str) -> bytes:
-        """The whole content, as it was stored. Raises BlobDamaged."""
+        """The stored bytes. Raises BlobDamaged."""
         with self.open(key, sha256) as file:
             return file.read()
 
     def check(self, key: str, sha256: str) -> None:
-        """Raises BlobDamaged where the store has lost the bytes, whoever has copies of them."""
+        """Raises BlobDamaged if the store has lost the bytes, even if there is a local copy."""
         self.open(key, sha256).close()
 
     def delete(self, prefix: str) -> None:
-        """Remove the file `prefix` and every file below it.
+        """Delete the file `prefix` and every file below it.
 
-        Called when no row names them any more: what cannot be removed now is left to the sweep.
+        Called when no row names them any more. The sweep deletes later what fails now.
         """
         try:
             self._delete(prefix)
         except (OSError, ServiceError):
-            log.exception("files could not be removed", prefix=prefix)
+            log.exception("deleting files failed", prefix=prefix)
 
     @abstractmethod
     def keys(self, prefix: str = "", older_than_s: float = 0) -> Iterator[str]:
-        """All keys below `prefix` whose file is at least that old."""
+        """All keys below `prefix` of files that are at least that old."""
 
     def sweep_scratch(self, older_than_s: float) -> list[str]:
-        """Remove what dead processes left of files that they were making; gives their names."""
+        """Delete unfinished files of processes that died; returns their names."""
         newest = time.time() - older_than_s
         old, removed = [], []
         for path in self.scratch.rglob("*"):
-            with suppress(FileNotFoundError):  # removed meanwhile
+            with suppress(FileNotFoundError):  # deleted meanwhile
                 if path.lstat().st_mtime <= newest:
                     old.append(path)
         for path in sorted(old, reverse=True):  # files before their folders
-            with suppress(OSError):  # removed meanwhile, or a folder that is not empty
+            with suppress(OSError):  # deleted meanwhile, or a folder that is not empty
                 path.rmdir() if path.is_dir() else path.unlink()
                 removed.append(path.name)
         return removed
@@ -129,28 +129,28 @@ class Blobs(ABC):
     def _delete(self, prefix: str) -> None: ...
 
 
-def open_sound(path: Path, sha256: str) -> BufferedReader | None:
-    """The regular file with this digest, at its start; None if there is none. Does not wait for a
-    FIFO. Raises OSError."""
+def open_undamaged(path: Path, sha256: str) -> BufferedReader | None:
+    """The regular file with this digest; None if there is none. Does not block on a FIFO. Raises
+    OSError."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in NOT_THERE:
+        if error.errno in MISSING:
             return None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         return None
-    with ExitStack() as unless_sound:
-        file = unless_sound.enter_context(os.fdopen(handle, "rb"))
+    with ExitStack() as unless_valid:
+        file = unless_valid.enter_context(os.fdopen(handle, "rb"))
         if digest_of(file) != sha256:
             return None
-        unless_sound.pop_all()
+        unless_valid.pop_all()
     return file
 
 
 def digest_of(file: BufferedReader) -> str:
-    """The sha-256 of what follows; the file is then back where it was."""
+    """The sha-256 of the rest of the file; the position does not change."""
     start = file.tell()
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(start)

@@ -1,4 +1,4 @@
-"""Local copies of blobs that are kept elsewhere."""
+"""Local copies of blobs from S3."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from service.storage.blobs.base import open_sound
+from service.storage.blobs.base import open_undamaged
 from service.storage.private import private_folder
 
 
 class FileCache:
-    """Files by their sha-256; beyond `capacity_bytes` the least recently used go.
+    """Files by sha-256; if they exceed `capacity_bytes`, the least recently used are deleted.
 
-    Processes of one machine may share a folder. A file that is dropped stays readable for whom has
-    it open.
+    Processes of one machine can share a folder. A deleted file stays readable while it is open.
     """
 
     def __init__(self, folder: Path, capacity_bytes: int) -> None:
@@ -24,11 +23,11 @@ class FileCache:
         private_folder(folder)
 
     def open(self, sha256: str) -> BufferedReader | None:
-        """The copy, if there is a sound one."""
+        """The copy, if there is an undamaged one."""
         path = self._folder / sha256
         file = None
-        with suppress(OSError):  # of the disk: it has no copy that can be read
-            file = open_sound(path, sha256)
+        with suppress(OSError):  # of the disk: the copy cannot be read
+            file = open_undamaged(path, sha256)
         if file is None:
             with suppress(OSError):
                 path.unlink()
@@ -38,21 +37,21 @@ class FileCache:
         return file
 
     def add(self, sha256: str, source: Path) -> None:
-        """Take over a file of the same file system, if it may stay; it must have this digest."""
-        with suppress(OSError):  # a copy is no must
+        """Move a file with this digest from the same file system into the cache, if it fits."""
+        with suppress(OSError):  # copies are optional
             room = self._capacity_bytes - source.stat().st_size
             if room >= 0:
                 self.shrink(room)
                 source.rename(self._folder / sha256)
 
     def shrink(self, limit_bytes: int) -> None:
-        """Drop the least recently used files until the rest takes no more than `limit_bytes`."""
-        found = []
+        """Delete the least recently used files until the rest needs at most `limit_bytes`."""
+        files = []
         for entry in os.scandir(self._folder):
             with suppress(FileNotFoundError):
-                found.append((entry.stat(), entry.path))
-        kept_bytes = sum(stat.st_size for stat, _ in found)
-        for stat, path in sorted(found, key=lambda item: item[0].st_mtime_ns):
+                files.append((entry.stat(), entry.path))
+        kept_bytes = sum(stat.st_size for stat, _ in files)
+        for stat, path in sorted(files, key=lambda item: item[0].st_mtime_ns):
             if kept_bytes <= limit_bytes:
                 return
             Path(path).unlink(missing_ok=True)

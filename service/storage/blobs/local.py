@@ -12,16 +12,16 @@ from io import BufferedReader
 from pathlib import Path
 
 from service.settings import Limits
-from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of, open_sound
+from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of, open_undamaged
 from service.storage.private import private_folder
 from service.storage.space import file_errors_reported
 
 
 class LocalBlobs(Blobs):
-    """Files below one directory, which several processes of one machine may share."""
+    """Files below one directory, which several processes of one machine can share."""
 
     def __init__(self, directory: Path, limits: Limits | None = None, make: bool = True) -> None:
-        """Without `limits` those by default. `make` the directory if it is missing."""
+        """`limits` None: the default ones. `make` creates the directory if it is missing."""
         self._directory = directory.resolve()
         # On the same file system: `adopt` renames.
         super().__init__(self._directory / "incoming", limits or Limits())
@@ -29,7 +29,7 @@ class LocalBlobs(Blobs):
             private_folder(self.scratch)
 
     def path(self, key: str) -> Path:
-        """Where the file is."""
+        """The path of the file."""
         return self._directory / key
 
     def write(self, key: str, content: bytes) -> Blob:
@@ -51,7 +51,7 @@ class LocalBlobs(Blobs):
 
     def open(self, key: str, sha256: str) -> BufferedReader:
         with file_errors_reported():
-            file = open_sound(self.path(key), sha256)
+            file = open_undamaged(self.path(key), sha256)
             if file is None:
                 self._check_mounted()
                 raise BlobDamaged(key)
@@ -69,21 +69,21 @@ class LocalBlobs(Blobs):
                 folders.remove(self.scratch.name)
             for name in names:
                 path = Path(folder, name)
-                with suppress(FileNotFoundError):  # removed meanwhile
+                with suppress(FileNotFoundError):  # deleted meanwhile
                     if path.lstat().st_mtime <= newest:
                         yield path.relative_to(self._directory).as_posix()
 
     def _delete(self, prefix: str) -> None:
         target = self.path(prefix)
         if target.is_dir():
-            # Another process may be removing the same files.
+            # Another process can be deleting the same files.
             shutil.rmtree(target, ignore_errors=True)
         else:
             target.unlink(missing_ok=True)
 
     def _check_mounted(self) -> None:
-        """Raises FileNotFoundError if the directory is not the store: on a disk that is not mounted
-        no file is missing."""
+        """Raises FileNotFoundError if the directory is not the store, for example because its disk
+        is not mounted: then the files are not missing."""
         if not self.scratch.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.scratch))
 
@@ -101,7 +101,7 @@ def _unless_removed(error: OSError) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in it durable."""
+    """Make its entries durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Blobs in a bucket of S3, or of another store that speaks its protocol."""
+"""Blobs in a bucket of S3, or of a store with the same protocol."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from service.storage.space import file_errors_reported
 
 RETRY_S = 2
 PART_BYTES = 8 * CHUNK_BYTES
-"""Larger files are sent in parts; the bucket shows them when the last one has arrived."""
+"""Size of the parts of larger files; the object exists when the last part has arrived."""
 PARTS_AT_ONCE = 4
 
 
 class S3Blobs(Blobs):
-    """Objects below a prefix, and copies of those used last in a local folder."""
+    """Objects below a prefix, with copies of recently used ones in a local folder."""
 
     def __init__(self, url: str, folder: Path, cache_bytes: int, limits: Limits) -> None:
-        """`url` is `s3://bucket/prefix`; the rest stands in the usual variables `AWS_…`."""
+        """`url` is `s3://bucket/prefix`; the usual variables `AWS_…` give the rest."""
         super().__init__(folder / "incoming", limits)
         private_folder(self.scratch)
         self._cache = FileCache(folder / "copies", cache_bytes)
@@ -41,7 +41,7 @@ class S3Blobs(Blobs):
             parts.netloc,
             prefix=parts.path.strip("/") or None,
             client_options={
-                "allow_http": True,  # where the endpoint is given as http://…
+                "allow_http": True,  # the endpoint can be http://…
                 "connect_timeout": timedelta(seconds=5),
                 "read_timeout": timedelta(seconds=20),
                 "timeout": timedelta(minutes=30),
@@ -88,20 +88,20 @@ class S3Blobs(Blobs):
         newest = time.time() - older_than_s
         with _failures_reported():
             for chunk in obstore.list(self._store, prefix):
-                for found in chunk:
-                    if found["last_modified"].timestamp() <= newest:
-                        yield found["path"]
+                for entry in chunk:
+                    if entry["last_modified"].timestamp() <= newest:
+                        yield entry["path"]
 
     def _fetch(self, key: str, sha256: str) -> BufferedReader:
         digest = hashlib.sha256()
         with self.temporary() as path:
             try:
                 with _failures_reported(), path.open("wb") as file:
-                    found = obstore.get(self._store, key)
-                    for chunk in found:
+                    reply = obstore.get(self._store, key)
+                    for chunk in reply:
                         digest.update(chunk)
                         file.write(chunk)
-                    if file.tell() < found.meta["size"]:
+                    if file.tell() < reply.meta["size"]:
                         raise BaseError("the connection was cut")
             except FileNotFoundError:
                 raise BlobDamaged(key) from None
@@ -120,17 +120,17 @@ class S3Blobs(Blobs):
     def _delete(self, prefix: str) -> None:
         with _failures_reported():
             chunks = obstore.list(self._store, prefix)
-            below = [found["path"] for chunk in chunks for found in chunk]
+            below = [entry["path"] for chunk in chunks for entry in chunk]
             obstore.delete(self._store, [prefix, *below])
 
 
 @contextmanager
 def _failures_reported() -> Iterator[None]:
-    """Raises Unavailable where the store does not answer, or refuses our credentials."""
+    """Raises Unavailable if the store does not respond, or refuses the credentials."""
     try:
         yield
     except BaseError as error:
         log.warning("file store failed", cause=str(error).partition("\n")[0])
         raise Unavailable(
-            "storage-unavailable", "the file store does not answer", retry_after_s=RETRY_S
+            "storage-unavailable", "the file store does not respond", retry_after_s=RETRY_S
         ) from error

@@ -19,17 +19,17 @@ from service.storage.database.model_changes import (
     PostgresModelChanges,
     SQLiteModelChanges,
 )
-from service.storage.database.write_queue import Turns
+from service.storage.database.write_queue import WriteQueue
 from service.storage.reserve import Reserve
 
 CLOSE_S = 3.0
 READERS, WRITERS = 8, 6
-"""Connections of one process. SQLite has one writer at a time: here they wait in order, which its
-file would not have them do."""
+"""Connections of one process. SQLite has one writer at a time; the write queue orders them, which
+SQLite's own lock would not."""
 WAITING = 16
-"""Threads that may wait to write while the database is blocked."""
+"""Threads that can wait to write while the database is blocked."""
 _CHANGED = "svm_changed_models"
-"""The execution option that collects the models which a transaction changes."""
+"""Execution option with the models that a transaction changes."""
 _NOTE_CHANGE = sa.text(
     "INSERT INTO model_changes (model_name, number)"
     " VALUES (:name, (SELECT coalesce(max(number), 0) + 1 FROM model_changes))"
@@ -38,8 +38,8 @@ _NOTE_CHANGE = sa.text(
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads as SQL does)
-    """Seconds since 1970 by the database's own clock, so that leases need no clocks in step."""
+class now(sa.sql.functions.FunctionElement[float]):  # noqa: N801  (reads like SQL)
+    """Seconds since 1970 by the database's clock, so that leases need no synchronized clocks."""
 
     type = sa.Float()
     inherit_cache = True
@@ -65,7 +65,7 @@ class OtherTables(Exception):
 
 
 class NewerTables(OtherTables):
-    """A newer version of the service has used the database."""
+    """A newer version of the service has migrated the database."""
 
     def __init__(self, revision: str, newest: str) -> None:
         super().__init__(
@@ -85,11 +85,11 @@ class OlderTables(OtherTables):
 
 
 class Database:
-    """Hands out connections inside transactions. Safe to share between threads, not processes.
+    """Connections with transactions. Safe to share between threads, not processes.
 
-    Everything raises StorageFull where the database has no room, and Unavailable where it does
-    not answer; a transaction that failed so may have been carried out all the same, if its commit
-    was on the way.
+    All methods raise StorageFull if the database has no space, and Unavailable if it does not
+    respond. A transaction that fails this way can still be committed, if the reply to its commit
+    was lost.
     """
 
     def __init__(self, url: str, migrations: Path = MIGRATIONS) -> None:
@@ -100,13 +100,13 @@ class Database:
         )
         """Of the tables, the newest first: the names of the migrations' files."""
         self._migrations = migrations
-        # Those who read wait for nobody who writes, and the check of health for neither.
+        # Readers do not wait for writers, and the health check does not wait for either.
         self._reading = connect(url, READERS)
         self._is_sqlite = self._reading.dialect.name == "sqlite"
         at_once = 1 if self._is_sqlite else WRITERS
         self._writing = connect(url, at_once)
         self._checking = connect(url, 1)
-        self._turns = Turns(at_once, WAITING, wait_s(url))
+        self._queue = WriteQueue(at_once, WAITING, wait_s(url))
         self._model_changes: ModelChanges | None = None
         file = self._reading.url.database if self._is_sqlite else None
         self.reserve = None if file is None else Reserve(Path(file).parent)
@@ -114,7 +114,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A consistent view; writes nothing."""
+        """A read-only transaction with a consistent view."""
         with failures_reported(), self._reading.connect() as connection:
             if not self._is_sqlite:
                 connection.execution_options(
@@ -127,15 +127,15 @@ class Database:
     def write(self, *, makes_room: bool = False) -> Iterator[sa.Connection]:
         """A transaction that commits at the end of the block, and rolls back if it raises.
 
-        If it `makes_room`, because it deletes something or because less is written afterwards, it
-        succeeds on a full disk, too: it uses the reserve.
+        With `makes_room`, for what deletes something or stops a job, it succeeds on a full disk
+        too: it uses the reserve.
 
-        SQLite's are alone from their start. PostgreSQL's run beside each other, and each statement
-        sees what was committed before it (READ COMMITTED): what a transaction reads in order to
-        decide, it must lock, by `with_for_update` or `transaction_lock`.
+        SQLite runs one at a time. PostgreSQL runs them concurrently, and each statement sees what
+        was committed before it (READ COMMITTED): lock what a decision depends on, with
+        `with_for_update` or `transaction_lock`.
         """
         changed: set[str] = set()
-        with self._turns.turn(), failures_reported(), self._writing.connect() as connection:
+        with self._queue.turn(), failures_reported(), self._writing.connect() as connection:
             connection.execution_options(svm_writes=True, **{_CHANGED: changed})
             # It begins without writing, and ends before the reserve is taken back.
             with ExitStack() as reserve, connection.begin():
@@ -152,18 +152,18 @@ class Database:
             yield
 
     def check(self) -> None:
-        """That the database answers. Raises Unavailable."""
-        # SQLite answers `SELECT 1` without a look at its file.
-        look = "SELECT count(*) FROM sqlite_master" if self._is_sqlite else "SELECT 1"
+        """Raises Unavailable if the database does not respond."""
+        # SQLite answers `SELECT 1` without reading its file.
+        query = "SELECT count(*) FROM sqlite_master" if self._is_sqlite else "SELECT 1"
         with failures_reported(), self._checking.connect() as connection:
-            connection.exec_driver_sql(look).scalar()
+            connection.exec_driver_sql(query).scalar()
 
     def changed_models(self) -> Collection[str] | None:
-        """Names of the models that any process has changed since the last answer; asking takes no
-        time. None while that is not known.
+        """Names of the models that any process has changed since the last call, in microseconds;
+        None if this is not known. Models that are not named have not changed.
 
-        There is one reader of a database: what it knows of other models holds. PostgreSQL reports
-        the changes of other processes with a delay of at most `model_changes.STALE_S`.
+        Only one reader may call it. PostgreSQL reports the changes of other processes with a delay
+        of at most `model_changes.STALE_S`.
         """
         if self._model_changes is None:
             make = SQLiteModelChanges if self._is_sqlite else PostgresModelChanges
@@ -174,7 +174,7 @@ class Database:
         return self._model_changes.take()
 
     def migrate(self, revision: str | None = None) -> None:
-        """Bring the tables to a revision, by default the newest; do nothing if they have it.
+        """Upgrade the schema to a revision, by default the newest, if it is older.
 
         Raises OtherTables, and Unavailable.
         """
@@ -183,7 +183,7 @@ class Database:
             return
         if present is not None:
             self.check_revision(present)
-        # Imported here: it takes time and memory, and few starts have something to migrate.
+        # Imported here: it is rarely needed, and never by workers.
         from alembic import command
         from alembic.config import Config
 
@@ -202,7 +202,7 @@ class Database:
             raise NewerTables(revision, self.revisions[0])
 
     def close(self) -> None:
-        """Close all connections, those in use by other threads once they are done."""
+        """Close all connections; waits a moment for those in use by other threads."""
         if self._model_changes is not None:
             self._model_changes.close()
             self._model_changes = None
@@ -211,33 +211,33 @@ class Database:
             pool = engine.pool
             assert isinstance(pool, sa.QueuePool)
             while pool.checkedout() and time.monotonic() < deadline:
-                time.sleep(0.01)  # a thread whose caller has left is still at it
+                time.sleep(0.01)  # a thread of a canceled request still uses it
             engine.dispose()
 
 
 def present_revision(database: Database) -> str | None:
-    """Of the tables that are there; None where there are none. Raises Unavailable."""
+    """The revision of the database; None if it has no tables. Raises Unavailable."""
     with database.read() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None
-        found: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-        return found
+        revision: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return revision
 
 
 def transaction_lock(connection: sa.Connection, name: str) -> None:
-    """Wait until no other transaction that asked for this turn is open.
+    """Hold the lock of this name until the end of the transaction; others that ask for it wait.
 
-    For decisions on rows that are not there yet, or too many to lock. SQLite has one writing
-    transaction at a time anyway.
+    For decisions that depend on rows that do not exist yet, or on too many to lock. SQLite runs
+    one writing transaction at a time, so it needs no lock.
     """
     if connection.dialect.name == "postgresql":
-        turn = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
-        connection.execute(sa.select(turn))
+        lock = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
+        connection.execute(sa.select(lock))
 
 
 def note_change(connection: sa.Connection, model_name: str) -> None:
-    """What a reference to the model means may differ from the end of this transaction on."""
-    # One after the other, so that a higher number is never seen before a lower one.
+    """Report a change of the model at the commit of this transaction."""
+    # With a lock, so that numbers become visible in ascending order.
     transaction_lock(connection, "model changes")
     connection.execute(_NOTE_CHANGE, {"name": model_name})
     connection.get_execution_options()[_CHANGED].add(model_name)

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL want done differently: how to connect, how to read a failure."""
+"""Differences between SQLite and PostgreSQL: connections and errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from service.errors import StorageFull, Unavailable
 from service.storage.private import close_to_others, private_file
 
 WAIT_S = 30
-"""How long a writer waits for another one; transactions here take milliseconds."""
+"""Timeout of writers that wait for each other; transactions take milliseconds."""
 STOPPED_S = 10
-"""How long a transaction may do nothing; those who wait for it have time left."""
+"""Timeout of an idle transaction; less than that of the writers that wait for it."""
 RETRY_S = 2
 
 _POSTGRES = {
     "connect_timeout": 5,
-    # A cut network is noticed in seconds, not in the quarter of an hour that TCP would take.
+    # A broken network is detected in seconds; TCP's default is 15 minutes.
     "keepalives_idle": 5,
     "keepalives_interval": 5,
     "keepalives_count": 2,
@@ -42,14 +42,14 @@ _SQLITE_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_UTF8 = "Could not decode to UTF-8"
 _POSTGRES_FULL = "53100"
 _POSTGRES_DAMAGED = ("XX001", "XX002")
-DAMAGED = "the database is damaged; a backup has to be restored"
+DAMAGED = "the database is damaged; restore a backup"
 DAMAGED_RETRY_S = 60
-"""Somebody has to look at it."""
+"""It needs an operator."""
 
 
 def connect(url: str, connections: int) -> sa.Engine:
-    """An engine for `sqlite:///…` or `postgresql://…` with at most so many connections; a parameter
-    in the URL wins over ours."""
+    """An engine for `sqlite:///…` or `postgresql://…` with at most `connections`; parameters in the
+    URL override the defaults."""
     parsed = sa.make_url(url)
     options: dict[str, Any] = {
         "pool_size": connections,
@@ -67,7 +67,7 @@ def connect(url: str, connections: int) -> sa.Engine:
     engine = sa.create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         connect_args=_missing(_POSTGRES, parsed),
-        pool_pre_ping=True,  # a database that was restarted costs no request
+        pool_pre_ping=True,  # no request fails after a restart of the database
         **options,
     )
     sa.event.listen(engine, "connect", _configure_postgres)
@@ -75,13 +75,13 @@ def connect(url: str, connections: int) -> sa.Engine:
 
 
 def wait_s(url: str) -> float:
-    """How long a writer waits for another one."""
+    """Timeout of writers that wait for each other."""
     return float(str(sa.make_url(url).query.get("timeout", WAIT_S)))
 
 
 @contextmanager
 def failures_reported() -> Iterator[None]:
-    """Raises StorageFull or Unavailable if not the statement but the database is to blame."""
+    """Raises StorageFull or Unavailable for errors of the database itself, not of a statement."""
     try:
         yield
     except BadJson as error:
@@ -101,9 +101,9 @@ def failures_reported() -> Iterator[None]:
             raise
         log.warning("database failed", cause=str(cause or error))
         if state == _POSTGRES_FULL or code == sqlite3.SQLITE_FULL:
-            detail = "the database has no room left; nothing was stored"
+            detail = "the database has no space left; nothing was stored"
             raise StorageFull("storage-full", detail) from error
-        detail = "the database does not answer"
+        detail = "the database does not respond"
         raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error
 
 
@@ -113,7 +113,7 @@ def _damaged(cause: object) -> Unavailable:
 
 
 class BadJson(Exception):
-    """A JSON column holds something else."""
+    """A JSON column contains invalid JSON."""
 
 
 def _read_json(content: str | bytes) -> Any:
@@ -130,7 +130,7 @@ def _missing(arguments: dict[str, Any], url: sa.URL) -> dict[str, Any]:
 def _close_sqlite_to_others(
     dialect: sa.Dialect, record: ConnectionPoolEntry, arguments: list[str], _: dict[str, Any]
 ) -> None:
-    """SQLite gives its log and index the mode of the database, when it makes them."""
+    """SQLite creates its log and index with the file mode of the database."""
     file = arguments[0]
     private_file(Path(file))
     for beside in ("-wal", "-shm"):
@@ -148,9 +148,8 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
 
 
 def _write_ahead(cursor: DBAPICursor) -> None:
-    """Keep a write-ahead log. The change of a new file to it waits for its turn, as writers do."""
-    # SQLite itself would not wait where another connection makes the same change, or is writing
-    # before anyone has made it: it reads first, and one that has read may not wait to write.
+    """Use a write-ahead log. Waits if another connection changes the mode or writes meanwhile."""
+    # SQLite's own timeout does not apply here: the change reads first and then writes.
     cursor.execute("PRAGMA busy_timeout")
     [(wait_ms,)] = cursor.fetchall()
     deadline = time.monotonic() + wait_ms / 1000
@@ -165,8 +164,8 @@ def _write_ahead(cursor: DBAPICursor) -> None:
 
 
 def _configure_postgres(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    # A server may be set to acknowledge a commit before it is written. What it does beyond that,
-    # such as waiting for its replicas, stays.
+    # Some servers acknowledge a commit before it is written. Stricter settings, such as waiting for
+    # replicas, are kept.
     cursor = connection.cursor()
     cursor.execute(
         "SELECT set_config('synchronous_commit', 'on', false)"
@@ -177,7 +176,7 @@ def _configure_postgres(connection: DBAPIConnection, _: ConnectionPoolEntry) -> 
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # A transaction that reads first and writes later would fail at once in WAL mode, whatever the
-    # timeout; so one that writes takes the write lock at its start.
+    # In WAL mode a transaction that reads first and then writes can fail at once, despite the
+    # timeout. So writing transactions take the write lock at their start.
     writes = connection.get_execution_options().get("svm_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

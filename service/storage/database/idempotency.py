@@ -1,9 +1,9 @@
-"""Requests that happen once: a row for each Idempotency-Key, with the reply once there is one.
+"""Idempotent requests: a row for each Idempotency-Key, with the reply as soon as there is one.
 
-A row without a reply is a lease: whoever holds it works on the request and renews the lease. It
-runs out when its holder dies, and the key is free again. The reply is written in the transaction
-that creates what was asked for, and only by the present holder: both are there or neither is, and
-a holder that was thought dead creates nothing.
+A row without a reply is a lease: its holder carries out the request and renews the lease. If the
+holder dies, the lease expires and the key is free again. The reply is written in the transaction
+that creates the resource, and only by the current holder: so both exist or neither, and a holder
+whose lease has expired creates nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIN_KEPT_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What was answered."""
+    """The first reply to a request."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ class Reservation:
     caller: str
     key: str
     holder: str
-    """Drawn anew for every reservation."""
+    """Random, different for every reservation."""
 
     @property
     def held(self) -> sa.ColumnElement[bool]:
@@ -60,45 +60,45 @@ class Reservations:
         self._database = database
 
     def reserve(self, caller: str, key: str, fingerprint: str) -> Reservation | StoredReply:
-        """The right to carry out a request, or what was answered to it before.
+        """The right to carry out a request, or the reply to an earlier one.
 
-        Raises InvalidContent where the key stands for another request, and Conflict while the same
-        one is carried out.
+        Raises InvalidContent if the key belongs to another request, and Conflict while the same
+        request is in progress.
         """
-        found = sa.select(keys, (keys.c.lease_expires_at < now()).label("expired"))
-        found = found.where(keys.c.caller == caller, keys.c.key == key).with_for_update()
+        query = sa.select(keys, (keys.c.lease_expires_at < now()).label("expired"))
+        query = query.where(keys.c.caller == caller, keys.c.key == key).with_for_update()
         with self._database.write() as connection:
             transaction_lock(connection, f"idempotency {caller} {key}")
-            row = connection.execute(found).first()
+            row = connection.execute(query).first()
             if row is None or (row.status is None and row.expired):
                 return self._take(connection, caller, key, fingerprint)
         if row.fingerprint != fingerprint:
             raise InvalidContent(
                 "idempotency-key-reused",
-                "the Idempotency-Key was sent with another request; draw a new one for this",
+                "the Idempotency-Key was used for another request; use a new key",
             )
         if row.status is None:
             raise _in_use()
         return StoredReply(row.status, row.headers, zlib.decompress(row.body))
 
     def renew(self, reservation: Reservation) -> None:
-        """Nothing happens where the reservation is over."""
+        """Does nothing if the reservation has ended."""
         renewed = sa.update(keys).where(reservation.held)
         with self._database.write() as connection:
             connection.execute(renewed.values(lease_expires_at=now() + self.lease_s))
 
     def release(self, reservation: Reservation) -> None:
-        """The request came to nothing: the same key may be sent again, with any request."""
+        """End a reservation without a reply: the key can be used again, for any request."""
         with self._database.write() as connection:
             connection.execute(sa.delete(keys).where(reservation.held))
 
     def keep(self, reservation: Reservation, reply: StoredReply) -> None:
-        """Keep a reply that goes with no transaction. Raises Conflict as `keep_reply`."""
+        """Store a reply in its own transaction. Raises Conflict as `keep_reply`."""
         with self._database.write() as connection:
             keep_reply(connection, reservation, reply)
 
     def prune(self, kept_s: float) -> None:
-        """Forget replies older than `kept_s` seconds, or a day, and leases that nobody took up."""
+        """Delete replies and expired leases older than `kept_s` seconds and a day."""
         oldest = now() - max(kept_s, MIN_KEPT_S)
         with self._database.write() as connection:
             connection.execute(sa.delete(keys).where(keys.c.created_at < oldest))
@@ -121,9 +121,9 @@ class Reservations:
 
 
 def keep_reply(connection: sa.Connection, reservation: Reservation, reply: StoredReply) -> None:
-    """Write the reply in the transaction of what it tells of.
+    """Store the reply in the transaction of its request.
 
-    Raises Conflict where another request holds the key by now: the transaction must not commit.
+    Raises Conflict if another request holds the key now: the transaction must not commit.
     """
     kept = (
         sa.update(keys)
@@ -137,6 +137,6 @@ def keep_reply(connection: sa.Connection, reservation: Reservation, reply: Store
 def _in_use() -> Conflict:
     return Conflict(
         "idempotency-key-in-use",
-        "a request with this Idempotency-Key is being carried out; ask again for its reply",
+        "a request with this Idempotency-Key is in progress; retry to get its reply",
         retry_after_s=RETRY_S,
     )

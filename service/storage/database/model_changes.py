@@ -1,10 +1,9 @@
-"""Which models have changed: what was read of the others holds.
+"""Reports which models have changed, to invalidate caches.
 
-A process keeps what references to models mean, and asks with every request which meanings to
-forget. So asking costs microseconds, and never waits for the network. Each change of a model gives
+A process caches the versions that references point to, and asks with every request which of them
+to drop. So this takes microseconds and never waits for the network. Each change of a model gives
 its name the next number in the table `model_changes`, in the same transaction
-(`database.note_change`); commits that change no model, such as the progress of a training, do not
-touch the table.
+(`database.note_change`); other commits, such as the progress of a training, do not write to it.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ import sqlalchemy as sa
 import structlog
 
 POLL_S = 0.02
-"""How often PostgreSQL is asked, as long as somebody wants to know."""
+"""Interval of queries to PostgreSQL while there are readers."""
 STALE_S = 0.05
-"""An older answer is not trusted."""
+"""An older answer is not used."""
 RETRY_S = 1.0
-"""Pause before the next try to reach PostgreSQL."""
+"""Time until a retry to reach PostgreSQL."""
 CLOSE_S = 3.0
-INDEX_HEAD = 48
-"""Bytes of the first copy of the head of the log's index: a counter of transactions among them."""
+INDEX_HEADER_BYTES = 48
+"""Size of the first copy of the header of the log's index, which has a counter of transactions."""
 IDLE_S = 1.0
-"""After so long without a question the polling pauses until the next one."""
+"""After this time without a reader the polling pauses."""
 
 ANY = "*"
 """Reported instead of a name: any model may have changed."""
@@ -46,27 +45,27 @@ class ModelChanges(Protocol):
     """Reports the changes of all processes, this one included, to one reader."""
 
     def take(self) -> Collection[str] | None:
-        """Names of the models that were changed since the last answer, or `ANY`; None while that
-        is not known."""
+        """Names of the models that were changed since the last call, or `ANY`; None if this is not
+        known."""
 
     def committed(self, names: Iterable[str]) -> None:
-        """This process itself has changed these models."""
+        """This process has changed these models."""
 
     def close(self) -> None: ...
 
 
 class SQLiteModelChanges:
-    """Looks at the head of the index of SQLite's log, which lies in memory shared by all processes
-    and is what makes a commit visible to them (https://sqlite.org/walformat.html, 2.1). The table
-    is read only after a commit.
+    """Reads the header of the index of SQLite's log, which is in shared memory and makes a commit
+    visible to all processes (https://sqlite.org/walformat.html, 2.1). The table is only read after
+    a commit.
 
     `PRAGMA data_version` compares the same bytes, behind two file locks: 8 µs, not 0.2.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
         path = str(engine.url.database)
-        # A reader waits for no writer, only for the recovery of the log after a crash: then the
-        # answer is None. The index stays where it is as long as the connection is open.
+        # A reader does not wait for writers, only for the recovery of the log after a crash: then
+        # the answer is None. The index stays mapped while the connection is open.
         self._connection = sqlite3.connect(
             f"file:{quote(path)}?mode=rw",
             uri=True,
@@ -77,27 +76,29 @@ class SQLiteModelChanges:
         try:
             [(self._seen,)] = self._connection.execute(_NEWEST).fetchall()
             with Path(f"{path}-shm").open("rb") as file:
-                self._index = mmap.mmap(file.fileno(), INDEX_HEAD, access=mmap.ACCESS_READ)
+                self._index = mmap.mmap(file.fileno(), INDEX_HEADER_BYTES, access=mmap.ACCESS_READ)
         except BaseException:
             self._connection.close()
             raise
-        self._head = b""
+        self._header = b""
 
     def take(self) -> Collection[str] | None:
-        first = not self._head
-        head = self._index[:INDEX_HEAD]  # before the table: a commit in between is seen next time
-        if head == self._head:
+        first = not self._header
+        header = self._index[
+            :INDEX_HEADER_BYTES
+        ]  # before the table: a commit in between is seen next time
+        if header == self._header:
             return ()
         try:
             rows = self._connection.execute(_CHANGED_SINCE + "?", (self._seen,)).fetchall()
         except sqlite3.Error:
             return None
-        self._head = head
+        self._header = header
         self._seen = max((number for _, number in rows), default=self._seen)
         return [ANY] if first else [name for name, _ in rows]
 
     def committed(self, names: Iterable[str]) -> None:
-        pass  # SQLite has noticed
+        pass  # the log's index shows it
 
     def close(self) -> None:
         self._index.close()
@@ -105,9 +106,9 @@ class SQLiteModelChanges:
 
 
 class PostgresModelChanges:
-    """A thread asks PostgreSQL, so that an answer is at most `STALE_S` behind the commits of other
-    processes. While no answer is that fresh, because the database does not answer or nobody asked
-    before, nothing is known."""
+    """A thread polls PostgreSQL, so that an answer is at most `STALE_S` older than the commits of
+    other processes. If there is no such answer, because the database does not respond or polling
+    has just begun, `take` returns None."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -146,13 +147,13 @@ class PostgresModelChanges:
                 with self._engine.connect() as connection:
                     self._poll(connection.execution_options(isolation_level="AUTOCOMMIT"))
             except sa.exc.SQLAlchemyError:
-                pass  # readers notice by themselves, and say so
+                pass  # readers get the same error and report it
             except Exception:
-                log.exception("changes of models could not be read")
+                log.exception("reading changes of models failed")
             self._closed.wait(RETRY_S)
 
     def _poll(self, connection: sa.Connection) -> None:
-        # A database that was away may come back as it once was, and give numbers again.
+        # The database can have been restored from a backup, and use the same numbers again.
         seen = connection.exec_driver_sql(_NEWEST).scalar_one()
         with self._lock:
             self._changed.add(ANY)

@@ -1,4 +1,4 @@
-"""Lists cut into pages by a key, newest first, so that inserts move nothing between pages."""
+"""Lists in pages by a key, newest first, so that inserts do not change other pages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """How many items, and after which one."""
+    """Size of a page, and the item before it."""
 
     size: int = 50
     after: Cursor | None = None
     seal: bytes = b""
-    """What makes the next page's token one of this list's."""
+    """Identifies the list in the token of the next page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def newest_first(
     """
     if page.after is not None:
         if type(page.after.id) is not id.type.python_type:
-            raise InvalidRequest("invalid-parameter", "page_token is that of another list")
+            raise InvalidRequest("invalid-parameter", "page_token is of another list")
         key = sa.tuple_(created_at, id)
         last = sa.tuple_(sa.literal(page.after.created_at), sa.literal(page.after.id))
         statement = statement.where(key < last)

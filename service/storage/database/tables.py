@@ -1,6 +1,6 @@
-"""The whole schema on one page. Migrations build it; a test compares the two.
+"""The complete schema. Migrations build it; a test compares the two.
 
-Times are seconds since 1970 (UTC) by the database's clock. JSON columns hold what the API shows.
+Times are seconds since 1970 (UTC) by the database's clock. JSON columns contain what the API shows.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ datasets = Table(
     Column("n_samples", BigInteger, nullable=False),
     Column("n_features", BigInteger, nullable=False),
     Column("sparse", Boolean, nullable=False),
-    Column("target", String),  # name of the label column, null where unlabelled or unnamed
-    Column("columns", JSON),  # feature names, null where the format has none
-    Column("classes", JSON),  # sorted labels, null where unlabelled
+    Column("target", String),  # name of the label column, null if unlabeled or unnamed
+    Column("columns", JSON),  # feature names, null if the format has none
+    Column("classes", JSON),  # sorted labels, null if unlabeled
     Column("class_counts", JSON),
     Column("statistics", JSON, nullable=False),  # per column: min, max, mean, std
     Column("warnings", JSON, nullable=False),
     Column("labels", JSON, nullable=False),
-    Column("matrix_digest", String, nullable=False),  # values and labels, whatever the format
-    Column("upload_key", String, nullable=False, unique=True),  # "the same upload again"
+    Column("matrix_digest", String, nullable=False),  # of values and labels, not of the format
+    Column("upload_key", String, nullable=False, unique=True),  # identifies a repeated upload
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
-    Column("parent", String),  # the dataset it was made from, which may be gone by now
-    Column("inherited_rows", BigInteger),  # as many first rows are those of an appended parent
+    Column("parent", String),  # the dataset it was made from, which can be deleted
+    Column("inherited_rows", BigInteger),  # number of rows from the parent, after an append
     Column("uploaded_at", Float, nullable=False),  # the last time
     Index(None, "uploaded_at", "id"),  # the latest upload
     Index(None, "created_at", "id"),
@@ -60,7 +60,7 @@ datasets = Table(
 
 
 def _labels_of(owners: Table, name: str) -> Table:
-    """The same as the column `labels` of the owners, to find them by."""
+    """The same as the column `labels` of the owners, for filters."""
     return Table(
         name,
         metadata,
@@ -82,7 +82,7 @@ jobs = Table(
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("caller", String, nullable=False),  # callers share the workers
-    Column("request_id", String),  # of the request that made the job, for the logs
+    Column("request_id", String),  # of the request that created the job, for the logs
     Column("spec", JSON, nullable=False),
     Column("labels", JSON, nullable=False),
     Column("dataset_id", String, nullable=False),
@@ -92,7 +92,7 @@ jobs = Table(
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
     Column("finished_at", Float),
-    Column("attempt", Integer, nullable=False),  # counts leases; every write of a worker carries it
+    Column("attempt", Integer, nullable=False),  # number of leases; writes of workers check it
     Column("fruitless_attempts", Integer, nullable=False),  # leases lost since the last checkpoint
     Column("lease_expires_at", Float),
     Column("worker", String),
@@ -110,14 +110,14 @@ jobs = Table(
     Column("result", JSON),  # metrics, certificate, epochs, updates
     Column("warnings", JSON, nullable=False),
     Column("error", JSON),
-    Column("results_key", String),  # the file that a batch prediction made
+    Column("results_key", String),  # the file of a batch prediction
     Column("results_sha256", String),
     Column("results_bytes", BigInteger),
-    Column("revision", Integer, nullable=False),  # grows with every visible change: the ETag
+    Column("revision", Integer, nullable=False),  # increases with every visible change: the ETag
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "finished_at"),
-    # Lists, the newest first. The last two tell kind and state, too: rows of another kind or state
-    # are passed over without being read.
+    # Lists, the newest first. The last two contain kind and state, too: rows of another kind or
+    # state are skipped without being read.
     Index(None, "created_at", "id"),
     Index(None, "kind", "created_at", "id"),
     Index(None, "kind", "state", "created_at", "id"),
@@ -159,11 +159,11 @@ models = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("created_at", Float, nullable=False),
-    Column("last_version", Integer, nullable=False),  # never goes back: versions are not reused
+    Column("last_version", Integer, nullable=False),  # never decreases: versions are not reused
     Column("deleted_at", Float),
 )
-_there = models.c.deleted_at.is_(None)
-Index(None, models.c.created_at, models.c.name, sqlite_where=_there, postgresql_where=_there)
+_exists = models.c.deleted_at.is_(None)
+Index(None, models.c.created_at, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
 
 model_versions = Table(
     "model_versions",
@@ -179,17 +179,17 @@ model_versions = Table(
     Column("columns", JSON),
     Column("n_features", BigInteger, nullable=False),
     Column("n_support_vectors", BigInteger),
-    Column("calibration", String),  # what makes probabilities of scores, null where nothing does
-    Column("job_id", String),  # this and the next three: null where the model was imported
+    Column("calibration", String),  # how scores become probabilities, null if they do not
+    Column("job_id", String),  # this and the next three: null if the model was imported
     Column("dataset_id", String),
     Column("dataset_digest", String),
     Column("seed", BigInteger),
     Column("spec", JSON, nullable=False),
     Column("result", JSON, nullable=False),  # metrics, certificate, epochs, updates
     Column("quarantined_at", Float),  # the file did not match its digest
-    Column("warm_start_key", String),  # what a training that begins here needs beside the model
+    Column("warm_start_key", String),  # state for a warm start
     Column("warm_start_sha256", String),
-    Column("imported", JSON),  # from what format, and what the file says of its origin
+    Column("imported", JSON),  # format of the file, and the origin that it claims
     Index(None, "model_name", "created_at", "version"),
 )
 
@@ -198,11 +198,11 @@ idempotency_keys = Table(
     metadata,
     Column("caller", String, primary_key=True),
     Column("key", String, primary_key=True),
-    Column("fingerprint", String, nullable=False),  # sha-256 of what was asked
-    Column("holder", String, nullable=False),  # who carries the request out, or did
+    Column("fingerprint", String, nullable=False),  # sha-256 of the request
+    Column("holder", String, nullable=False),  # the process that carries out the request
     Column("created_at", Float, nullable=False),
     Column("lease_expires_at", Float, nullable=False),
-    Column("status", Integer),  # of the reply, null as long as there is none
+    Column("status", Integer),  # of the reply, null if there is none yet
     Column("headers", JSON),
     Column("body", LargeBinary),  # deflated
     Index(None, "created_at"),
@@ -215,12 +215,12 @@ derived_files = Table(
     Column("version", Integer, primary_key=True),
     Column("name", String, primary_key=True),  # such as plots-1/roc.svg
     Column("created_at", Float, nullable=False),
-    # The data that can be seen in the file; it goes with them.
+    # The data that the file shows; it is deleted with them.
     Column("dataset_id", ForeignKey("datasets.id", ondelete="CASCADE"), index=True),
     Column("file_key", String, nullable=False),
     Column("file_sha256", String, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("about", JSON, nullable=False),  # what is told of it in the headers of a reply
+    Column("about", JSON, nullable=False),  # facts for headers of a reply
     ForeignKeyConstraint(
         ["model_name", "version"],
         ["model_versions.model_name", "model_versions.version"],
@@ -234,8 +234,8 @@ api_keys = Table(
     Column("id", String, primary_key=True),
     Column("name", String, nullable=False),  # of the caller, unique among keys not revoked
     Column("scopes", JSON, nullable=False),
-    Column("sha256", String, nullable=False),  # of the key, which is kept nowhere
-    Column("requests_per_s", Float),  # null: what the settings say
+    Column("sha256", String, nullable=False),  # of the key, which is not stored
+    Column("requests_per_s", Float),  # null: the limit in the settings
     Column("created_at", Float, nullable=False),
     Column("revoked_at", Float),
 )
@@ -243,8 +243,8 @@ api_keys = Table(
 identity = Table(
     "identity",
     metadata,
-    Column("id", String, primary_key=True),  # one row: files of this database bear this id
-    Column("secret", String),  # what tokens are sealed with
+    Column("id", String, primary_key=True),  # one row: the mark of this database's files
+    Column("secret", String),  # key of the signatures of page tokens
 )
 
 model_aliases = Table(
@@ -253,7 +253,7 @@ model_aliases = Table(
     Column("model_name", ForeignKey("models.name"), primary_key=True),
     Column("alias", String, primary_key=True),
     Column("version", Integer, nullable=False),
-    Column("revision", Integer, nullable=False),  # grows with every move: the ETag
+    Column("revision", Integer, nullable=False),  # increases with every move: the ETag
     Column("updated_at", Float, nullable=False),
 )
 

@@ -1,4 +1,4 @@
-"""Labels of a resource as rows, beside the JSON that is shown: lists are filtered by them."""
+"""Labels of a resource as rows, besides the JSON column: for filters of lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 COMMON = 1000
-"""A label of fewer resources leads to them faster than any other filter."""
+"""A label of fewer resources is the fastest filter."""
 
 
 class Owner(Protocol):
@@ -23,7 +23,7 @@ class Owner(Protocol):
 def store_labels(
     connection: sa.Connection, table: sa.Table, owner: Owner, labels: Mapping[str, str]
 ) -> None:
-    """Make these the labels of the owner."""
+    """Replace the labels of the owner."""
     connection.execute(sa.delete(table).where(table.c.id == owner.id))
     rows = [
         {"id": owner.id, "key": key, "value": value, "created_at": owner.created_at}
@@ -34,12 +34,12 @@ def store_labels(
 
 
 def has_label(table: sa.Table, label: tuple[str, str]) -> sa.ColumnElement[bool]:
-    """That a row of `table` is of this label."""
+    """The condition that a row of `table` is of this label."""
     key, value = label
     return sa.and_(table.c.key == key, table.c.value == value)
 
 
 def is_common(connection: sa.Connection, table: sa.Table, label: tuple[str, str]) -> bool:
-    """Whether very many resources have the label."""
+    """Whether at least `COMMON` resources have the label."""
     last = sa.select(table.c.id).where(has_label(table, label)).offset(COMMON - 1).limit(1)
     return connection.scalar(last) is not None

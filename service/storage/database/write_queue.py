@@ -1,4 +1,4 @@
-"""Who writes next: first come, first served; and few wait while the database does not move."""
+"""The queue of writing threads: first come, first served; bounded if the database is blocked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from service.errors import Unavailable
 
 BLOCKED_S = 1.0
-"""So long no transaction began or ended while others waited: the database is blocked."""
+"""If no transaction began or ended for this long while others waited, the database is blocked."""
 RETRY_S = 2
 
 
-class Turns:
-    """Turns of threads that write. Every thread that waits for one answers no other request, reads
-    among them: so only some may wait for a database that is blocked."""
+class WriteQueue:
+    """Orders the threads that write. A waiting thread cannot serve other requests, such as reads:
+    so only some may wait for a blocked database."""
 
     def __init__(self, at_once: int, waiting: int, wait_s: float) -> None:
         self._free = at_once
@@ -29,8 +29,8 @@ class Turns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """A turn for the length of the block. Raises Unavailable if it does not come, and at once
-        if too many wait for a database that is blocked."""
+        """Wait for a turn and keep it for the block. Raises Unavailable after the timeout, and at
+        once if too many threads wait for a blocked database."""
         ticket = threading.Event()
         with self._lock:
             if self._free > 0:
@@ -58,10 +58,10 @@ class Turns:
             with self._lock:
                 if ticket.is_set():
                     return
-                place = self._queue.index(ticket)
-                too_many = place >= self._most and self._is_blocked()
+                position = self._queue.index(ticket)
+                too_many = position >= self._most and self._is_blocked()
                 if too_many or time.monotonic() >= deadline:
-                    del self._queue[place]
+                    del self._queue[position]
                     raise _blocked()
 
     def _is_blocked(self) -> bool:
@@ -69,5 +69,5 @@ class Turns:
 
 
 def _blocked() -> Unavailable:
-    detail = "the database is blocked, and other requests wait for it already"
+    detail = "the database is blocked, and too many requests wait for it"
     return Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S)

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = ON_ALL_BACKENDS
 SHA256 = hashlib.sha256(b"content").hexdigest()
 
 
-def test_written_content_comes_back_with_its_digest(blobs: Blobs) -> None:
-    """What is written under a key is read under it; digest and size are those of the bytes."""
+def test_written_content_is_read_with_its_digest(blobs: Blobs) -> None:
+    """Under the same key, with digest and size of the bytes."""
     blob = blobs.write("datasets/ds_1/X", b"content")
     assert (blob.key, blob.sha256, blob.size_bytes) == ("datasets/ds_1/X", SHA256, 7)
     assert blobs.read("datasets/ds_1/X", SHA256) == b"content"
@@ -26,8 +26,8 @@ def test_written_content_comes_back_with_its_digest(blobs: Blobs) -> None:
         assert file.read() == b"nt"
 
 
-def test_finished_file_is_taken_over(blobs: Blobs) -> None:
-    """A temporary file becomes a blob, and is no temporary file any more."""
+def test_finished_file_is_adopted(blobs: Blobs) -> None:
+    """A temporary file becomes a blob."""
     with blobs.temporary() as path:
         path.write_bytes(b"content")
         blob = blobs.adopt("models/m1", path)
@@ -36,8 +36,8 @@ def test_finished_file_is_taken_over(blobs: Blobs) -> None:
     assert blobs.read("models/m1", SHA256) == b"content"
 
 
-def test_failed_writing_leaves_nothing(blobs: Blobs) -> None:
-    """A temporary file disappears with the error that interrupted its writer."""
+def test_failed_write_leaves_no_file(blobs: Blobs) -> None:
+    """The temporary file is deleted after the error."""
     paths: list[Path] = []
 
     def write_half() -> None:
@@ -53,14 +53,14 @@ def test_failed_writing_leaves_nothing(blobs: Blobs) -> None:
     assert list(blobs.keys()) == []
 
 
-def test_missing_file_is_told(blobs: Blobs) -> None:
-    """As one that is not what was stored."""
+def test_missing_file_is_reported(blobs: Blobs) -> None:
+    """As damaged."""
     with pytest.raises(BlobDamaged):
         blobs.read("models/none", SHA256)
 
 
 def test_other_bytes_are_refused(blobs: Blobs) -> None:
-    """What is read must have the digest of what was stored."""
+    """The digest is checked at every read."""
     blobs.write("models/m1", b"contents")
     with pytest.raises(BlobDamaged):
         blobs.open("models/m1", SHA256)
@@ -68,7 +68,7 @@ def test_other_bytes_are_refused(blobs: Blobs) -> None:
 
 
 def test_deleting_a_prefix_removes_all_below_it(blobs: Blobs) -> None:
-    """A dataset's files go together, and only they; deleting again changes nothing."""
+    """Only these files; deleting again does nothing."""
     for key in ("datasets/ds_1/X", "datasets/ds_1/y", "datasets/ds_11/X"):
         blobs.write(key, b"content")
     blobs.delete("datasets/ds_1")
@@ -78,15 +78,15 @@ def test_deleting_a_prefix_removes_all_below_it(blobs: Blobs) -> None:
     assert list(blobs.keys()) == []
 
 
-def test_keys_can_be_asked_by_age(blobs: Blobs) -> None:
-    """A file younger than the age asked for is left out."""
+def test_keys_can_be_listed_by_age(blobs: Blobs) -> None:
+    """Younger files are left out."""
     blobs.write("models/m1", b"content")
     assert list(blobs.keys(older_than_s=60)) == []
     assert list(blobs.keys()) == ["models/m1"]
 
 
-def test_files_never_finished_are_swept_when_old(blobs: Blobs) -> None:
-    """They are no blobs; a file being written stays."""
+def test_old_unfinished_files_are_swept(blobs: Blobs) -> None:
+    """Newer ones, which can still be in use, stay."""
     with blobs.temporary() as path, blobs.temporary_folder() as folder:
         (folder / "X").write_bytes(b"half")
         assert list(blobs.keys()) == []

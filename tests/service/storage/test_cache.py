@@ -1,4 +1,4 @@
-"""Copies of files on S3: bounded, verified, and never the only ones."""
+"""Local copies of files on S3: bounded and verified."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _add(cache: FileCache, folder: Path, number: int) -> str:
     return sha256
 
 
-def test_least_recently_used_copies_go(tmp_path: Path) -> None:
-    """As many stay as there is room for; one that was opened counts as used now."""
+def test_least_recently_used_copies_are_deleted(tmp_path: Path) -> None:
+    """As many stay as fit; opening a copy counts as use."""
     cache = FileCache(tmp_path / "copies", 3 * KIB)
     copies = [_add(cache, tmp_path, number) for number in range(3)]
     assert _opened(cache, copies[0])
@@ -49,8 +49,8 @@ def test_least_recently_used_copies_go(tmp_path: Path) -> None:
     assert there == [True, False, False, True, True]
 
 
-def test_file_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
-    """It drives out none of the others."""
+def test_file_larger_than_the_cache_is_not_stored(tmp_path: Path) -> None:
+    """The other copies stay."""
     cache = FileCache(tmp_path / "copies", 2 * KIB)
     small = _add(cache, tmp_path, 1)
     large = tmp_path / "large"
@@ -60,7 +60,7 @@ def test_file_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     assert _opened(cache, small)
 
 
-def test_dropped_copy_stays_readable_for_whom_has_it_open(tmp_path: Path) -> None:
+def test_deleted_copy_stays_readable_while_it_is_open(tmp_path: Path) -> None:
     """Its space is freed when the last reader closes it."""
     cache = FileCache(tmp_path / "copies", KIB)
     sha256, content = _content(1)
@@ -73,8 +73,8 @@ def test_dropped_copy_stays_readable_for_whom_has_it_open(tmp_path: Path) -> Non
         assert file.read() == content
 
 
-def test_processes_may_share_a_cache(tmp_path: Path) -> None:
-    """Adding, opening and dropping at the same time: a copy is whole, or not there."""
+def test_processes_can_share_a_cache(tmp_path: Path) -> None:
+    """With concurrent changes a copy is complete or missing."""
 
     def work(worker: int) -> None:
         folder = tmp_path / str(worker)
@@ -92,7 +92,7 @@ def test_processes_may_share_a_cache(tmp_path: Path) -> None:
 
 @ON_POSTGRES_AND_S3
 def test_damaged_copy_is_fetched_again(blobs: Blobs, settings: Settings) -> None:
-    """Only the object's own bytes can be what is wrong."""
+    """A damaged copy is not reported as a damaged object."""
     sha256, content = _content(1)
     blobs.write("models/m1", content)
     assert blobs.read("models/m1", sha256) == content
@@ -100,15 +100,15 @@ def test_damaged_copy_is_fetched_again(blobs: Blobs, settings: Settings) -> None
     copy.write_bytes(content[:-1])
     assert blobs.read("models/m1", sha256) == content
     blobs.write("models/m1", content[:-1])
-    assert blobs.read("models/m1", sha256) == content  # from the copy, which is what was stored
+    assert blobs.read("models/m1", sha256) == content  # from the copy
     copy.unlink()
     with pytest.raises(BlobDamaged):
         blobs.read("models/m1", sha256)
 
 
 @ON_POSTGRES_AND_S3
-def test_file_in_parts_is_whole_or_not_there(settings: Settings, blobs: Blobs) -> None:
-    """Above 8 MiB it is sent in parts; elsewhere it has the same bytes."""
+def test_large_file_is_sent_in_parts(settings: Settings, blobs: Blobs) -> None:
+    """Above 8 MiB; it has the same bytes when it is read."""
     content = os.urandom(9 * KIB * KIB)
     with blobs.temporary() as path:
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""A directory of blobs: what is not a regular file is damage, what the disk refuses is not."""
+"""A directory of blobs: only regular files are valid; errors of the disk are not damage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def blobs(tmp_path: Path) -> LocalBlobs:
 def test_anything_but_a_regular_file_is_damage(
     blobs: LocalBlobs, plant: Callable[[Path], None]
 ) -> None:
-    """It is not waited for, and does not disturb the sweep. A local copy is fetched again."""
+    """It does not block, also not in the sweep. A local copy is fetched again."""
     path = blobs.path("models/m1")
     path.with_name("m0").touch()
     path.unlink()
@@ -62,15 +62,15 @@ def test_anything_but_a_regular_file_is_damage(
     assert cache.open(SHA256) is None
 
 
-def test_file_elsewhere_behind_a_link_is_read(blobs: LocalBlobs, tmp_path: Path) -> None:
-    """An operator may move a large file to another disk."""
+def test_file_behind_a_link_is_read(blobs: LocalBlobs, tmp_path: Path) -> None:
+    """An operator can move a large file to another disk."""
     path = blobs.path("models/m1")
     path.symlink_to(path.rename(tmp_path / "m1"))
     assert blobs.read("models/m1", SHA256) == b"content"
 
 
 def test_unreadable_file_is_unavailable(blobs: LocalBlobs) -> None:
-    """An error of the disk says nothing about the bytes. This file gives one (EIO) at byte 0."""
+    """An error of the disk (EIO, as for this file) does not mean that the file is damaged."""
     path = blobs.path("models/m1")
     path.unlink()
     path.symlink_to("/proc/self/mem")
@@ -82,7 +82,7 @@ def test_unreadable_file_is_unavailable(blobs: LocalBlobs) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "an empty directory", "a file"])
 def test_missing_directory_is_unavailable(blobs: LocalBlobs, tmp_path: Path, instead: str) -> None:
-    """A disk that is not mounted has no damaged files, and nothing is written in its place."""
+    """If a disk is not mounted, its files are not damaged, and no directory is created instead."""
     directory = blobs.scratch.parent
     directory.rename(tmp_path / "away")
     if instead == "an empty directory":
@@ -102,7 +102,7 @@ def test_missing_directory_is_unavailable(blobs: LocalBlobs, tmp_path: Path, ins
     for attempt in attempts():
         with pytest.raises(Unavailable):
             attempt()
-    blobs.delete("models/m1")  # left to the sweep
+    blobs.delete("models/m1")  # the sweep deletes it later
     if directory.is_dir():
         assert list(directory.iterdir()) == []
         directory.rmdir()

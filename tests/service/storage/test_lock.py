@@ -1,4 +1,4 @@
-"""Two services never share a data directory."""
+"""Two services cannot use the same data directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.storage.lock import DataDirInUse, exclusive
 
 
 def test_second_holder_is_refused(tmp_path: Path) -> None:
-    """The refusal names the process that holds the directory, and what to do."""
+    """The message names the process with the lock, and what to do."""
     with (
         exclusive(tmp_path / "var"),
         pytest.raises(DataDirInUse, match=rf"process id {os.getpid()}.*SVM_DATA_DIR"),
@@ -20,8 +20,8 @@ def test_second_holder_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_directory_is_free_after_its_holder(tmp_path: Path) -> None:
-    """A directory can be taken again and again, one after the other."""
+def test_directory_is_unlocked_afterwards(tmp_path: Path) -> None:
+    """It can be locked again."""
     for _ in range(2):
         with exclusive(tmp_path / "var"):
             assert (tmp_path / "var").is_dir()

@@ -1,4 +1,4 @@
-"""DuckDB sees the files it is told of: what a query could do beyond that is tried here."""
+"""Queries in the locked DuckDB can use only the allowed files."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def allowed(tmp_path: Path) -> Path:
         "CREATE SECRET (TYPE s3, KEY_ID 'a', SECRET 'b')",
     ],
 )
-def test_there_is_no_way_out(allowed: Path, query: str) -> None:
-    """Neither to files nor to the network, extensions, settings or variables of Python."""
+def test_forbidden_queries_fail(allowed: Path, query: str) -> None:
+    """Access to files, network, extensions, settings and Python variables."""
     folder = allowed.parent
     before = sorted(folder.iterdir())
     with connect(allowed) as connection, pytest.raises(duckdb.Error):
@@ -72,8 +72,8 @@ def test_there_is_no_way_out(allowed: Path, query: str) -> None:
     assert sorted(folder.iterdir()) == before
 
 
-def test_the_allowed_file_is_read_and_written(allowed: Path) -> None:
-    """Whatever its name."""
+def test_allowed_file_is_read_and_written(allowed: Path) -> None:
+    """With any name."""
     with connect(allowed) as connection:
         query = "SELECT a FROM read_parquet($1)"
         assert connection.execute(query, [str(allowed)]).fetchall() == [(1,)]
@@ -83,13 +83,13 @@ def test_the_allowed_file_is_read_and_written(allowed: Path) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Nor does what exceeds it go to disk."""
+    """Data beyond the limit are not written to disk."""
     with connect(memory="20MB") as connection, pytest.raises(duckdb.OutOfMemoryException):
         connection.execute("SELECT count(DISTINCT range) FROM range(10_000_000)").fetchall()
 
 
 def test_names_and_texts_are_quoted() -> None:
-    """What stands in them is never read as SQL."""
+    """They are never parsed as SQL."""
     hostile = """a"; DROP TABLE t; --'"\\"""
     with connect() as connection:
         query = f"SELECT {literal(hostile)} AS {identifier(hostile)}"
@@ -98,8 +98,8 @@ def test_names_and_texts_are_quoted() -> None:
         assert result.fetchall() == [(hostile,)]
 
 
-def test_nobody_opens_another_duckdb() -> None:
-    """`sealed` is the only module that connects."""
+def test_no_other_module_opens_duckdb() -> None:
+    """`locked_duckdb` is the only module that connects."""
     connecting = {
         path.relative_to(SERVICE).as_posix()
         for path in SERVICE.rglob("*.py")
@@ -109,4 +109,4 @@ def test_nobody_opens_another_duckdb() -> None:
         and node.value.id == "duckdb"
         and node.attr not in ("DuckDBPyConnection", "Error", "OutOfMemoryException")
     }
-    assert connecting == {"storage/sealed.py"}
+    assert connecting == {"storage/locked_duckdb.py"}

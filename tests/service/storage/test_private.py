@@ -1,4 +1,4 @@
-"""Data are for their owner alone, whatever the umask; a folder that was there keeps its mode."""
+"""Data are private with any umask; existing folders keep their mode."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _modes(folder: Path, *names: str) -> dict[str, int]:
 
 @pytest.mark.usefixtures("umask")
 def test_folders_and_database_are_private(tmp_path: Path) -> None:
-    """The log and the index of SQLite, too, and a backup, which holds all."""
+    """Also SQLite's log and index, and backups."""
     settings = Settings(data_dir=tmp_path / "var")
     with exclusive(settings.data_dir):
         blobs, database = open_blobs(settings), Database(settings.database_url)
@@ -54,8 +54,8 @@ def test_folders_and_database_are_private(tmp_path: Path) -> None:
         database.close()
 
 
-def test_wide_folder_stays_and_wide_files_are_closed(tmp_path: Path) -> None:
-    """A volume may be wide on purpose; files of a database of before are for nobody else."""
+def test_existing_folder_keeps_its_mode_and_files_become_private(tmp_path: Path) -> None:
+    """The mode of a volume can be intended; existing database files become private."""
     folder, database = tmp_path / "var", Database(f"sqlite:///{tmp_path / 'var' / 'service.db'}")
     LocalBlobs(folder / "blobs")
     folder.chmod(0o777)
@@ -75,7 +75,7 @@ def test_wide_folder_stays_and_wide_files_are_closed(tmp_path: Path) -> None:
 
 
 def test_running_service_is_private(tmp_path: Path) -> None:
-    """With the key that it makes at its first start."""
+    """With the key of its first start."""
     before = os.umask(WIDE)
     try:
         with running(tmp_path / "var", SVM_AUTH="on", SVM_WORKERS="0"):

@@ -1,4 +1,4 @@
-"""How much of the disk stays free is a limit like the others."""
+"""The limit for free disk space."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from service.storage.blobs import LocalBlobs
     ("share", "free_bytes", "refused"),
     [(0.9999999, 10**18, True), (0.9999999, 0, False), (0, 10**18, False)],
 )
-def test_room_is_refused_below_both_limits(
+def test_storage_is_full_below_both_limits(
     tmp_path: Path, share: float, free_bytes: int, refused: bool
 ) -> None:
-    """Whichever is less counts."""
+    """The smaller one applies."""
     limits = Limits(disk_free_share=share, disk_free_bytes=free_bytes)
     blobs = LocalBlobs(tmp_path / "files", limits)
     if not refused:

@@ -1,4 +1,4 @@
-"""Files that no row names are removed once they are old enough, all others stay."""
+"""Old files without a row are deleted, all others stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = ON_ALL_BACKENDS
 
 
 def _insert(database: Database, table: sa.Table, **given: object) -> None:
-    """A row with `given` values and something fitting in every other required column."""
+    """A row with `given` values and a default in every other required column."""
     fill: dict[type, object] = {str: "", int: 0, float: 0.0, bool: False}
     row = {
         column.name: fill.get(column.type.python_type, {})
@@ -36,8 +36,8 @@ def _sweep(database: Database, blobs: Blobs, min_age_s: float = 0) -> list[str]:
     return sweep(database, blobs, min_age_s=min_age_s, again_s=0)
 
 
-def test_named_files_stay_and_orphans_go(database: Database, blobs: Blobs) -> None:
-    """A dataset's arrays, a model's file, the present checkpoint and the owner's mark are kept."""
+def test_named_files_stay_and_orphans_are_deleted(database: Database, blobs: Blobs) -> None:
+    """A dataset's arrays, a model's file, the current checkpoint and the owner's mark stay."""
     claim(database, blobs)
     kept = list(blobs.keys())
     _insert(database, datasets, id="ds_1")
@@ -54,14 +54,14 @@ def test_named_files_stay_and_orphans_go(database: Database, blobs: Blobs) -> No
 
 
 def test_young_files_stay(database: Database, blobs: Blobs) -> None:
-    """A file whose row may still be on its way is not touched."""
+    """Their row can still be inserted."""
     blobs.write("models/m1", b"content")
     assert _sweep(database, blobs, MIN_AGE_S) == []
     assert list(blobs.keys()) == ["models/m1"]
 
 
 class Late(threading.Event):
-    """Between the two looks of a sweep, a row is committed."""
+    """Commits a row between the two checks of a sweep."""
 
     def __init__(self, commit: Callable[[], None]) -> None:
         super().__init__()
@@ -72,16 +72,16 @@ class Late(threading.Event):
         return False
 
 
-def test_file_whose_row_comes_late_stays(database: Database, blobs: Blobs) -> None:
-    """Also when a clock that jumped lets it seem old: its row is waited for."""
+def test_file_with_a_late_row_stays(database: Database, blobs: Blobs) -> None:
+    """Also if it seems old after a jump of the clock: its row is found by the second check."""
     blobs.write("datasets/ds_1/X", b"content")
     late = Late(lambda: _insert(database, datasets, id="ds_1"))
     assert sweep(database, blobs, min_age_s=0, stop=late) == []
     assert list(blobs.keys()) == ["datasets/ds_1/X"]
 
 
-def test_replicas_may_sweep_at_the_same_time(database: Database, blobs: Blobs) -> None:
-    """Each finds the orphans or what the others left of them; nothing fails."""
+def test_replicas_can_sweep_at_the_same_time(database: Database, blobs: Blobs) -> None:
+    """Without errors, if another one has deleted a file first."""
     for number in range(20):
         blobs.write(f"datasets/ds_{number}/X", b"content")
     with ThreadPoolExecutor(4) as pool:
@@ -89,15 +89,15 @@ def test_replicas_may_sweep_at_the_same_time(database: Database, blobs: Blobs) -
     assert list(blobs.keys()) == []
 
 
-def test_sweep_works_on_nothing(database: Database, blobs: Blobs) -> None:
-    """A service that starts for the first time has nothing to remove."""
+def test_sweep_of_an_empty_store(database: Database, blobs: Blobs) -> None:
+    """At the first start there is nothing to delete."""
     assert _sweep(database, blobs) == []
 
 
 def test_files_are_claimed_by_one_database(
     database: Database, blobs: Blobs, tmp_path: Path
 ) -> None:
-    """A second one is refused, before it takes the files of the first for orphans."""
+    """A second one is refused, before it can delete the files as orphans."""
     claim(database, blobs)
     claim(database, blobs)
     other = Database(f"sqlite:///{tmp_path / 'other.db'}")
@@ -107,8 +107,8 @@ def test_files_are_claimed_by_one_database(
     other.close()
 
 
-def test_files_that_are_away_are_not_replaced(database: Database, blobs: Blobs) -> None:
-    """A start without them would call every model damaged: their disk is not mounted yet."""
+def test_missing_files_prevent_a_claim(database: Database, blobs: Blobs) -> None:
+    """Probably their disk is not mounted; a start would quarantine every model."""
     claim(database, blobs)
     _insert(database, models, name="iris")
     blobs.delete(MARKS)
@@ -119,7 +119,7 @@ def test_files_that_are_away_are_not_replaced(database: Database, blobs: Blobs) 
 
 
 def test_new_database_does_not_claim_old_files(database: Database, blobs: Blobs) -> None:
-    """Files without a mark are those of a service that had none yet; its database has rows."""
+    """Files without a mark need a database with rows."""
     blobs.write("models/m1", b"content")
     with pytest.raises(ForeignFiles):
         claim(database, blobs)

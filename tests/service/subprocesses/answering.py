@@ -1,4 +1,4 @@
-"""A child process that does what its line says."""
+"""A child process for tests: its line says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.web.server.logs import configure_logging
 
 
 def answer(line: str) -> str:
-    """The line itself, after a note in a file of who answers; or something worse."""
+    """Writes its process id to a file, then returns the line or fails."""
     what, path, *_ = line.split()
     with Path(path).open("a") as notes:
         notes.write(f"{os.getpid()}\n")

@@ -24,7 +24,7 @@ ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[3])}
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    """Where each process notes its id before it answers."""
+    """The file to which each process writes its id before it answers."""
     path = tmp_path / "notes"
     path.touch()
     return path
@@ -45,13 +45,13 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def test_work_of_a_dead_process_is_done_by_another_one(pool: ChildPool, notes: Path) -> None:
-    """A process that is killed once costs no answer."""
+    """If a process is killed once, there is still an answer."""
     assert anyio.run(pool.ask, f"die-once {notes}") == f"die-once {notes}"
     assert len(set(notes.read_text().split())) == 2
 
 
-def test_work_that_kills_two_processes_is_given_up(pool: ChildPool, notes: Path) -> None:
-    """The error is the service's, and says when to try again; other work is done."""
+def test_work_that_kills_two_processes_fails(pool: ChildPool, notes: Path) -> None:
+    """With Unavailable and the time until a retry; other work continues."""
     with pytest.raises(Unavailable) as caught:
         anyio.run(pool.ask, f"die {notes}")
     assert (caught.value.code, caught.value.retry_after_s) == ("process-lost", 5.0)
@@ -62,7 +62,7 @@ def test_work_that_kills_two_processes_is_given_up(pool: ChildPool, notes: Path)
 def test_unexpected_exception_is_logged_as_json(
     pool: ChildPool, notes: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And reported, without its text; nothing is tried again."""
+    """And reported, without its text and without a retry."""
     with pytest.raises(ChildFailed) as caught:
         anyio.run(pool.ask, f"raise {notes}")
     assert "of all things" not in str(caught.value)
@@ -74,8 +74,8 @@ def test_unexpected_exception_is_logged_as_json(
     assert anyio.run(pool.ask, f"echo {notes}") == f"echo {notes}"
 
 
-def test_time_limit_ends_the_work(notes: Path) -> None:
-    """It would take as long a second time: nothing is tried again."""
+def test_work_ends_at_the_time_limit(notes: Path) -> None:
+    """Without a retry, which would take as long."""
     pool = ChildPool(MODULE, time_limit_s=1, environment=ENVIRONMENT)
     with pytest.raises(TookTooLong):
         anyio.run(pool.ask, f"sleep {notes}")
@@ -84,7 +84,7 @@ def test_time_limit_ends_the_work(notes: Path) -> None:
 
 
 def test_closed_pool_starts_no_process(pool: ChildPool, notes: Path) -> None:
-    """Neither for work that was going on nor for work that waited for its turn."""
+    """Not for running work, and not for work in the queue."""
     codes: list[str] = []
 
     async def ask() -> None:
@@ -108,8 +108,8 @@ def test_closed_pool_starts_no_process(pool: ChildPool, notes: Path) -> None:
 
 
 @pytest.fixture
-def at_work(notes: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the middle of an answer."""
+def busy(notes: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is busy with an answer."""
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE],
         stdin=subprocess.PIPE,
@@ -126,14 +126,14 @@ def at_work(notes: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def test_process_ends_with_the_service(at_work: subprocess.Popen[bytes]) -> None:
-    """Also when the service is killed while it waits for an answer; without a word."""
-    said = at_work.communicate(timeout=5)
-    assert (at_work.returncode, said) == (0, (b"", b""))
+def test_process_ends_with_the_service(busy: subprocess.Popen[bytes]) -> None:
+    """Also if the service is killed while it waits for an answer; without output."""
+    output = busy.communicate(timeout=5)
+    assert (busy.returncode, output) == (0, (b"", b""))
 
 
-def test_sigterm_leaves_the_work_to_the_service(at_work: subprocess.Popen[bytes]) -> None:
-    """A supervisor may send it to all processes, while the service still finishes requests."""
-    at_work.send_signal(signal.SIGTERM)
+def test_sigterm_does_not_end_the_work(busy: subprocess.Popen[bytes]) -> None:
+    """A supervisor can send it to all processes, while the service still finishes requests."""
+    busy.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
-        at_work.wait(0.3)
+        busy.wait(0.3)

@@ -1,4 +1,4 @@
-"""Backups: what was there is there again, in whichever database and store of files."""
+"""Backups: rows and files are the same after a restore, in any database and file store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[Database, Blobs]]:
 
 
 def _insert(database: Database, table: sa.Table, **given: Any) -> None:
-    """A row with `given` values and something fitting in every other required column."""
+    """A row with `given` values and a default in every other required column."""
     fill: dict[type, Any] = {str: "", int: 0, float: 0.1, bool: False, bytes: bytes(range(256))}
     row = {
         column.name: fill.get(column.type.python_type, {})
@@ -55,7 +55,7 @@ def _insert(database: Database, table: sa.Table, **given: Any) -> None:
 
 
 def fill(database: Database, blobs: Blobs) -> list[Blob]:
-    """Rows with all that is hard to keep, and the files that they name."""
+    """Rows with difficult values, and the files that they name."""
     claim(database, blobs)
     X, model = blobs.write("datasets/ds_1/X", b"X" * 5000), blobs.write("models/m1", b"")
     checkpoint = blobs.write("checkpoints/job_1/1-2", b"checkpoint")
@@ -99,7 +99,7 @@ def fill(database: Database, blobs: Blobs) -> list[Blob]:
 
 
 def _content(database: Database) -> dict[str, list[str]]:
-    """All rows but the database's own identity, JSON as its text."""
+    """All rows except the database's identity, JSON as text."""
     with database.read() as connection:
         return {
             table.name: sorted(
@@ -121,10 +121,10 @@ def _content(database: Database) -> dict[str, list[str]]:
 
 
 @ON_ALL_BACKENDS
-def test_what_was_saved_is_restored(
+def test_backup_is_restored_completely(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """Every row to the bit and every file, from either kind of service into SQLite."""
+    """Every row to the bit and every file, from either kind of database into SQLite."""
     files = fill(database, blobs)
     blobs.write("models/orphan", b"of no row")
     saved = back_up(database, blobs, tmp_path / "backup.tar")
@@ -138,10 +138,10 @@ def test_what_was_saved_is_restored(
 
 
 @ON_ALL_BACKENDS
-def test_either_kind_of_service_can_be_restored_into(
+def test_backup_is_restored_into_either_kind_of_service(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """From SQLite and a directory; the sweep then finds nothing to remove."""
+    """From SQLite and a directory; the sweep then finds no orphans."""
     elsewhere[0].migrate()
     fill(*elsewhere)
     back_up(*elsewhere, tmp_path / "backup.tar")
@@ -151,10 +151,10 @@ def test_either_kind_of_service_can_be_restored_into(
     claim(database, blobs)
 
 
-def test_restored_database_is_another_one(
+def test_restored_database_has_a_new_id(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """Its files are not the old one's, whose sweep would otherwise take them for orphans."""
+    """Otherwise the sweep of the old service could delete its files."""
     fill(database, blobs)
     back_up(database, blobs, tmp_path / "backup.tar")
     restore(*elsewhere, tmp_path / "backup.tar")
@@ -166,7 +166,7 @@ def test_restored_database_is_another_one(
 
 
 class Running(LocalBlobs):
-    """Files of a job that goes on: when its checkpoint is looked for, a newer one is there."""
+    """Files of a running job: when its checkpoint is copied, it was replaced by a newer one."""
 
     def __init__(self, directory: Path, database: Database) -> None:
         super().__init__(directory)
@@ -184,10 +184,10 @@ class Running(LocalBlobs):
         return super().open(key, sha256)
 
 
-def test_files_replaced_meanwhile_are_no_damage(
+def test_files_replaced_meanwhile_are_not_damage(
     database: Database, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """A backup names the checkpoint that it holds, however many came and went while it was made."""
+    """A backup contains the checkpoint that its rows name."""
     blobs = Running(tmp_path / "files", database)
     fill(database, blobs)
     saved = back_up(database, blobs, tmp_path / "backup.tar")
@@ -199,10 +199,10 @@ def test_files_replaced_meanwhile_are_no_damage(
         assert connection.scalar(sa.select(jobs.c.checkpoint_key)) == "checkpoints/job_1/1-5"
 
 
-def test_lost_files_are_told_and_the_rest_is_saved(
+def test_missing_files_are_reported_and_the_rest_is_saved(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """Damage that was there before does not keep anybody from saving what is sound."""
+    """Damaged files do not prevent a backup."""
     fill(database, blobs)
     blobs.delete("datasets/ds_1/X")
     blobs.write("models/m1", b"other bytes")
@@ -211,19 +211,19 @@ def test_lost_files_are_told_and_the_rest_is_saved(
     assert restore(*elsewhere, tmp_path / "backup.tar").files == 1
 
 
-def test_nothing_is_written_over(
+def test_nothing_is_overwritten(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """Neither an older backup, nor rows, nor files."""
+    """Not an older backup, rows, or files."""
     path = tmp_path / "backup.tar"
     fill(database, blobs)
     back_up(database, blobs, path)
-    with pytest.raises(BackupFailed, match="is there already"):
+    with pytest.raises(BackupFailed, match="exists already"):
         back_up(database, blobs, path)
     with pytest.raises(BackupFailed, match="not empty: it has"):
         restore(database, elsewhere[1], path)
-    elsewhere[1].write("models/somebody", b"else's")
-    with pytest.raises(BackupFailed, match="the store of files is not empty"):
+    elsewhere[1].write("models/other", b"other")
+    with pytest.raises(BackupFailed, match="the file store is not empty"):
         restore(*elsewhere, path)
 
 
@@ -235,7 +235,7 @@ def test_incomplete_backup_is_refused(
     tmp_path: Path,
     length: int,
 ) -> None:
-    """A file that ends too early restores nothing at all."""
+    """A truncated file restores nothing."""
     path = tmp_path / "backup.tar"
     fill(database, blobs)
     back_up(database, blobs, path)
@@ -249,7 +249,7 @@ def test_incomplete_backup_is_refused(
 def test_damaged_backup_is_refused(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path, what: bytes
 ) -> None:
-    """One wrong byte of a file or a row, and no row is restored."""
+    """If one byte of a file or a row is wrong, no row is restored."""
     path = tmp_path / "backup.tar"
     fill(database, blobs)
     back_up(database, blobs, path)
@@ -261,10 +261,10 @@ def test_damaged_backup_is_refused(
     assert all(rows == [] for rows in _content(elsewhere[0]).values())
 
 
-def test_backup_of_an_older_version_is_brought_up_to_date(
+def test_backup_of_an_older_version_is_migrated(
     blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
-    """Its rows go through the migrations that came since; one of a newer version is refused."""
+    """Newer migrations run on its rows; a backup of a newer version is refused."""
     old = Database(f"sqlite:///{tmp_path / 'old.db'}")
     old.migrate("0005")
     with old.write() as connection:
@@ -284,20 +284,20 @@ def test_backup_of_an_older_version_is_brought_up_to_date(
         connection.execute(sa.select(*jobs.c))
     path.write_bytes(path.read_bytes().replace(b'"0005"', b'"9999"'))
     fresh = Database(f"sqlite:///{tmp_path / 'fresh.db'}")
-    with pytest.raises(BackupFailed, match="newer than this one"):
+    with pytest.raises(BackupFailed, match="newer than this version"):
         restore(fresh, LocalBlobs(tmp_path / "fresh"), path)
     fresh.close()
 
 
 def test_every_key_has_its_digest() -> None:
-    """A column that names files has one with their sha-256 beside it, so that backups see it."""
+    """Each column with keys of files has a column with their sha-256, so that backups find them."""
     for column in KEY_COLUMNS:
         if column.name != "upload_key":
             assert f"{column.name.removesuffix('_key')}_sha256" in column.table.c
 
 
-def test_archive_is_an_ordinary_one(database: Database, blobs: Blobs, tmp_path: Path) -> None:
-    """`tar` lists it: files, tables, and the manifest last."""
+def test_archive_is_a_tar_file(database: Database, blobs: Blobs, tmp_path: Path) -> None:
+    """With files, tables, and the manifest last."""
     fill(database, blobs)
     back_up(database, blobs, tmp_path / "backup.tar")
     with tarfile.open(tmp_path / "backup.tar") as archive:

@@ -40,7 +40,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def members(good: Path) -> dict[str, bytes]:
-    """What is in it."""
+    """The members of the good backup."""
     with tarfile.open(good) as archive:
         return {name: archive.extractfile(name).read() for name in archive.getnames()}  # type: ignore[union-attr]
 
@@ -57,22 +57,22 @@ def _archive(path: Path, members: Mapping[str, bytes | tarfile.TarInfo]) -> Path
     return path
 
 
-def _put(value: Any, *place: str) -> Change:
-    """A change of the manifest: the value at a place."""
+def _put(value: Any, *path: str) -> Change:
+    """A change of the manifest: the value at a path."""
 
     def put(manifest: dict[str, Any]) -> None:
-        for name in place[:-1]:
+        for name in path[:-1]:
             manifest = manifest[name]
-        manifest[place[-1]] = value
+        manifest[path[-1]] = value
 
     return put
 
 
-def _drop(*place: str) -> Change:
+def _drop(*path: str) -> Change:
     def drop(manifest: dict[str, Any]) -> None:
-        for name in place[:-1]:
+        for name in path[:-1]:
             manifest = manifest[name]
-        del manifest[place[-1]]
+        del manifest[path[-1]]
 
     return drop
 
@@ -112,10 +112,10 @@ def _refused(elsewhere: Elsewhere, path: Path, match: str) -> None:
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_manifest_that_is_wrong_is_explained(
+def test_error_in_the_manifest_is_located(
     members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path, name: str
 ) -> None:
-    """By the place in it."""
+    """The message names the member."""
     change, match = MANIFESTS[name]
     manifest = json.loads(members["manifest.json"])
     change(manifest)
@@ -123,11 +123,11 @@ def test_manifest_that_is_wrong_is_explained(
     _refused(elsewhere, _archive(tmp_path / "bad.tar", changed), match)
 
 
-def test_good_backup_can_follow_a_bad_one(
+def test_good_backup_can_be_restored_after_a_bad_one(
     good: Path, members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    """Into the same place, which is as empty as before."""
-    _refused(elsewhere, _lying(tmp_path, members, "jobs", b"[]\n"), "the rows of jobs")
+    """Into the same database and file store, which are still empty."""
+    _refused(elsewhere, _with_rows(tmp_path, members, "jobs", b"[]\n"), "the rows of jobs")
     assert restore(*elsewhere, good).files == 3
 
 
@@ -136,7 +136,7 @@ def test_good_backup_can_follow_a_bad_one(
     [b"", b"{", b"[]", b"null", b"[" * 100_000, b"\xff", b'{"format": 1e999}'],
     ids=["empty", "cut", "list", "null", "deep", "bytes", "infinite"],
 )
-def test_manifest_that_is_not_one_is_explained(
+def test_invalid_manifest_is_reported(
     members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path, content: bytes
 ) -> None:
     """It is not a JSON object."""
@@ -148,15 +148,15 @@ def test_manifest_that_is_not_one_is_explained(
     "rows",
     [b"{}\n", b"5\n", b"[\n", b"[1]\n", b'["ds_1"]\n', b"[" * 10_000 + b"\n", b"\xff\n"],
 )
-def test_rows_that_do_not_fit_are_explained(
+def test_invalid_rows_are_reported(
     members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path, rows: bytes
 ) -> None:
-    """Even if the manifest agrees with them."""
-    _refused(elsewhere, _lying(tmp_path, members, "jobs", rows), "the rows of jobs")
+    """Even if the manifest matches them."""
+    _refused(elsewhere, _with_rows(tmp_path, members, "jobs", rows), "the rows of jobs")
 
 
 @pytest.mark.parametrize("value", [None, "x", [1], {"a": 1}, 1e300, True])
-def test_cells_that_do_not_fit_are_explained(
+def test_invalid_cells_are_reported(
     members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path, value: Any
 ) -> None:
     """A value that a column cannot have."""
@@ -165,10 +165,10 @@ def test_cells_that_do_not_fit_are_explained(
     row[columns.index("body")] = "not base64"
     row[columns.index("caller")] = value
     rows = json.dumps(row).encode() + b"\n"
-    _refused(elsewhere, _lying(tmp_path, members, "idempotency_keys", rows), "idempotency_keys")
+    _refused(elsewhere, _with_rows(tmp_path, members, "idempotency_keys", rows), "idempotency_keys")
 
 
-def _lying(tmp_path: Path, members: dict[str, bytes], table: str, rows: bytes) -> Path:
+def _with_rows(tmp_path: Path, members: dict[str, bytes], table: str, rows: bytes) -> Path:
     manifest = json.loads(members["manifest.json"])
     entry = manifest["tables"][table]
     entry["sha256"] = hashlib.sha256(rows).hexdigest()
@@ -181,7 +181,7 @@ def _lying(tmp_path: Path, members: dict[str, bytes], table: str, rows: bytes) -
     "kind", [tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]
 )
 @pytest.mark.parametrize("name", ["manifest.json", "files/models/m1", "tables/jobs.jsonl"])
-def test_member_that_is_not_a_file_is_explained(
+def test_member_that_is_not_a_file_is_reported(
     members: dict[str, bytes], elsewhere: Elsewhere, tmp_path: Path, kind: bytes, name: str
 ) -> None:
     """A directory, a FIFO, or a link to itself."""
@@ -190,7 +190,7 @@ def test_member_that_is_not_a_file_is_explained(
     _refused(elsewhere, _archive(tmp_path / "bad.tar", {**members, name: info}), name)
 
 
-def test_other_archives_and_files_are_explained(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_other_archives_and_files_are_refused(elsewhere: Elsewhere, tmp_path: Path) -> None:
     """A tar of something else, a compressed one, a text and a directory."""
     other = _archive(tmp_path / "other.tar", {"a": b"b"})
     with tarfile.open(tmp_path / "packed.tar", "w:gz") as archive:
@@ -200,8 +200,8 @@ def test_other_archives_and_files_are_explained(elsewhere: Elsewhere, tmp_path: 
         _refused(elsewhere, tmp_path / name, "not a backup")
 
 
-def test_any_damage_is_explained(good: Path, tmp_path: Path) -> None:
-    """Bytes changed anywhere, or cut off: refused, or of no consequence; never an accident."""
+def test_any_damage_is_reported(good: Path, tmp_path: Path) -> None:
+    """With changed bytes anywhere, or truncated: refused, or restored; no other exception."""
     content, draw = good.read_bytes(), random.Random(1)
     for number in range(30):
         bad = bytearray(content)

@@ -1,4 +1,4 @@
-"""Transactions: durable, in turns where it matters, rolled back on errors."""
+"""Transactions: durable, serialized if necessary, rolled back on errors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def iris(database: Database) -> None:
 
 def _version(database: Database) -> int:
     with database.read() as connection:
-        found: int = connection.scalars(sa.select(models.c.last_version)).one()
-    return found
+        version: int = connection.scalars(sa.select(models.c.last_version)).one()
+    return version
 
 
 @ON_ALL_BACKENDS
-def test_database_is_set_for_durability(database: Database) -> None:
+def test_database_is_configured_for_durability(database: Database) -> None:
     """SQLite: write-ahead log, a sync with every commit, foreign keys enforced. PostgreSQL: a
-    commit is written before it is acknowledged, though the server is set otherwise, and no lock
-    outlives its process for long."""
+    commit is written before it is acknowledged, even if the server is configured otherwise, and
+    locks of a stopped process time out."""
     wanted: dict[str, dict[str, Any]] = {
         "sqlite": {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1},
         "postgresql": {
@@ -48,34 +48,34 @@ def test_database_is_set_for_durability(database: Database) -> None:
     with database.read() as connection:
         name = connection.dialect.name
         ask = "PRAGMA" if name == "sqlite" else "SHOW"
-        found = {key: connection.exec_driver_sql(f"{ask} {key}").scalar() for key in wanted[name]}
-    assert found == wanted[name]
+        actual = {key: connection.exec_driver_sql(f"{ask} {key}").scalar() for key in wanted[name]}
+    assert actual == wanted[name]
 
 
-def test_new_file_is_waited_for(tmp_path: Path) -> None:
-    """Of services that start together one gives the file its write-ahead log; the others, which
-    find it locked meanwhile, wait as long as any writer does."""
+def test_locked_new_file_is_waited_for(tmp_path: Path) -> None:
+    """If services start together, one enables the write-ahead log of the file; the others wait
+    for its lock with the timeout of writers."""
     path = tmp_path / "service.db"
     with (
         closing(sqlite3.connect(path, isolation_level=None)) as first,
         ThreadPoolExecutor(1) as pool,
     ):
         first.execute("BEGIN IMMEDIATE")
-        hasty, patient = (Database(f"sqlite:///{path}?timeout={s}") for s in (0.1, 30))
+        short, long = (Database(f"sqlite:///{path}?timeout={s}") for s in (0.1, 30))
         with pytest.raises(Unavailable):
-            present_revision(hasty)
-        waiting = pool.submit(present_revision, patient)
+            present_revision(short)
+        waiting = pool.submit(present_revision, long)
         time.sleep(0.1)
         assert not waiting.done()
         first.execute("COMMIT")
         waiting.result()
-        for database in (hasty, patient):
+        for database in (short, long):
             database.close()
 
 
 @ON_ALL_BACKENDS
-def test_reading_writes_nothing(database: Database) -> None:
-    """A read transaction sees one state of the rows, whatever others commit meanwhile."""
+def test_read_transaction_has_a_consistent_view(database: Database) -> None:
+    """It does not see what others commit meanwhile."""
     with database.read() as connection:
         before = connection.scalars(sa.select(models.c.last_version)).one()
         with database.write() as other:
@@ -86,7 +86,7 @@ def test_reading_writes_nothing(database: Database) -> None:
 
 @ON_ALL_BACKENDS
 def test_error_rolls_a_transaction_back(database: Database) -> None:
-    """Nothing of a failed block is kept."""
+    """Nothing from a failed block is stored."""
 
     def write_half() -> None:
         with database.write() as connection:
@@ -100,7 +100,7 @@ def test_error_rolls_a_transaction_back(database: Database) -> None:
 
 @ON_ALL_BACKENDS
 def test_read_then_write_loses_no_update(database: Database) -> None:
-    """Writers that read first wait for each other: 4 threads count to 40 together."""
+    """Writers that read first wait for each other: 4 threads count to 40."""
 
     def count() -> None:
         for _ in range(10):
@@ -118,8 +118,8 @@ def test_read_then_write_loses_no_update(database: Database) -> None:
 
 
 @ON_ALL_BACKENDS
-def test_turns_are_taken(database: Database) -> None:
-    """Without a row to lock, too: 4 threads make 20 rows with 20 numbers."""
+def test_transaction_lock_serializes(database: Database) -> None:
+    """Also without a row to lock: 4 threads insert 20 rows with 20 numbers."""
 
     def add() -> None:
         for _ in range(5):
@@ -154,8 +154,8 @@ def test_ids_sort_by_creation() -> None:
 
 
 @ON_POSTGRES_AND_S3
-def test_process_that_stops_inside_a_transaction_keeps_nobody_waiting(database: Database) -> None:
-    """Its locks end, it can write nothing, and is told so when it goes on."""
+def test_locks_of_a_stopped_process_time_out(database: Database) -> None:
+    """Others can write; when the process continues, it gets an error."""
     stopped = Database(f"{database.url}&options=-c idle_in_transaction_session_timeout=200ms")
 
     def stop_inside() -> None:

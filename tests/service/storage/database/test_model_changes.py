@@ -1,4 +1,4 @@
-"""Changes of models are reported, so that what was read can be kept without being wrong."""
+"""Changes of models are reported, so that caches stay correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.service.changes import reported
 
 @pytest.fixture
 def elsewhere(database: Database) -> Iterator[Database]:
-    """The same database as another process sees it; it has a row to change."""
+    """The same database in another process; with a row to change."""
     with database.write() as connection:
         connection.execute(models.insert().values(name="iris", created_at=0, last_version=0))
     elsewhere = Database(database.url)
@@ -35,12 +35,12 @@ def _change(database: Database, name: str = "iris") -> None:
 
 def _read(database: Database) -> int:
     with database.read() as connection:
-        found: int = connection.scalars(sa.select(models.c.last_version)).one()
-    return found
+        version: int = connection.scalars(sa.select(models.c.last_version)).one()
+    return version
 
 
-def test_nothing_is_known_of_a_database_that_is_not_there(tmp_path: Path) -> None:
-    """It is asked again once it is there."""
+def test_missing_database_gives_none(tmp_path: Path) -> None:
+    """The next call tries again."""
     folder = tmp_path / "away"
     database = Database(f"sqlite:///{folder / 'service.db'}")
     assert database.changed_models() is None
@@ -52,10 +52,8 @@ def test_nothing_is_known_of_a_database_that_is_not_there(tmp_path: Path) -> Non
 
 
 @ON_ALL_BACKENDS
-def test_changes_of_models_are_reported_and_other_commits_are_not(
-    database: Database, elsewhere: Database
-) -> None:
-    """By this process or another; not those of a transaction that was rolled back."""
+def test_only_changes_of_models_are_reported(database: Database, elsewhere: Database) -> None:
+    """Of this process or another; not of a transaction that was rolled back."""
     reported(database)
     for writer in (database, elsewhere):
         with writer.write() as connection:
@@ -71,25 +69,21 @@ def test_changes_of_models_are_reported_and_other_commits_are_not(
 
 
 @ON_ALL_BACKENDS
-def test_no_change_is_missed_among_many_at_the_same_time(
-    database: Database, elsewhere: Database
-) -> None:
-    """A transaction that began first and commits last is seen, too."""
+def test_no_concurrent_change_is_missed(database: Database, elsewhere: Database) -> None:
+    """Also of a transaction that began first and commits last."""
     reported(database)
     names = {f"model-{number}" for number in range(100)}
-    found: set[str] = set()
+    changed: set[str] = set()
     with ThreadPoolExecutor(4) as pool:
         changes = [pool.submit(_change, elsewhere, name) for name in names]
         while not all(change.done() for change in changes):
-            found |= reported(database)
-    assert found | reported(database) == names
+            changed |= reported(database)
+    assert changed | reported(database) == names
 
 
 @ON_ALL_BACKENDS
-def test_what_is_remembered_is_late_by_no_more_than_promised(
-    database: Database, elsewhere: Database
-) -> None:
-    """A reader that reads again only when its model has changed, against 100 changes elsewhere."""
+def test_cache_is_not_older_than_documented(database: Database, elsewhere: Database) -> None:
+    """A reader that reads again only after a reported change, with 100 changes elsewhere."""
     remembered = None
     for _ in range(100):
         _change(elsewhere)
@@ -106,7 +100,7 @@ def test_what_is_remembered_is_late_by_no_more_than_promised(
 
 @ON_ALL_BACKENDS
 def test_changes_are_reported_after_reopening(database: Database) -> None:
-    """Closing gives the connection back; asking again opens another."""
+    """Closing releases the connection; the next call opens another."""
     reported(database)
     database.close()
     names = None
@@ -117,18 +111,18 @@ def test_changes_are_reported_after_reopening(database: Database) -> None:
     assert reported(database) == {"iris"}
 
 
-def test_nothing_is_known_while_the_database_is_away() -> None:
-    """Readers then ask for themselves."""
+def test_unreachable_database_gives_none() -> None:
+    """Readers then query the database."""
     database = Database("postgresql://postgres@127.0.0.1:1/nowhere")
     assert {database.changed_models() for _ in range(100)} == {None}
     database.close()
 
 
 @ON_POSTGRES_AND_S3
-def test_asking_again_after_a_pause_trusts_no_old_answer(
+def test_first_call_after_a_pause_gives_none(
     database: Database, elsewhere: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody polls while nobody asks."""
+    """There is no polling without readers."""
     monkeypatch.setattr(model_changes, "IDLE_S", 0.05)
     reported(database)
     time.sleep(0.3)
@@ -138,8 +132,8 @@ def test_asking_again_after_a_pause_trusts_no_old_answer(
 
 
 @ON_ALL_BACKENDS
-def test_asking_costs_microseconds(database: Database) -> None:
-    """It is done for every prediction, on the event loop."""
+def test_call_takes_microseconds(database: Database) -> None:
+    """It runs for every prediction, on the event loop."""
     reported(database)
     started = time.perf_counter()
     for _ in range(10_000):

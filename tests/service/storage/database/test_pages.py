@@ -1,4 +1,4 @@
-"""Pages show every item once, newest first, whatever is inserted meanwhile."""
+"""Pages show every item once, newest first, also with inserts meanwhile."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _page(database: Database, request: PageRequest) -> Page[str]:
         )
 
 
-def test_pages_go_on_where_the_last_one_ended(database: Database) -> None:
-    """Items of one moment are told apart by their id, and a new item moves none to another page."""
+def test_pages_continue_after_the_last_item(database: Database) -> None:
+    """Items of the same time are ordered by id; a new item does not move others to another page."""
     _insert(database, ("a", 1.5), ("b", 2.5), ("c", 2.5), ("d", 3.5))
     first = _page(database, PageRequest(size=2))
     assert first.items == ("d", "c")
@@ -51,6 +51,6 @@ def test_exactly_full_page_is_the_last(database: Database) -> None:
     assert _page(database, PageRequest(size=2)).next is None
 
 
-def test_nothing_gives_an_empty_page(database: Database) -> None:
-    """A list without items is a page without items."""
+def test_empty_list_gives_an_empty_page(database: Database) -> None:
+    """Without a token."""
     assert _page(database, PageRequest()) == Page((), None)
