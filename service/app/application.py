@@ -22,7 +22,7 @@ from service.app.background import (
     warm_up_for_first_model,
 )
 from service.dashboard import routes as dashboard
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
@@ -230,7 +230,7 @@ def create_app(
     app.take(problem_pages.router())
     dashboard.mount(
         app,
-        Parts(
+        PageContext(
             datasets=dataset_store,
             parser=parser,
             blobs=blobs,

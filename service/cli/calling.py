@@ -27,8 +27,10 @@ def upload(
 ) -> None:
     name = options["name"] or file.name
     with errors_reported(as_json), caller(url) as client:
-        drawn = False if as_json else None
-        dataset = client.upload(file, labels, progress_bar=drawn, **{**options, "name": name})
+        progress_bar = False if as_json else None
+        dataset = client.upload(
+            file, labels, progress_bar=progress_bar, **{**options, "name": name}
+        )
         if as_json:
             print_json(dataset.data)
             return

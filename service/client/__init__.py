@@ -7,7 +7,7 @@
         client.train(dataset, "flowers", {"name": "newton", "C": 10}).wait()
         client.predict("flowers", X)
 
-The synchronous half is made of the asynchronous one by `make client`.
+`make client` generates the synchronous modules from the asynchronous ones.
 """
 
 from service.client.asynchronous.client import AsyncClient
@@ -18,6 +18,7 @@ from service.client.errors import (
     ClientError,
     Conflict,
     ConnectionFailed,
+    Fault,
     InvalidContent,
     InvalidRequest,
     JobCanceled,
@@ -25,7 +26,6 @@ from service.client.errors import (
     NotAllowed,
     NotFound,
     Overloaded,
-    Place,
     Problem,
     ServerFault,
     TooLarge,
@@ -49,6 +49,7 @@ __all__ = [
     "ConnectionFailed",
     "Dataset",
     "Event",
+    "Fault",
     "InvalidContent",
     "InvalidRequest",
     "Job",
@@ -59,7 +60,6 @@ __all__ = [
     "NotAllowed",
     "NotFound",
     "Overloaded",
-    "Place",
     "Problem",
     "Retries",
     "ServerFault",

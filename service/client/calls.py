@@ -1,4 +1,4 @@
-"""What is asked of the service, before anything is sent: one value for both kinds of client."""
+"""Requests to the service as values, for both kinds of client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 JSON = "application/json"
 Content: TypeAlias = bytes | Path | tuple[bytes | Path, ...]
-"""A body: in memory, a file to be streamed, or both by turns."""
+"""A body: in memory, a file to stream, or a sequence of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +22,15 @@ class Call:
     method: str
     path: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Of the query; None is left out."""
+    """Query parameters; None is left out."""
     headers: Mapping[str, str] = field(default_factory=dict)
     content: Content | None = None
-    drawn: bool = False
-    """Show how much of the file is on its way."""
-    repeatable: bool = True
-    """Sent again, it changes nothing more: safe to repeat when nobody knows what became of it."""
+    progress_bar: bool = False
+    """Show the progress of an upload."""
+    idempotent: bool = True
+    """Whether a retry is safe if the first request was possibly carried out."""
     wait_s: float = 0
-    """How long the service may let us wait, beyond the usual."""
+    """Added to the usual timeout, for a long poll."""
 
     def query(self) -> dict[str, Any]:
         return {name: value for name, value in self.params.items() if value is not None}
@@ -45,7 +45,7 @@ def delete(path: str, *, headers: Mapping[str, str] | None = None, **params: Any
 
 
 def send_json(method: str, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Call:
-    """PUT, PATCH, and those POSTs that say what shall be and not what shall happen."""
+    """PUT, PATCH, and idempotent POSTs."""
     content = json.dumps(body, allow_nan=False).encode()
     return Call(
         method=method, path=path, headers={"Content-Type": JSON, **(headers or {})}, content=content
@@ -55,7 +55,7 @@ def send_json(method: str, path: str, body: Any, headers: Mapping[str, str] | No
 def create(
     path: str, content: Any, media_type: str = JSON, params: Mapping[str, Any] | None = None
 ) -> Call:
-    """A POST that makes something, once: the key tells the service when it comes again."""
+    """A POST that creates a resource, once: with a key, so that the service recognizes a retry."""
     if media_type == JSON and not isinstance(content, (bytes, Path, tuple)):
         content = json.dumps(content, allow_nan=False).encode()
     return Call(
@@ -67,19 +67,20 @@ def create(
     )
 
 
-def below(*parts: object) -> str:
+def path_of(*parts: object) -> str:
     """A path of these parts, each escaped."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
 def model_path(model: str) -> str:
-    """Of `flowers`, of the version `flowers/3`, or of the alias `flowers/candidate`."""
-    name, _, which = model.partition("/")
-    if not which:
-        return below("v1", "models", name)
-    return below("v1", "models", name, "versions" if which.isdecimal() else "aliases", which)
+    """The path of `flowers`, its version `flowers/3`, or its alias `flowers/candidate`."""
+    name, _, version = model.partition("/")
+    if not version:
+        return path_of("v1", "models", name)
+    kind = "versions" if version.isdecimal() else "aliases"
+    return path_of("v1", "models", name, kind, version)
 
 
-def patient(call: Call, wait_s: float) -> Call:
-    """The same, for an answer that may take so much longer."""
+def with_wait(call: Call, wait_s: float) -> Call:
+    """The same with a longer timeout, for a long poll."""
     return replace(call, wait_s=wait_s)

@@ -1,17 +1,17 @@
-"""What can go wrong when the service is called.
+"""Errors of calls to the service.
 
 ClientError
-├── ConnectionFailed     no answer, also when asked again
-├── JobFailed            a job that was waited for ended without a model or results
+├── ConnectionFailed     no reply, also after retries
+├── JobFailed            a job ended without a model or results
 │   └── JobCanceled
-└── Problem              the service refused (RFC 9457); `code` is stable, `errors` say where
-    ├── InvalidRequest   400, 406, 408, 415, 416: syntax, headers, formats
+└── Problem              the service refused (RFC 9457); `code` is stable, `errors` give locations
+    ├── InvalidRequest   400, 405, 406, 408, 415, 416, 421: syntax, headers, formats
     ├── NotAllowed       401, 403: no key, or one without the scope
     ├── NotFound         404
-    ├── Conflict         409, 412, 428: the present state forbids it
+    ├── Conflict         409, 412, 428: the current state forbids it
     ├── TooLarge         413, 431
     ├── InvalidContent   422: a row, a column or a field
-    ├── Overloaded       429, 503: still so after the last retry
+    ├── Overloaded       429, 503: also after the last retry
     └── ServerFault      any other 5xx
 """
 
@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 10
-"""Errors that the message lists; `errors` has all that the service told."""
+"""Errors that the message lists; `errors` has all of them."""
 
 
 class ClientError(Exception):
-    """A call had no success."""
+    """A call failed."""
 
 
 class ConnectionFailed(ClientError):
-    """The service cannot be reached, or left in the middle of an answer."""
+    """The service cannot be reached, or closed the connection during a reply."""
 
 
 class JobFailed(ClientError):
-    """A job ended without success; `job` has all that is known of it."""
+    """A job ended without success; `job` is the job."""
 
     def __init__(self, job_id: str, code: str, detail: str, hint: str | None, job: Any) -> None:
         super().__init__(f"{job_id}: {detail} ({code})" + (f"; {hint}" if hint else ""))
@@ -46,58 +46,58 @@ class JobFailed(ClientError):
 
 
 class JobCanceled(JobFailed):
-    """A job was canceled; with `keep_model` it may have left a model all the same."""
+    """A job was canceled; with `keep_model` it can still have a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One thing that was wrong, where, and what was expected."""
+class Fault:
+    """One error: what was wrong, where, and what was expected."""
 
     code: str
     message: str
     pointer: str | None = None
     """JSON pointer into the body."""
     row: int | None = None
-    """Record number, the first one is 1; a header does not count."""
+    """Number of the record, from 1; a header line is not counted."""
     column: str | int | None = None
-    """Column name, or position from 0 where columns have no names."""
+    """Column name, or position from 0 if columns have no names."""
     value: str | None = None
     """The offending value, shortened."""
     hint: str | None = None
 
     def __str__(self) -> str:
-        told = self.message
-        if self.pointer is not None and self.pointer not in told:
-            told = f"{self.pointer}: {told}"
-        if self.row is not None and not told.startswith("row "):
-            told = f"row {self.row}: {told}"
-        return told if self.hint is None or self.hint in told else f"{told}; {self.hint}"
+        text = self.message
+        if self.pointer is not None and self.pointer not in text:
+            text = f"{self.pointer}: {text}"
+        if self.row is not None and not text.startswith("row "):
+            text = f"row {self.row}: {text}"
+        return text if self.hint is None or self.hint in text else f"{text}; {self.hint}"
 
 
 class Problem(ClientError):
-    """The service refused the request, or could not carry it out."""
+    """The service refused the request, or failed."""
 
     def __init__(self, status: int, members: Mapping[str, Any]) -> None:
-        """`members` are those of the problem; without any, an answer that is none of ours."""
+        """`members` of the problem; empty for a reply that is not from this service."""
         self.status = status
         self.code = str(members.get("code", "unknown"))
-        """Stable; `/problems/<code>` of the service explains it."""
+        """Stable; the service explains it at `/problems/<code>`."""
         self.title = str(members.get("title", f"status {status}"))
         self.detail = str(members.get("detail", self.title))
-        self.errors = tuple(_place(error) for error in members.get("errors", ()))
-        """At most 100 of them."""
+        self.errors = tuple(_fault(error) for error in members.get("errors", ()))
+        """At most 100."""
         self.errors_total = int(members.get("errors_total", len(self.errors)))
         self.request_id: str | None = members.get("request_id")
-        """By which the service's log tells of this request."""
+        """Id of this request in the service's log."""
         self.members = dict(members)
-        """All of it, with what only this kind of problem has, such as `limit_bytes`."""
+        """All members, also those of this kind of problem, such as `limit_bytes`."""
         super().__init__(self._message())
 
     def _message(self) -> str:
         if len(self.errors) == 1 and self.errors[0].message in self.detail:
             hint = self.errors[0].hint
-            told = self.detail if hint is None or hint in self.detail else f"{self.detail}; {hint}"
-            return f"{told} ({self.code})"
+            text = self.detail if hint is None or hint in self.detail else f"{self.detail}; {hint}"
+            return f"{text} ({self.code})"
         lines = [f"{self.detail} ({self.code})"]
         shown = [str(error) for error in self.errors[:SHOWN]]
         if len(self.errors) > 1 or any(line not in self.detail for line in shown):
@@ -112,7 +112,7 @@ class InvalidRequest(Problem):
 
 
 class NotAllowed(Problem):
-    """There is no API key with the request, or it lacks the scope."""
+    """The request has no valid API key, or the key lacks the required scope."""
 
 
 class NotFound(Problem):
@@ -120,7 +120,7 @@ class NotFound(Problem):
 
 
 class Conflict(Problem):
-    """The state of a resource forbids the request, or it changed meanwhile."""
+    """The state of a resource forbids the request, or the resource changed."""
 
 
 class TooLarge(Problem):
@@ -128,19 +128,19 @@ class TooLarge(Problem):
 
 
 class InvalidContent(Problem):
-    """Well formed, but what it says cannot be; `errors` name rows, columns and fields."""
+    """Well formed, but not valid; `errors` name rows, columns and fields."""
 
 
 class Overloaded(Problem):
-    """The service has no capacity, also when asked again."""
+    """The service has no capacity, also after retries."""
 
 
 class ServerFault(Problem):
-    """The service could not do what it should."""
+    """An internal error of the service."""
 
 
 _FAMILIES: dict[int, type[Problem]] = {
-    **dict.fromkeys((400, 405, 406, 408, 415, 416), InvalidRequest),
+    **dict.fromkeys((400, 405, 406, 408, 415, 416, 421), InvalidRequest),
     **dict.fromkeys((401, 403), NotAllowed),
     404: NotFound,
     **dict.fromkeys((409, 412, 428), Conflict),
@@ -151,11 +151,11 @@ _FAMILIES: dict[int, type[Problem]] = {
 
 
 def problem_of(status: int, members: Mapping[str, Any]) -> Problem:
-    """The exception for a reply."""
+    """The exception of a reply."""
     family = _FAMILIES.get(status, ServerFault if status >= 500 else Problem)
     return family(status, members)
 
 
-def _place(error: Mapping[str, Any]) -> Place:
-    known: dict[str, Any] = {name: error[name] for name in Place.__slots__ if name in error}
-    return Place(**{"code": "", "message": "", **known})
+def _fault(error: Mapping[str, Any]) -> Fault:
+    known: dict[str, Any] = {name: error[name] for name in Fault.__slots__ if name in error}
+    return Fault(**{"code": "", "message": "", **known})

@@ -1,4 +1,4 @@
-"""What the event stream of a job tells."""
+"""Events from the event stream of a job."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Event:
     """Something that happened to a job."""
 
     id: int
-    """Grows from event to event of a job, not always by one."""
+    """Increases with each event of a job, not always by one."""
     kind: str
     """`state`, `progress`, `checkpoint`, `warning` or `end`."""
     data: dict[str, Any]
 
     @classmethod
     def of(cls, message: ServerSentEvent) -> Event | None:
-        """None for what only tells how to come again."""
+        """None for a message without data, which only sets the retry time."""
         if not message.data:
             return None
         return cls(int(message.id), message.event, json.loads(message.data))

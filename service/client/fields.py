@@ -1,6 +1,6 @@
-"""What the service tells of its resources, as attributes.
+"""Members of the service's resources as attributes.
 
-Each class names the members that it relies on; members that a later service adds are there too.
+Each class declares the known members; members of a newer service are attributes, too.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 
 class Resource:
-    """What the service last said of something; all of it is in `data`."""
+    """A resource as it was at the last call; `data` has all members."""
 
     data: dict[str, Any]
 
-    if not TYPE_CHECKING:  # so that a name which is no member is an error to the type checker
+    if not TYPE_CHECKING:  # so that the type checker reports unknown names
 
         def __getattr__(self, name: str) -> Any:
             if name != "data" and name in self.data:
@@ -28,10 +28,10 @@ class Resource:
 
 
 class DatasetFields(Resource):
-    """A dataset; `None` where the format of the upload has no such thing."""
+    """A dataset; members that the format of the upload does not have are None."""
 
     id: str
-    """Null where the upload was only validated."""
+    """Null if the upload was only validated."""
     name: str | None
     created_at: str
     format: str
@@ -49,7 +49,7 @@ class DatasetFields(Resource):
     matrix_digest: str
     """sha-256 of values and labels."""
     warnings: list[dict[str, Any]]
-    """What to be aware of before training: `code`, `message`, `columns`."""
+    """Warnings about the data: `code`, `message`, `columns`."""
     labels: dict[str, str]
     parent: str | None
     inherited_rows: int | None
@@ -61,7 +61,7 @@ class DatasetFields(Resource):
 
 
 class JobFields(Resource):
-    """A job as it is now."""
+    """A job."""
 
     id: str
     kind: str
@@ -74,7 +74,7 @@ class JobFields(Resource):
     progress: dict[str, Any]
     """`fraction`, `epoch`, `primal`, `dual`, `relative_gap`, `eta_s` and more."""
     spec: dict[str, Any]
-    """The request with all defaults written out."""
+    """The request with all defaults."""
     dataset_id: str
     dataset_digest: str
     priority: int
@@ -85,7 +85,7 @@ class JobFields(Resource):
     finished_at: str | None
     elapsed_s: float
     model: dict[str, Any] | None
-    """`name` and `version` of what was learnt."""
+    """`name` and `version` of the trained model."""
     epochs: int | None
     updates: int | None
     warnings: list[str]
@@ -94,7 +94,7 @@ class JobFields(Resource):
     metrics: dict[str, Any] | None
     """Lists of jobs leave out metrics and certificate."""
     certificate: dict[str, Any] | None
-    """How far from the optimum the model is at most: `primal`, `dual`, `gap`, `relative_gap`."""
+    """Bound on the distance from the optimum: `primal`, `dual`, `gap`, `relative_gap`."""
 
     @property
     def ended(self) -> bool:
@@ -133,7 +133,7 @@ class ModelVersionFields(Resource):
     n_features: int
     n_support_vectors: int | None
     calibration: str | None
-    """What makes probabilities of scores, None where nothing does."""
+    """How scores become probabilities; None if they do not."""
     metrics: dict[str, Any]
     certificate: dict[str, Any]
     converged: bool | None
@@ -147,16 +147,16 @@ class ModelVersionFields(Resource):
     dataset_id: str | None
     dataset_digest: str | None
     imported: dict[str, Any] | None
-    """Of a model that was not trained here: `format` and `origin`, as its file tells them."""
+    """Of an imported model: `format` and `origin`, which its file claims."""
     quarantined_at: str | None
-    """Since when its file is known to be damaged."""
+    """When damage of its file was detected."""
 
     def _title(self) -> str:
         return f"{self.name}/{self.version}"
 
 
 def reference(of: str | DatasetFields | ModelFields | ModelVersionFields) -> str:
-    """What a request calls it: the id of a dataset, `name` or `name/version` of a model."""
+    """The reference in a request: the id of a dataset, `name` or `name/version` of a model."""
     if isinstance(of, str):
         return of
     if isinstance(of, DatasetFields):

@@ -13,13 +13,13 @@ Show = Callable[[JobFields], None]
 
 
 def wanted(progress: bool | None) -> bool:
-    """Where nobody says: if somebody looks on."""
+    """None: only in a terminal."""
     return sys.stderr.isatty() if progress is None else progress
 
 
 @contextmanager
 def shown(job: JobFields, progress: bool) -> Iterator[Show]:
-    """Draws a bar on standard error; call what it gives with the job as often as it changes."""
+    """Shows a bar on standard error; call the result with the job after each change."""
     if not progress:
         yield lambda _: None
         return
@@ -31,23 +31,23 @@ def shown(job: JobFields, progress: bool) -> Iterator[Show]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[detail]}"),
         Elapsed(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(_title(job), total=1.0, told=_told(job))
+        task = bar.add_task(_title(job), total=1.0, detail=_detail(job))
 
         def show(job: JobFields) -> None:
             fraction = 1.0 if job.state == "succeeded" else job.progress.get("fraction", 0.0)
-            bar.update(task, description=_title(job), completed=fraction, told=_told(job))
+            bar.update(task, description=_title(job), completed=fraction, detail=_detail(job))
 
         yield show
 
 
 @contextmanager
-def sent(path: Path, drawn: bool) -> Iterator[Callable[[int], None]]:
-    """Draws how much of a file is on its way; call what it gives with the bytes that went."""
-    if not drawn:
+def sent(path: Path, progress: bool) -> Iterator[Callable[[int], None]]:
+    """Shows the progress of an upload; call the result with the number of bytes sent."""
+    if not progress:
         yield lambda _: None
         return
     from rich.console import Console
@@ -64,12 +64,12 @@ def _title(job: JobFields) -> str:
     return f"{what} {job.state}"
 
 
-def _told(job: JobFields) -> str:
-    told = []
+def _detail(job: JobFields) -> str:
+    texts = []
     if epoch := job.progress.get("epoch"):
-        told.append(f"epoch {epoch:,}")
+        texts.append(f"epoch {epoch:,}")
     if (gap := job.progress.get("relative_gap")) is not None:
-        told.append(f"gap {100 * gap:.3g} %")
+        texts.append(f"gap {100 * gap:.3g} %")
     if not job.ended and (eta := job.progress.get("eta_s")) is not None:
-        told.append(f"{eta:.0f} s left")
-    return ", ".join(told)
+        texts.append(f"{eta:.0f} s left")
+    return ", ".join(texts)

@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long."""
+"""Which requests are retried, and after how long."""
 
 from __future__ import annotations
 
@@ -13,55 +13,57 @@ import httpx2
 from service.client.calls import Call
 
 REFUSED = (429, 503)
-"""Nothing was done, and later it may be."""
+"""The request was not carried out; a retry can succeed."""
 UNCLEAR = (408, 502, 504)
-"""Something between us and the service failed; it may have been done all the same."""
+"""A proxy failed; the request was possibly carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How often, and how long between: twice as long every time, at random up to that, so that
-    callers who failed together do not come again together."""
+    """Number of retries, and the time between: exponential backoff with jitter, so that callers
+    do not retry all at once."""
 
     times: int = 5
-    """Requests after the first one; 0 for none."""
+    """Most retries of a request; 0 for none."""
     first_s: float = 0.5
     longest_s: float = 30.0
-    """Whoever says `Retry-After` with more than this is taken at his word: no retry."""
+    """Longest wait; there is no retry if `Retry-After` is longer."""
 
     def after_failure(self, call: Call, error: httpx2.TransportError, done: int) -> float | None:
-        """Seconds to wait after the connection failed for the `done`th time; None to give up."""
+        """Seconds until a retry after the `done`th failed connection; None for no retry."""
         if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)):
             return None  # the request itself is wrong
         never_sent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-        return self._pause(done, None) if never_sent or call.repeatable else None
+        return self._pause(done, None) if never_sent or call.idempotent else None
 
     def after_reply(
         self, call: Call, status: int, headers: Mapping[str, str], done: int
     ) -> float | None:
-        """Seconds to wait after such a reply; None where it is to be taken as it is."""
-        wished_s = retry_after_s(headers)
-        # 409: the request came before, and whoever sent it does not know yet what became of it.
-        again = status in REFUSED or status in UNCLEAR or (status == 409 and wished_s is not None)
-        if not again or not (call.repeatable or status == 429):
+        """Seconds until a retry after this reply; None for no retry."""
+        requested_s = retry_after_s(headers)
+        # 409: the first request with this Idempotency-Key is still in progress.
+        retry = (
+            status in REFUSED or status in UNCLEAR or (status == 409 and requested_s is not None)
+        )
+        if not retry or not (call.idempotent or status == 429):
             return None
-        return self._pause(done, wished_s)
+        return self._pause(done, requested_s)
 
-    def _pause(self, done: int, wished_s: float | None) -> float | None:
-        if done > self.times or (wished_s or 0) > self.longest_s:
+    def _pause(self, done: int, requested_s: float | None) -> float | None:
+        if done > self.times or (requested_s or 0) > self.longest_s:
             return None
         backoff = min(self.first_s * 2 ** (done - 1), self.longest_s)
-        if wished_s is None:
+        if requested_s is None:
             return random.uniform(0, backoff)
-        return wished_s + random.uniform(0, min(backoff, 1 + wished_s / 4))
+        return requested_s + random.uniform(0, min(backoff, 1 + requested_s / 4))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """`Retry-After` in seconds, whether it is a number or a date (RFC 9110, section 10.2.3)."""
-    said = headers.get("retry-after", "").strip()
-    if said.isdecimal():
-        return float(said)
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return float(value)
     try:
-        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):  # not a date, or one of no time zone
+        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):  # not a date, or without a time zone
         return None

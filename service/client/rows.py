@@ -1,8 +1,7 @@
-"""Rows as callers have them, to bodies as the service reads them. Booleans are 1 and 0; labels stay
-booleans.
+"""Converts rows of callers to bodies of requests. Booleans become 1 and 0, except labels.
 
-NumPy is imported where arrays are at hand, pandas and polars never: a frame is what has `columns`
-and gives each as an array, a sparse matrix what has `tocsr`.
+NumPy is imported only for arrays, pandas and polars never: an object with `columns` is a frame, one
+with `tocsr` a sparse matrix.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ MEDIA_TYPES = {
     ".npz": NPZ,
     ".parquet": "application/vnd.apache.parquet",
 }
-"""Formats by the ending of a file's name."""
+"""Formats by the suffix of a file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent, and what the query must say of it."""
+    """A body, with the query parameters that it needs."""
 
     media_type: str
     content: Content
@@ -52,20 +51,20 @@ class Body:
 
 
 def media_type_of(path: Path) -> str:
-    """Raises ValueError where the name does not tell the format."""
+    """Raises ValueError if the suffix is not known."""
     try:
         return MEDIA_TYPES[path.suffix.lower()]
     except KeyError:
-        endings = ", ".join(MEDIA_TYPES)
-        raise ValueError(f"{path.name}: not one of {endings}; say the media type") from None
+        suffixes = ", ".join(MEDIA_TYPES)
+        raise ValueError(f"{path.name}: not one of {suffixes}; give the media type") from None
 
 
 def upload_body(
     data: Any, labels: Any, columns: Sequence[str] | None, media_type: str | None
 ) -> Body:
-    """The rows of a dataset: a file, bytes, a frame, a sparse matrix, or what makes an array.
+    """The rows of a dataset: a file, bytes, a frame, a sparse matrix, or array-like data.
 
-    Raises ValueError for what no format can hold.
+    Raises ValueError for data that no format supports.
     """
     if isinstance(data, (str, Path)):
         path = Path(data)
@@ -78,17 +77,17 @@ def upload_body(
     if isinstance(data, (bytes, bytearray, memoryview)):
         _only_rows(labels, columns, "bytes")
         if media_type is None:
-            raise ValueError("bytes may be of any format: say `media_type`, such as 'text/csv'")
+            raise ValueError("bytes can be of any format: give `media_type`, such as 'text/csv'")
         return Body(media_type, bytes(data))
     if media_type is not None:
-        raise ValueError("`media_type` is for files and bytes; of arrays and frames it is known")
+        raise ValueError("`media_type` is for files and bytes, not for arrays and frames")
     if hasattr(data, "tocsr"):
         if columns is not None:
-            raise ValueError("sparse data have no names of columns")
+            raise ValueError("sparse data have no column names")
         return _libsvm(data, labels)
     if _is_frame(data):
         if columns is not None:
-            raise ValueError("the frame has names of its columns: leave out `columns`")
+            raise ValueError("the frame has column names: leave out `columns`")
         return _json_table(list(map(str, data.columns)), _frame_rows(data), labels)
     import numpy as np
 
@@ -104,8 +103,8 @@ def upload_body(
 
 
 def predict_body(rows: Any) -> Body:
-    """Rows to predict. Arrays go as they are, in binary; frames with their names, which the service
-    matches with the model's, whatever their order."""
+    """Rows to predict. Arrays are sent in binary; frames with column names, which the service
+    matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
         path = Path(rows)
         return Body(media_type_of(path), path)
@@ -120,7 +119,7 @@ def predict_body(rows: Any) -> Body:
     if not hasattr(rows, "__array__"):
         rows = list(rows)
         if any(isinstance(row, dict) for row in rows) or _ragged(rows):
-            return Body(JSON, json.dumps({"instances": _said(rows)}).encode())
+            return Body(JSON, json.dumps({"instances": _json_values(rows)}).encode())
     import numpy as np
 
     file = io.BytesIO()
@@ -136,7 +135,7 @@ def read_array(content: bytes) -> Any:
 
 
 def read_arrays(content: bytes) -> tuple[Any, Any]:
-    """X and, where it is there, y of an NPZ reply."""
+    """X and y of an NPZ reply; y can be None."""
     import numpy as np
 
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
@@ -145,7 +144,7 @@ def read_arrays(content: bytes) -> tuple[Any, Any]:
 
 def _only_rows(labels: Any, columns: Any, what: str) -> None:
     if labels is not None or columns is not None:
-        raise ValueError(f"{what} holds labels and names itself: say `target`, or give an array")
+        raise ValueError(f"{what} contains labels and names itself: give `target`, or an array")
 
 
 def _form(file: Path, media_type: str, labels: Path) -> Body:
@@ -154,8 +153,8 @@ def _form(file: Path, media_type: str, labels: Path) -> Body:
     types = {"file": media_type, "labels": MEDIA_TYPES.get(labels.suffix.lower(), CSV)}
     content: list[bytes | Path] = []
     for name, path in (("file", file), ("labels", labels)):
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"'
-        content += [f"{head}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
+        start = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"'
+        content += [f"{start}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
     content.append(f"--{boundary}--\r\n".encode())
     return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
 
@@ -165,17 +164,19 @@ def _is_frame(data: Any) -> bool:
 
 
 def _frame_rows(frame: Any) -> Iterable[tuple[Any, ...]]:
-    return zip(*(_said(frame[name].to_numpy().tolist()) for name in frame.columns), strict=True)
+    return zip(
+        *(_json_values(frame[name].to_numpy().tolist()) for name in frame.columns), strict=True
+    )
 
 
-def _said(values: Any) -> Any:
-    """The same, but what JSON has no number for as the service names it: missing, or a text."""
+def _json_values(values: Any) -> Any:
+    """The same for JSON: NaN becomes null, infinity a text."""
     if isinstance(values, dict):
-        return {name: _said(value) for name, value in values.items()}
+        return {name: _json_values(value) for name, value in values.items()}
     if isinstance(values, (list, tuple)):
-        return [_said(value) for value in values]
+        return [_json_values(value) for value in values]
     if hasattr(values, "tolist"):  # of NumPy
-        return _said(values.tolist())
+        return _json_values(values.tolist())
     if isinstance(values, float) and not math.isfinite(values):
         return None if math.isnan(values) else str(values)
     return values
@@ -187,12 +188,12 @@ def _dense(data: Any) -> Any:
 
     X = np.asarray(data)
     if X.dtype.kind not in "fiub" or X.dtype.itemsize > 8:
-        X = X.astype(np.float64)  # raises ValueError for texts
+        X = X.astype(np.float64)  # raises ValueError for text
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
 def _ragged(rows: list[Any]) -> bool:
-    """Rows of several lengths, or of something else than numbers: the service says which."""
+    """Whether rows have several lengths, or values that are not numbers."""
     lengths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
     return len(lengths) != 1 or any(
         isinstance(value, str) or value is None
@@ -202,27 +203,27 @@ def _ragged(rows: list[Any]) -> bool:
 
 
 def _labels(labels: Any) -> Any:
-    """(n_samples,) of numbers, truth values or texts; never of objects."""
+    """(n_samples,) numbers, booleans or texts, not objects."""
     import numpy as np
 
     given = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
     y = np.asarray(given if hasattr(given, "__array__") else list(given))
     if y.dtype.kind in "OTU":
         if not all(isinstance(label, str) for label in given):
-            raise ValueError("labels of several kinds: give all of them as texts, or as numbers")
+            raise ValueError("labels of several types: give all of them as texts, or as numbers")
         y = y.astype(np.str_)
     return y
 
 
 def _json_table(columns: list[str], rows: Iterable[Any], labels: Any) -> Body:
-    table: dict[str, Any] = {"columns": columns, "rows": _said(list(rows))}
+    table: dict[str, Any] = {"columns": columns, "rows": _json_values(list(rows))}
     if labels is not None:
-        table["labels"] = _said(_labels(labels).tolist())
+        table["labels"] = _json_values(_labels(labels).tolist())
     return Body(JSON, json.dumps(table, default=str).encode())
 
 
 def _libsvm(matrix: Any, labels: Any) -> Body:
-    """Lines of `label index:value …`, the first index 1; a row without a label begins with 0."""
+    """Lines `label index:value …` with indices from 1; rows without a label begin with 0."""
     csr = matrix.tocsr().copy()
     csr.sum_duplicates()
     n_samples, n_features = csr.shape

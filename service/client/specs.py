@@ -1,4 +1,4 @@
-"""What a training may be told, for editors and type checkers; the service checks it."""
+"""Arguments of a training, for editors and type checkers; the service validates them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 
 class TrainSpec(TypedDict, total=False):
-    """All that `POST /v1/jobs` takes beside dataset, model and solver."""
+    """Fields of `POST /v1/jobs` besides dataset, model and solver."""
 
     scaling: str
     features: Any
@@ -25,7 +25,7 @@ class TrainSpec(TypedDict, total=False):
 
 
 def plain(value: Any) -> Any:
-    """The same as JSON has it: a solver may be given as its name, or as one of `svm`'s classes."""
+    """The value for JSON: a solver can be a name, or one of the classes of `svm`."""
     if isinstance(value, str):
         return {"name": value}
     given = is_dataclass(value) and not isinstance(value, type)

@@ -1,4 +1,4 @@
-"""Several jobs side by side: cost against time, on one objective."""
+"""The page that compares jobs: cost against time, for one objective."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.curves import Curve, curves_of
 from service.dashboard.filled_form import number_in
 from service.dashboard.page import back, checked, form_of, go, page
@@ -37,17 +37,17 @@ JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A job, and its way on the binary problem that is drawn."""
+    """A job, with its curve of the binary problem on the page."""
 
     job: JobRead
     curve: Curve
     excess: list[float | None]
-    """Cost above the best bound that any of the jobs found, relative to it, at each point."""
+    """Relative excess of the cost over the best bound of all jobs, at each point."""
     reached: list[float | None]
-    """Seconds until the excess was below each of `GAPS`."""
+    """Seconds until the excess was at most each of `GAPS`."""
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add it to the dashboard's routes."""
 
     @routes.get("/compare")
@@ -58,11 +58,11 @@ def add(routes: APIRouter, parts: Parts) -> None:
         pair: Annotated[str | None, Query()] = None,
     ) -> Response:
         chosen = _ids(jobs)
-        traced = [(_training(parts, id), curves_of(parts.jobs.trace(id))) for id in chosen]
+        traced = [(_training(context, id), curves_of(context.jobs.trace(id))) for id in chosen]
         titles = _common(traced)
         title = pair if pair in titles else next(iter(titles), None)
-        which = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
-        offered = parts.jobs.page(which, OFFERED).items
+        job_filter = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
+        offered = context.jobs.page(job_filter, OFFERED).items
         return page(
             request,
             "compare.html",
@@ -74,9 +74,9 @@ def add(routes: APIRouter, parts: Parts) -> None:
             gaps=GAPS,
             chosen=chosen,
             offered=offered,
-            names=parts.datasets.names([job.dataset_id for job in offered]),
+            names=context.datasets.names([job.dataset_id for job in offered]),
             dataset_id=dataset_id,
-            datasets=[one for one in parts.datasets.page(OFFERED).items if one.classes],
+            datasets=[one for one in context.datasets.page(OFFERED).items if one.classes],
             solvers=list(SOLVERS),
             scalings=get_args(ScalingName),
         )
@@ -92,12 +92,12 @@ def add(routes: APIRouter, parts: Parts) -> None:
     async def start(request: Request) -> Response:
         body = checked(ComparisonCreate, _body(await form_of(request)))
         caller, request_id = caller_of(request), request.state.request_id
-        job = await run_sync(parts.comparisons.queue, body, caller, request_id)
+        job = await run_sync(context.comparisons.queue, body, caller, request_id)
         return go(request, f"/jobs/{job.id}")
 
 
 def _body(form: dict[str, list[str]]) -> dict[str, Any]:
-    """A grid of the solvers that are ticked, on what else the job would take by itself."""
+    """A grid of the chosen solvers; everything else has its default."""
 
     def one(name: str) -> str:
         return form.get(name, [""])[-1].strip()
@@ -126,11 +126,11 @@ def _ids(jobs: str | None) -> list[str]:
     return ids
 
 
-def _training(parts: Parts, id: str) -> JobRead:
-    """Raises InvalidRequest for a job that trains no single model: it has no curve."""
-    job = parts.jobs.get(id)
+def _training(context: PageContext, id: str) -> JobRead:
+    """Raises InvalidRequest for a job that is not a training: it has no curve."""
+    job = context.jobs.get(id)
     if job.kind != TRAINING.name:
-        detail = f"{id} is no training: only trainings have a cost to compare"
+        detail = f"{id} is not a training; only trainings can be compared"
         raise InvalidRequest("invalid-parameter", detail)
     return JobRead.of(job)
 
@@ -139,7 +139,7 @@ Traced = Sequence[tuple[JobRead, list[Curve]]]
 
 
 def _common(traced: Traced) -> list[str]:
-    """Binary problems that two or more jobs have, or any that a lone one has."""
+    """Binary problems that most of the jobs have."""
     counts: dict[str, int] = {}
     for _, curves in traced:
         for curve in curves:
@@ -149,9 +149,9 @@ def _common(traced: Traced) -> list[str]:
 
 
 def _compared(traced: Traced, title: str) -> list[Compared]:
-    found = [(job, curve) for job, curves in traced for curve in curves if curve.title == title]
-    bound = max(dual for _, curve in found for dual in curve.points["dual"])
-    return [Compared(job, curve, *_excess(curve, bound)) for job, curve in found]
+    same = [(job, curve) for job, curves in traced for curve in curves if curve.title == title]
+    bound = max(dual for _, curve in same for dual in curve.points["dual"])
+    return [Compared(job, curve, *_excess(curve, bound)) for job, curve in same]
 
 
 def _excess(curve: Curve, bound: float) -> tuple[list[float | None], list[float | None]]:
@@ -167,7 +167,7 @@ def _excess(curve: Curve, bound: float) -> tuple[list[float | None], list[float 
 
 
 def _differences(jobs: Sequence[JobRead]) -> list[str]:
-    """In what the jobs' problems differ, so that their costs cannot be compared."""
+    """Settings in which the jobs differ, so that their costs cannot be compared."""
     return [
         name
         for name, of in _DECIDING.items()
@@ -180,15 +180,15 @@ def _regularization(job: JobRead) -> Any:
     return ["lambda", solver["lambda"]] if solver.get("lambda") else ["C", solver.get("C") or 1.0]
 
 
-def _rows_held_back(job: JobRead) -> Any:
+def _validation_set(job: JobRead) -> Any:
     validation = job.spec["validation"]
-    held_back = validation is not None and "fraction" in validation
-    return [validation, job.spec["seed"]] if held_back else None
+    has_set = validation is not None and "fraction" in validation
+    return [validation, job.spec["seed"]] if has_set else None
 
 
 _DECIDING: dict[str, Callable[[JobRead], Any]] = {
     "data": lambda job: job.dataset_digest,
-    "rows held back (by fraction and seed)": _rows_held_back,
+    "validation set (by fraction and seed)": _validation_set,
     "scaling": lambda job: job.spec["scaling"],
     "features": lambda job: job.spec["features"],
     "multiclass": lambda job: job.spec["multiclass"],
@@ -197,4 +197,4 @@ _DECIDING: dict[str, Callable[[JobRead], Any]] = {
     "intercept": lambda job: job.spec["solver"].get("intercept"),
     "kernel": lambda job: job.spec["solver"].get("kernel"),
 }
-"""What decides which objective is minimized."""
+"""Settings that determine the objective."""

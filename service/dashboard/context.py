@@ -1,4 +1,4 @@
-"""What the pages ask: the same stores and doers as the routes of the API."""
+"""The stores and services that the pages use, the same as the routes of the API."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from service.storage.blobs import Blobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Handed over by `app.create_app`."""
+class PageContext:
+    """Made by `app.create_app`."""
 
     datasets: DatasetStore
     parser: Parser

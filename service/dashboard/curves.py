@@ -1,4 +1,4 @@
-"""Traces of jobs as curves: cost, bound and gap of each binary problem against time."""
+"""Learning curves from traces of jobs: cost, bound and gap of each binary problem."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "train_error", "validation_er
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One binary problem: a list for each of `COLUMNS`, in the order of time."""
+    """One binary problem: a list for each of `COLUMNS`, ordered by time."""
 
     title: str
     points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
 
     @property
     def relative_gap(self) -> float:
-        """At its end."""
+        """The gap at its end."""
         primal, dual = self.points["primal"][-1], self.points["dual"][-1]
         return relative_gap(primal, dual)
 
 
 def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """From the rows of `JobStore.trace`; the problem with the largest gap at its end first."""
-    found: dict[int, Curve] = {}
+    """From the rows of `JobStore.trace`; the problem with the largest gap first."""
+    by_pair: dict[int, Curve] = {}
     for row in trace:
         title = " against ".join(map(str, reversed(row["classes"])))
         if len(row["classes"]) == 1:
             title += " against all others"
-        curve = found.setdefault(row["pair"], Curve(title))
+        curve = by_pair.setdefault(row["pair"], Curve(title))
         for name, points in curve.points.items():
             points.append(row[name])
-    return sorted(found.values(), key=lambda curve: -curve.relative_gap)
+    return sorted(by_pair.values(), key=lambda curve: -curve.relative_gap)

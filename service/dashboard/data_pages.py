@@ -1,4 +1,4 @@
-"""The first page, and those of datasets: upload, look at, delete."""
+"""The first page, and the pages of datasets: upload, show, delete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import Path as InPath
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.page import HERE, go, page
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
@@ -27,58 +27,58 @@ from service.web.http.names import DatasetId
 from service.web.http.pagination import PageParams, next_page_token
 
 SAMPLES = {
-    "iris": "Three kinds of iris, told apart by four lengths. 150 rows.",
-    "moons": "Two interleaved half moons: no straight line parts them. 400 rows.",
-    "circle": "Inside or outside of a circle: squares of the features tell. 400 rows.",
+    "iris": "Three kinds of iris by four lengths. 150 rows.",
+    "moons": "Two interleaved half moons, not linearly separable. 400 rows.",
+    "circle": "Inside or outside of a circle: separable by squares of the features. 400 rows.",
 }
 RECENT = PageRequest(size=5)
 COLUMNS = 50
 """Columns on one page of a dataset."""
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add them to the dashboard's routes."""
-    _add_home(routes, parts)
-    _add_upload(routes, parts)
-    _add_dataset(routes, parts)
+    _add_home(routes, context)
+    _add_upload(routes, context)
+    _add_dataset(routes, context)
 
 
-def _add_home(routes: APIRouter, parts: Parts) -> None:
+def _add_home(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/")
     def home(request: Request) -> Response:
-        jobs = parts.jobs.page(JobFilter(), RECENT).items
+        jobs = context.jobs.page(JobFilter(), RECENT).items
         return page(
             request,
             "home.html",
             samples=SAMPLES,
-            limit_bytes=parts.limits.upload_bytes,
-            datasets=parts.datasets.page(RECENT).items,
+            limit_bytes=context.limits.upload_bytes,
+            datasets=context.datasets.page(RECENT).items,
             jobs=[JobSummary.of(job) for job in jobs],
-            names=parts.datasets.names([job.dataset_id for job in jobs]),
-            models=parts.models.page(RECENT).items,
+            names=context.datasets.names([job.dataset_id for job in jobs]),
+            models=context.models.page(RECENT).items,
         )
 
     @routes.get("/datasets")
     def datasets(request: Request, page_: PageParams) -> Response:
-        found = parts.datasets.page(page_)
-        more = next_page_token(page_, found)
+        datasets = context.datasets.page(page_)
+        more = next_page_token(page_, datasets)
         return page(
             request,
             "datasets.html",
-            datasets=found.items,
+            datasets=datasets.items,
             more=more,
-            limit_bytes=parts.limits.upload_bytes,
+            limit_bytes=context.limits.upload_bytes,
         )
 
 
-def _add_upload(routes: APIRouter, parts: Parts) -> None:
+def _add_upload(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/datasets")
     @needs("train")
     async def upload(request: Request) -> Response:
-        parts.blobs.check_room()
-        with parts.blobs.temporary_folder() as folder:
-            upload = await receive(IncomingBody(request), UploadOptions(), folder, parts.limits)
-            dataset = await _keep(parts, folder, upload)
+        context.blobs.check_room()
+        with context.blobs.temporary_folder() as folder:
+            upload = await receive(IncomingBody(request), UploadOptions(), folder, context.limits)
+            dataset = await _keep(context, folder, upload)
         return go(request, f"/datasets/{dataset.id}")
 
     @routes.post("/samples/{name}")
@@ -86,56 +86,56 @@ def _add_upload(routes: APIRouter, parts: Parts) -> None:
     async def sample(request: Request, name: Annotated[str, InPath()]) -> Response:
         if name not in SAMPLES:
             raise NotFound("not-found", f"there is no sample {name}")
-        parts.blobs.check_room()
-        with parts.blobs.temporary_folder() as folder:
+        context.blobs.check_room()
+        with context.blobs.temporary_folder() as folder:
             spec = ParseSpec(
                 media_type=CSV,
                 data=str(HERE / "samples" / f"{name}.csv"),
                 out=str(folder),
-                limits=read_limits(parts.limits),
+                limits=read_limits(context.limits),
             )
-            dataset = await _keep(parts, folder, Upload(UploadOptions(name=name), spec))
+            dataset = await _keep(context, folder, Upload(UploadOptions(name=name), spec))
         return go(request, f"/datasets/{dataset.id}")
 
 
-async def _keep(parts: Parts, folder: Path, upload: Upload) -> Dataset:
-    parsed = await parts.parser.parse(upload.spec)
+async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
+    parsed = await context.parser.parse(upload.spec)
 
     def add() -> Dataset:
         name, media_type = upload.options.name or _name_of(upload), upload.spec.media_type
-        return parts.datasets.add(parsed, folder, name=name, media_type=media_type)[0]
+        return context.datasets.add(parsed, folder, name=name, media_type=media_type)[0]
 
     return await run_sync(add)
 
 
 def _name_of(upload: Upload) -> str | None:
-    """The name of the file, as far as it can be the name of a dataset."""
+    """The file's name, shortened to a valid name of a dataset."""
     name = "".join(filter(str.isprintable, upload.filename.replace("\\", "/")))
     return PurePosixPath(name).name[:MAX_NAME] or None
 
 
-def _add_dataset(routes: APIRouter, parts: Parts) -> None:
+def _add_dataset(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/datasets/{id}")
     def dataset(
         request: Request, id: DatasetId, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0
     ) -> Response:
-        found = parts.datasets.get(id)
-        columns = DatasetRead.of(found).columns
+        row = context.datasets.get(id)
+        columns = DatasetRead.of(row).columns
         shown = None if columns is None else columns[first : first + COLUMNS]
-        jobs = parts.jobs.page(JobFilter(dataset_id=id), RECENT).items
+        jobs = context.jobs.page(JobFilter(dataset_id=id), RECENT).items
         return page(
             request,
             "dataset.html",
-            dataset=found,
+            dataset=row,
             columns=shown,
             first=first,
             step=COLUMNS,
-            bars=parts.distributions.of(found, first, COLUMNS) if shown else None,
+            bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobSummary.of(job) for job in jobs],
-            trainable=found.n_distinct_labels > 1 and found.classes is not None,
+            trainable=row.n_distinct_labels > 1 and row.classes is not None,
         )
 
     @routes.post("/datasets/{id}/delete")
     async def delete(request: Request, id: DatasetId) -> Response:
-        await run_sync(parts.datasets.delete, id, lambda _: None)
+        await run_sync(context.datasets.delete, id, lambda _: None)
         return go(request, "/datasets")

@@ -1,4 +1,4 @@
-"""How the values of a dataset's columns are spread, class by class."""
+"""Histograms of a dataset's columns by class."""
 
 from __future__ import annotations
 
@@ -12,51 +12,50 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 
 MAX_VALUES = 4_000_000
-"""Of larger datasets no values are read: the page shows minimum, mean and maximum."""
+"""Larger datasets have no histograms: the page shows minimum, mean and maximum."""
 BINS = 24
 MAX_CLASSES = 10
-"""With more classes than there are colors, all rows are drawn alike."""
-KEPT = 32
+"""With more classes than colors, all rows have the same color."""
+CACHED = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A piece of a histogram: heights as shares of the highest bar."""
+    """One bar of a histogram: heights as shares of the highest bar."""
 
     bin: int
     bottom: float
     height: float
     series: int
-    """Number of the class, 0 where they are drawn alike."""
+    """Number of the class, 0 if all rows have the same color."""
 
 
 class Distributions:
-    """Makes histograms, and keeps those of the datasets looked at last. Thread-safe enough: what
-    two threads make at once is the same."""
+    """Makes histograms, and caches the latest. Two threads can compute the same one at once."""
 
     def __init__(self, store: DatasetStore) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[str, int, int], list[list[Bar]]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int, int], list[list[Bar]]] = OrderedDict()
 
     def of(self, dataset: Dataset, first: int, count: int) -> list[list[Bar]] | None:
-        """Of the columns from `first` on; None where the dataset is sparse or too large.
+        """Histograms of the columns from `first`; None if the dataset is sparse or too large.
 
         Raises Corrupt.
         """
         if dataset.sparse or dataset.n_samples * dataset.n_features > MAX_VALUES:
             return None
         key = (dataset.matrix_digest, first, count)
-        found = self._kept.get(key)
-        if found is None:
+        histograms = self._cache.get(key)
+        if histograms is None:
             data = self._store.load(dataset)
             n_classes = len(dataset.classes or ())
             codes = data.codes if n_classes <= MAX_CLASSES else None
             X = np.asarray(data.X)[:, first : first + count]
-            found = [_bars(column, codes, n_classes) for column in X.T]
-            self._kept[key] = found
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return found
+            histograms = [_bars(column, codes, n_classes) for column in X.T]
+            self._cache[key] = histograms
+            while len(self._cache) > CACHED:
+                self._cache.popitem(last=False)
+        return histograms
 
 
 def _bars(

@@ -1,4 +1,4 @@
-"""From what was filled into a form to JSON, and from JSON to what a form shows."""
+"""Converts the entries of a form to JSON, and JSON to entries."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from service.dashboard.schema_form import (
 )
 
 Entries: TypeAlias = Mapping[str, str]
-"""What stands in the inputs of a page, by their names; a box that is not ticked is not there."""
+"""Values of the inputs of a page by their names; without boxes that are not checked."""
 
 
 def body_of(fields: Sequence[Field], entries: Entries) -> dict[str, Any]:
-    """The body that was filled in. What is no number where one belongs stays a text: whoever checks
-    the body says so, and where."""
-    found = {field.key: _value(field, entries) for field in fields}
-    return {key: value for key, value in found.items() if value is not ABSENT}
+    """The body from the entries. A text instead of a number stays a text: the validation of the
+    body reports it."""
+    values = {field.key: _value(field, entries) for field in fields}
+    return {key: value for key, value in values.items() if value is not ABSENT}
 
 
 def entries_of(fields: Sequence[Field], body: Mapping[str, Any]) -> dict[str, str]:
-    """The inputs that show a body; defaults where it is silent."""
+    """Entries that show a body, with defaults for what it does not have."""
     entries: dict[str, str] = {}
     for field in fields:
         _write(field, body.get(field.key, ABSENT), entries)
@@ -63,27 +63,27 @@ def _value(field: Field, entries: Entries) -> Any:
             if option.content is None:
                 return option.constant
             value = _value(option.content, entries)
-            # Chosen and left empty: what is missing shall be said.
+            # Chosen and left empty: validation reports what is missing.
             return {} if value is ABSENT and not isinstance(option.content, Text) else value
 
 
 def _pairs(field: Pairs, entries: Entries) -> Any:
-    found = {}
+    values = {}
     for line in entries.get(field.name, "").splitlines():
         name, _, value = line.partition("=")
         if line.strip():
-            found[name.strip()] = number_in(value.strip()) if field.numeric else value.strip()
-    return found or ABSENT
+            values[name.strip()] = number_in(value.strip()) if field.numeric else value.strip()
+    return values or ABSENT
 
 
 def number_in(written: str) -> Any:
-    """An integer or a float; the text itself where it is neither, or not finite."""
+    """An integer or a finite float, else the text itself."""
     try:
         number = json.loads(written, parse_constant=lambda _: written)
     except ValueError:
         return written
-    sound = type(number) is int or (type(number) is float and isfinite(number))
-    return number if sound else written
+    valid = type(number) is int or (type(number) is float and isfinite(number))
+    return number if valid else written
 
 
 def _write(field: Field, value: Any, entries: dict[str, str]) -> None:

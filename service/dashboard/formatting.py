@@ -1,4 +1,4 @@
-"""Numbers, times and certificates as people read them."""
+"""Formats numbers, times and certificates for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 NOTHING = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
-_PLACE = re.compile(r"^(row [0-9]+(, column ('.*?'|[0-9]+))?|/\S*): ")
+_LOCATION = re.compile(r"^(row [0-9]+(, column ('.*?'|[0-9]+))?|/\S*): ")
 _TICKED = re.compile(r"`([^`]+)`")
 
 
@@ -74,13 +74,13 @@ def moment(seconds: float | str | None) -> Markup | str:
 
 
 def code(text: str) -> Markup:
-    """What stands between backticks as code."""
+    """Text between backticks as code."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def placeless(message: str) -> str:
-    """A message without the place of its fault, where columns or marked fields tell that."""
-    return _PLACE.sub("", message)
+def without_location(message: str) -> str:
+    """A message without its location, if a table or a marked field shows it."""
+    return _LOCATION.sub("", message)
 
 
 def short(identifier: str) -> str:
@@ -88,13 +88,13 @@ def short(identifier: str) -> str:
     return identifier[-8:]
 
 
-def certificate(found: Mapping[str, Any] | None) -> str | None:
-    """How good a model is at most from the best possible, as a sentence."""
-    gap = None if not found else found.get("relative_gap")
+def certificate(values: Mapping[str, Any] | None) -> str | None:
+    """The distance of a model from the optimum, as a sentence."""
+    gap = None if not values else values.get("relative_gap")
     if gap is None:
         return None
     if gap >= 1:
-        return "Nothing is known yet of how far it is from the best possible."
+        return "The distance from the optimum is not known yet."
     if gap <= 1e-12:
-        return "The best possible: no model of its kind has a lower cost."
-    return f"Within {percent(gap)} of the best possible."
+        return "Optimal: no model with these settings has a lower cost."
+    return f"Within {percent(gap)} of the optimum."

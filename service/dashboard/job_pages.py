@@ -1,4 +1,4 @@
-"""Jobs: the list, and a job with its curve, which is drawn while it runs."""
+"""The list of jobs, and the page of a job with its live learning curve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
 from service.jobs.comparisons import KIND as COMPARISON
@@ -18,19 +18,19 @@ from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.read_schemas import JobRead, JobSummary
+from service.jobs.read_schemas import JobSummary
 from service.web.access.scopes import needs
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add them to the dashboard's routes."""
-    _add_read(routes, parts)
-    _add_steering(routes, parts)
+    _add_read(routes, context)
+    _add_controls(routes, context)
 
 
-def _add_read(routes: APIRouter, parts: Parts) -> None:
+def _add_read(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/jobs")
     def jobs(
         request: Request,
@@ -38,43 +38,42 @@ def _add_read(routes: APIRouter, parts: Parts) -> None:
         state: Annotated[State | None, Query()] = None,
         model_name: Annotated[ModelName | None, Query()] = None,
     ) -> Response:
-        found = parts.jobs.page(JobFilter(state=state, model_name=model_name), page_)
+        jobs = context.jobs.page(JobFilter(state=state, model_name=model_name), page_)
         return page(
             request,
             "jobs.html",
-            jobs=[JobSummary.of(job) for job in found.items],
-            names=parts.datasets.names([job.dataset_id for job in found.items]),
-            more=next_page_token(page_, found),
+            jobs=[JobSummary.of(job) for job in jobs.items],
+            names=context.datasets.names([job.dataset_id for job in jobs.items]),
+            more=next_page_token(page_, jobs),
             state=state,
             states=list(State),
-            counts=parts.jobs.counts(),
+            counts=context.jobs.counts(),
             model_name=model_name,
         )
 
     @routes.get("/jobs/{id}")
     def job(request: Request, id: JobId) -> Response:
-        found = parts.jobs.get(id)
-        read = JobRead.of(found)
+        row = context.jobs.get(id)
         return page(
             request,
             "job.html",
-            job=read,
-            final=found.state in FINAL,
-            name=parts.datasets.names([found.dataset_id]).get(found.dataset_id),
-            curves=curves_of(parts.jobs.trace(id)),
-            comparison=comparison(parts.jobs, found) if found.kind == COMPARISON.name else None,
-            evaluation=evaluation(parts.jobs, found) if found.kind == EVALUATION.name else None,
+            job=JobRead.of(row),
+            final=row.state in FINAL,
+            name=context.datasets.names([row.dataset_id]).get(row.dataset_id),
+            curves=curves_of(context.jobs.trace(id)),
+            comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
+            evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,
         )
 
 
-def _add_steering(routes: APIRouter, parts: Parts) -> None:
+def _add_controls(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/jobs/{id}/cancel")
     @needs("train")
     async def cancel(request: Request, id: JobId) -> Response:
         form = await form_of(request)
 
         def cancel() -> None:
-            parts.jobs.cancel(id, keep_model="keep_model" in form)
+            context.jobs.cancel(id, keep_model="keep_model" in form)
 
         await run_sync(cancel)
         return back(f"/jobs/{id}")
@@ -82,17 +81,17 @@ def _add_steering(routes: APIRouter, parts: Parts) -> None:
     @routes.post("/jobs/{id}/pause")
     @needs("train")
     async def pause(id: JobId) -> Response:
-        await run_sync(parts.jobs.pause, id)
+        await run_sync(context.jobs.pause, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/resume")
     @needs("train")
     async def resume(id: JobId) -> Response:
-        await run_sync(parts.jobs.resume, id)
+        await run_sync(context.jobs.resume, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/delete")
     @needs("train")
     async def delete(request: Request, id: JobId) -> Response:
-        await run_sync(parts.jobs.delete, id)
+        await run_sync(context.jobs.delete, id)
         return go(request, "/jobs")

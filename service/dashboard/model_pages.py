@@ -1,4 +1,4 @@
-"""Models: the list, and a version with its certificate, weights, aliases and predictions."""
+"""The list of models, and the page of a version: certificate, weights, aliases, predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.page import back, checked, form_of, go, page
 from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
@@ -39,122 +39,122 @@ from service.web.problems import status_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 MAX_INPUTS = 24
-"""With more features a row is written as a line, not into a field for each."""
+"""With more features a row is entered as a line, not with an input for each."""
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
 CSV_BODY = [(b"content-type", b"text/csv"), (b"accept", b"application/json")]
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add them to the dashboard's routes."""
-    _add_read(routes, parts)
-    _add_predict(routes, parts)
-    _add_evaluate(routes, parts)
-    _add_change(routes, parts)
+    _add_read(routes, context)
+    _add_predict(routes, context)
+    _add_evaluate(routes, context)
+    _add_change(routes, context)
 
 
-def _add_read(routes: APIRouter, parts: Parts) -> None:
+def _add_read(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/models")
     def models(request: Request, page_: PageParams) -> Response:
-        found = parts.models.page(page_)
-        more = next_page_token(page_, found)
-        return page(request, "models.html", models=found.items, more=more)
+        models = context.models.page(page_)
+        more = next_page_token(page_, models)
+        return page(request, "models.html", models=models.items, more=more)
 
     @routes.get("/models/{name}")
     async def model(request: Request, name: ModelName) -> Response:
-        version = await run_sync(parts.models.get_version, name)
-        return await _show(request, parts, version)
+        version = await run_sync(context.models.get_version, name)
+        return await _show(request, context, version)
 
     @routes.get("/models/{name}/versions/{version}")
     async def version(request: Request, name: ModelName, version: Version) -> Response:
-        found = await run_sync(parts.models.get_version, name, version)
-        return await _show(request, parts, found)
+        row = await run_sync(context.models.get_version, name, version)
+        return await _show(request, context, row)
 
 
-def _add_predict(routes: APIRouter, parts: Parts) -> None:
+def _add_predict(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @needs("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
         entries = {key: values[-1] for key, values in (await form_of(request)).items()}
-        found = await run_sync(parts.models.get_version, name, version)
+        row = await run_sync(context.models.get_version, name, version)
         try:
-            answer = await _predict(parts, found, entries)
+            answer = await _predict(context, row, entries)
         except ServiceError as error:
-            return await _show(request, parts, found, entries, error=error)
-        return await _show(request, parts, found, entries, answer)
+            return await _show(request, context, row, entries, error=error)
+        return await _show(request, context, row, entries, answer)
 
 
-def _add_evaluate(routes: APIRouter, parts: Parts) -> None:
+def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/versions/{version}/evaluate")
     @needs("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
         form = await form_of(request)
-        asked = {"model": f"{name}/{version}", "dataset_id": form.get("dataset_id", [""])[-1]}
-        body = checked(EvaluationCreate, asked)
+        values = {"model": f"{name}/{version}", "dataset_id": form.get("dataset_id", [""])[-1]}
+        body = checked(EvaluationCreate, values)
         caller, request_id = caller_of(request), request.state.request_id
-        job = await run_sync(parts.evaluations.queue, body, caller, request_id)
+        job = await run_sync(context.evaluations.queue, body, caller, request_id)
         return go(request, f"/jobs/{job.id}")
 
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
-    """Whether the version can be held against it."""
+    """Whether the version can be evaluated on the dataset."""
     known = set(dataset.classes or ()) <= set(version.classes)
     return known and dataset.n_features == version.n_features
 
 
-def _add_change(routes: APIRouter, parts: Parts) -> None:
+def _add_change(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/aliases")
     @needs("train")
     async def set_alias(request: Request, name: ModelName) -> Response:
         form = await form_of(request)
         alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
-        await run_sync(parts.models.set_alias, name, _alias(alias), _number(version), _anything)
+        await run_sync(context.models.set_alias, name, _alias(alias), _number(version), _anything)
         return go(request, f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
     @needs("train")
     async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
         form = await form_of(request)
-        await run_sync(parts.models.remove_alias, name, alias, _anything)
+        await run_sync(context.models.remove_alias, name, alias, _anything)
         return back(f"/models/{name}/versions/{_number(form.get('version', [''])[-1])}")
 
     @routes.post("/models/{name}/versions/{version}/delete")
     async def delete(request: Request, name: ModelName, version: Version) -> Response:
-        await run_sync(parts.models.delete_version, name, version)
+        await run_sync(context.models.delete_version, name, version)
         return go(request, "/models")
 
 
 async def _show(
     request: Request,
-    parts: Parts,
+    context: PageContext,
     version: ModelVersion,
     entries: Mapping[str, str] | None = None,
     answer: Mapping[str, Any] | None = None,
     error: ServiceError | None = None,
 ) -> Response:
-    loaded = await _loaded(parts, version)
+    loaded = await _loaded(context, version)
     weights = None if loaded is None else weights_of(loaded)
 
     def show() -> Response:
         name = version.model_name
-        dataset = training_data(parts.datasets, version)
+        dataset = training_data(context.datasets, version)
         example = _example(version, dataset)
-        labelled = [one for one in parts.datasets.page(OFFERED).items if one.classes]
-        which = JobFilter(kind=EVALUATION.name, model_name=name)
-        evaluations = parts.jobs.page(which, EVALUATIONS).items
+        labeled = [one for one in context.datasets.page(OFFERED).items if one.classes]
+        job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
+        evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         return page(
             request,
             "model.html",
             200 if error is None else status_of(error),
-            model=parts.models.get(name),
+            model=context.models.get(name),
             version=ModelVersionRead.of(version),
-            versions=parts.models.versions(name, VERSIONS),
+            versions=context.models.versions(name, VERSIONS),
             dataset=dataset,
-            job_is_there=_is_there(parts, version.job_id),
-            datasets=[one for one in labelled if _fits(one, version)],
+            job_exists=_exists(context, version.job_id),
+            datasets=[one for one in labeled if _fits(one, version)],
             evaluations=evaluations,
-            dataset_names=parts.datasets.names([job.dataset_id for job in evaluations]),
+            dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
@@ -172,19 +172,19 @@ async def _show(
     return await run_sync(show)
 
 
-async def _loaded(parts: Parts, version: ModelVersion) -> LoadedModel | None:
-    """None where its file is damaged."""
+async def _loaded(context: PageContext, version: ModelVersion) -> LoadedModel | None:
+    """None if its file is damaged."""
     try:
-        return await parts.loaded_models.get(version.model_name, version.version)
+        return await context.loaded_models.get(version.model_name, version.version)
     except Corrupt:
         return None
 
 
-def _is_there(parts: Parts, job_id: str | None) -> bool:
+def _exists(context: PageContext, job_id: str | None) -> bool:
     if job_id is None:
         return False
     try:
-        parts.jobs.get(job_id)
+        context.jobs.get(job_id)
     except NotFound:
         return False
     return True
@@ -195,7 +195,7 @@ def _names(version: ModelVersion) -> list[str]:
 
 
 def _example(version: ModelVersion, dataset: Dataset | None) -> list[float]:
-    """A row to begin with: the mean of the training data, of which three figures are kept."""
+    """An example row: the mean of the training data, with three significant digits."""
     statistics = None if dataset is None else dataset.statistics
     if statistics is None:
         return [0.0] * version.n_features
@@ -203,10 +203,10 @@ def _example(version: ModelVersion, dataset: Dataset | None) -> list[float]:
 
 
 async def _predict(
-    parts: Parts, version: ModelVersion, entries: Mapping[str, str]
+    context: PageContext, version: ModelVersion, entries: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """The reply to what was filled in: a field for each feature, or lines."""
-    loaded = await parts.loaded_models.get(version.model_name, version.version)
+    """The prediction for the entries: an input for each feature, or lines."""
+    loaded = await context.loaded_models.get(version.model_name, version.version)
     outputs = ["label", "decision"]
     if loaded.fitted.calibration is not None:
         outputs.append("probability")
@@ -221,8 +221,8 @@ async def _predict(
     else:
         rows = entries["rows"]
     target = Target(version.model_name, version.version, ROUTE)
-    call = parts.predictor.call_of(target, CSV_BODY, ",".join(outputs))
-    reply = await parts.predictor.answer(call, rows.encode())
+    call = context.predictor.call_of(target, CSV_BODY, ",".join(outputs))
+    reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
     return answer
 
@@ -236,7 +236,7 @@ def _explainable(loaded: LoadedModel) -> bool:
 
 
 def _anything(_: Alias | None) -> None:
-    """Whoever clicks has seen where the alias points."""
+    """No precondition: the page shows the alias."""
 
 
 def _alias(name: str) -> str:

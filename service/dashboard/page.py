@@ -1,4 +1,4 @@
-"""How the dashboard's pages are answered: templates, forms, and errors on a page of their own."""
+"""Replies of the dashboard: templates, forms, redirects, and error pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class Assets(StaticFiles):
-    """Styles and scripts; their addresses change with them, so browsers may keep them."""
+    """Styles and scripts; their addresses change with their content, so browsers can cache them."""
 
     def __init__(self) -> None:
         super().__init__(directory=ASSETS)
@@ -51,7 +51,7 @@ class Assets(StaticFiles):
 
 @cache
 def asset(name: str) -> str:
-    """The address of a file of the assets."""
+    """The address of an asset."""
     return f"/assets/{name}?v={hashlib.sha256((ASSETS / name).read_bytes()).hexdigest()[:12]}"
 
 
@@ -72,7 +72,7 @@ def _environment() -> jinja2.Environment:
         size=formatting.size,
         moment=formatting.moment,
         code=formatting.code,
-        placeless=formatting.placeless,
+        without_location=formatting.without_location,
         short=formatting.short,
         certificate=formatting.certificate,
     )
@@ -83,35 +83,35 @@ _TEMPLATES = _environment()
 
 
 def compile_templates() -> None:
-    """Do now what the first pages would wait for."""
+    """Compile all templates, so that the first pages are fast."""
     for name in _TEMPLATES.list_templates(extensions=["html"]):
         _TEMPLATES.get_template(name)
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page; its address names the place in the navigation."""
-    place = request.scope["path"].split("/")[1]
+    """A page; the first part of its path is the section in the navigation."""
+    section = request.scope["path"].split("/")[1]
     text = _TEMPLATES.get_template(template).render(
-        place=place, signed_in=COOKIE in request.cookies, **context
+        section=section, signed_in=COOKIE in request.cookies, **context
     )
-    # Pages show what may have changed a moment ago.
+    # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
 
 def go(request: Request, path: str) -> Response:
-    """Another page, after a form was sent. Scripts that sent it are told to go there, too."""
+    """Redirect to another page after a form; also if a script sent it."""
     if "hx-request" in request.headers:
         return Response(status_code=204, headers={"HX-Redirect": path})
     return back(path)
 
 
 def back(path: str) -> Response:
-    """The page to be read again; a script that sent the form takes from it what it shows."""
+    """Redirect to the page to show again; scripts take the part that they replace."""
     return RedirectResponse(path, 303)
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """What was filled in, by the names of the inputs. Raises TooLarge, UnsupportedFormat."""
+    """The entries of a form by names of inputs. Raises TooLarge, UnsupportedFormat."""
     body = await read_limited(request, request.app.state.limits.control_body_bytes)
     if request.headers.get("content-type", FORM).partition(";")[0] != FORM:
         raise UnsupportedFormat("unsupported-format", f"send the form as {FORM}")
@@ -123,12 +123,12 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 
 def checked(model: type[Model], values: dict[str, Any]) -> Model:
-    """What was filled in as a request, by the same rules as its JSON. Raises ServiceError."""
+    """The values as a request, validated like its JSON. Raises ServiceError."""
     return validated(model, json.dumps(values).encode())
 
 
 class PageRoute(APIRoute):
-    """A page: what goes wrong is told on a page, too."""
+    """A page; errors are shown on a page, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
@@ -145,7 +145,7 @@ class PageRoute(APIRoute):
 
 
 def problem_page(request: Request, error: ServiceError) -> Response:
-    """What went wrong, with all its places."""
+    """The page of an error, with all its details."""
     known = PROBLEMS.get(error.code)
     reply = page(
         request,

@@ -1,4 +1,4 @@
-"""The plots of a version on a page: drawn when it is first looked at, then at hand."""
+"""The page with the plots of a version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.page import page
 from service.errors import ServiceError
 from service.models.plots import PlotKind, file_name
@@ -20,10 +20,10 @@ SHOWN: dict[PlotKind, str] = {
     "boundary": "Areas of the predicted classes, with the data and the margins",
     "learning-curve": "Cost, bound and gap over the epochs",
     "roc": "ROC curves",
-    "margins": "How far rows are on their right side",
-    "reliability": "Probabilities against how often they are right",
+    "margins": "Distribution of the rows' margins",
+    "reliability": "Predicted probabilities against observed frequencies",
 }
-"""All but the confusion matrix, which the model's page has as a table."""
+"""All but the confusion matrix, which the model's page shows as a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class Plot:
     kind: PlotKind
     about: str
     reason: str | None
-    """Why there is none."""
+    """Why the plot is not available."""
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add it to the dashboard's routes."""
 
     @routes.get("/models/{name}/versions/{version}/plots")
     async def plots(request: Request, name: ModelName, version: Version) -> Response:
-        found = await run_sync(parts.models.get_version, name, version)
-        drawn = []
+        model_version = await run_sync(context.models.get_version, name, version)
+        shown = []
         for kind, about in SHOWN.items():
             reason = None
             try:
-                _, content = await parts.renderer.open(found, file_name(kind))
+                _, content = await context.renderer.open(model_version, file_name(kind))
                 content.close()
             except ServiceError as error:
                 reason = error.detail
-            drawn.append(Plot(kind, about, reason))
-        return page(request, "plots.html", name=name, version=version, plots=drawn)
+            shown.append(Plot(kind, about, reason))
+        return page(request, "plots.html", name=name, version=version, plots=shown)

@@ -1,4 +1,4 @@
-"""The dashboard: pages at `/`, made on the server, for browsers with and without scripts."""
+"""The dashboard: pages at `/`, rendered on the server, for browsers with and without scripts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from service.dashboard import (
     plot_pages,
     training_pages,
 )
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.page import Assets, PageRoute, compile_templates
 from service.web.access.routing import Routes
 from service.web.docs import DocumentedAPI
 
 
-def mount(app: DocumentedAPI, parts: Parts) -> None:
-    """Offer the pages, and the styles and scripts that they use."""
+def mount(app: DocumentedAPI, context: PageContext) -> None:
+    """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
     for pages in (
         data_pages,
@@ -29,12 +29,12 @@ def mount(app: DocumentedAPI, parts: Parts) -> None:
         plot_pages,
         compare_pages,
     ):
-        pages.add(routes, parts)
+        pages.add(routes, context)
     app.take(routes)
     app.mount("/assets", Assets())
 
 
 def warm_up() -> None:
-    """Do now what the first pages would wait for."""
+    """Prepare templates and forms, so that the first pages are fast."""
     compile_templates()
     training_pages.job_fields()

@@ -1,7 +1,7 @@
-"""From a JSON Schema to the fields of an HTML form.
+"""Converts a JSON Schema to the fields of an HTML form.
 
-Nothing here knows what the schema is about: what a request takes is asked for on the page as soon
-as the schema names it. What is filled in then is `filled_form`'s.
+It works for any schema: new members of a request appear on the page by themselves. `filled_form`
+converts the entries.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, ClassVar, TypeAlias
 
 Schema: TypeAlias = dict[str, Any]
 ABSENT: Any = object()
-"""The value of a field that was left empty: it is left out of the body."""
+"""The value of an empty field: it is left out of the body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a field stands."""
+class FieldBase:
+    """What all kinds of fields have."""
 
     name: str
-    """Of its input: unique on the page."""
+    """Name of its input, unique on the page."""
     pointer: str
     """JSON pointer to its value in the body."""
     label: str
@@ -30,25 +30,25 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Name of the member that it is."""
+        """Name of its member in the body."""
         return self.pointer.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Place):
-    """A number or a text; `words` are texts that may stand in place of the number."""
+class Text(FieldBase):
+    """A number or a text; `words` are texts that are allowed instead of a number."""
 
     kind: ClassVar[str] = "text"
     numeric: bool
     words: tuple[str, ...] = ()
     bounds: str = ""
-    """What is allowed, in words."""
+    """The allowed range, as a text."""
     default: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Place):
-    """One of some words; `optional` where none of them will do, too."""
+class Choice(FieldBase):
+    """One of several words; or none if `optional`."""
 
     kind: ClassVar[str] = "choice"
     options: tuple[str, ...]
@@ -57,7 +57,7 @@ class Choice(Place):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch(Place):
+class Switch(FieldBase):
     """Yes or no."""
 
     kind: ClassVar[str] = "switch"
@@ -65,16 +65,16 @@ class Switch(Place):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs(Place):
-    """Names with a value each: a line `name = value` for each."""
+class Pairs(FieldBase):
+    """Names with values, as lines `name = value`."""
 
     kind: ClassVar[str] = "pairs"
     numeric: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group(Place):
-    """An object: its members, and those that need no input."""
+class Group(FieldBase):
+    """An object: its fields, and its constant members."""
 
     kind: ClassVar[str] = "group"
     fields: tuple[Field, ...]
@@ -83,21 +83,21 @@ class Group(Place):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One of the forms that a value can have."""
+    """One kind of value."""
 
     value: str
-    """Of the button that chooses it; empty for none at all."""
+    """Value of its button; empty for null."""
     label: str
     help: str = ""
     content: Field | None = None
-    """None where there is nothing more to say."""
+    """None if there are no further inputs."""
     constant: Any = ABSENT
     """The value itself, without `content`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variants(Place):
-    """A value that can have several forms, of which one is chosen."""
+class Variants(FieldBase):
+    """A value of one of several kinds."""
 
     kind: ClassVar[str] = "variants"
     options: tuple[Variant, ...]
@@ -108,27 +108,27 @@ Field: TypeAlias = Text | Choice | Switch | Pairs | Group | Variants
 
 
 def fields_of(schema: Schema, order: Sequence[str] = ()) -> tuple[Field, ...]:
-    """A field for each property of an object's schema, those named in `order` first."""
+    """A field for each property of an object's schema; those in `order` first."""
     reader = _Reader(schema.get("$defs", {}))
-    group = reader.group(schema, Place(name="", pointer="", label=""))
+    group = reader.group(schema, FieldBase(name="", pointer="", label=""))
     rank = {key: i for i, key in enumerate(order)}
     return tuple(sorted(group.fields, key=lambda field: rank.get(field.name, len(rank))))
 
 
 class _Reader:
-    """Reads one document with its definitions."""
+    """Reads one schema with its definitions."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
 
-    def group(self, schema: Schema, at: Place) -> Group:
+    def group(self, schema: Schema, at: FieldBase) -> Group:
         fields, fixed = [], {}
         required = schema.get("required", ())
         for key, member in schema.get("properties", {}).items():
             if "const" in member:
                 fixed[key] = member["const"]
                 continue
-            below = Place(
+            below = FieldBase(
                 name=f"{at.name}.{key}" if at.name else key,
                 pointer=f"{at.pointer}/{key}",
                 label=_label(key),
@@ -136,9 +136,9 @@ class _Reader:
                 required=key in required,
             )
             fields.append(self.field(member, below))
-        return Group(**_place(at), fields=tuple(fields), fixed=fixed)
+        return Group(**_base(at), fields=tuple(fields), fixed=fixed)
 
-    def field(self, schema: Schema, at: Place) -> Field:
+    def field(self, schema: Schema, at: FieldBase) -> Field:
         default = schema.get("default")
         members = list(self._members(schema))
         optional = any(member.get("type") == "null" for member in members)
@@ -149,13 +149,13 @@ class _Reader:
         others = [member for member in members if "const" not in member]
         if len(words) == len(members):
             shown = "" if default is None else str(default)
-            return Choice(**_place(at), options=words, optional=optional, default=shown)
+            return Choice(**_base(at), options=words, optional=optional, default=shown)
         if len(others) == 1 and not _is_object(others[0]):
             return _text(others[0], at, default, words)
         return self._variants(members, at, optional, default)
 
     def _members(self, schema: Schema) -> Any:
-        """The schemas that a value may follow: references and unions are resolved."""
+        """The alternative schemas of a value, with references and unions resolved."""
         if "$ref" in schema:
             yield from self._members(self._definitions[schema["$ref"].rpartition("/")[2]])
         elif union := schema.get("anyOf") or schema.get("oneOf"):
@@ -164,20 +164,22 @@ class _Reader:
         else:
             yield schema
 
-    def _single(self, schema: Schema, at: Place, optional: bool, default: Any) -> Field:
+    def _single(self, schema: Schema, at: FieldBase, optional: bool, default: Any) -> Field:
         if "properties" in schema:
             return self.group(schema, at)
         if _is_object(schema):
-            return Pairs(**_place(at), numeric=_takes_numbers(schema))
+            return Pairs(**_base(at), numeric=_takes_numbers(schema))
         if schema.get("type") == "boolean":
-            return Switch(**_place(at), default=bool(default))
+            return Switch(**_base(at), default=bool(default))
         if "enum" in schema:
             shown = "" if default is None else str(default)
             options = tuple(map(str, schema["enum"]))
-            return Choice(**_place(at), options=options, optional=optional, default=shown)
+            return Choice(**_base(at), options=options, optional=optional, default=shown)
         return _text(schema, at, default)
 
-    def _variants(self, members: list[Schema], at: Place, optional: bool, default: Any) -> Field:
+    def _variants(
+        self, members: list[Schema], at: FieldBase, optional: bool, default: Any
+    ) -> Field:
         options = [Variant(value="", label="not set")] if optional else []
         options += [self._variant(member, at) for member in members]
         if isinstance(default, dict):
@@ -186,15 +188,15 @@ class _Reader:
             shown = "" if default is None else str(default)
         known = {option.value for option in options}
         shown = shown if shown in known else options[0].value
-        return Variants(**_place(at), options=tuple(options), default=shown)
+        return Variants(**_base(at), options=tuple(options), default=shown)
 
-    def _variant(self, schema: Schema, at: Place) -> Variant:
+    def _variant(self, schema: Schema, at: FieldBase) -> Variant:
         if "const" in schema:
             return Variant(value=schema["const"], label=schema["const"], constant=schema["const"])
         name = schema.get("properties", {}).get("name", {}).get("const")
         title = schema.get("title", "values by name" if _is_object(schema) else "number")
         value = name or _words(title).replace(" ", "-")
-        below = Place(name=f"{at.name}:{value}", pointer=at.pointer, label=at.label)
+        below = FieldBase(name=f"{at.name}:{value}", pointer=at.pointer, label=at.label)
         content = self._single(schema, below, False, None)
         empty = isinstance(content, Group) and not content.fields
         return Variant(
@@ -207,11 +209,11 @@ class _Reader:
 
 
 def text_of(value: Any) -> str:
-    """What an input shows of a value."""
+    """A value as the text of an input."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _place(at: Place) -> dict[str, Any]:
+def _base(at: FieldBase) -> dict[str, Any]:
     return {
         "name": at.name,
         "pointer": at.pointer,
@@ -230,9 +232,9 @@ def _takes_numbers(schema: Schema) -> bool:
     return isinstance(values, dict) and values.get("type") in ("number", "integer")
 
 
-def _text(schema: Schema, at: Place, default: Any, words: tuple[str, ...] = ()) -> Text:
+def _text(schema: Schema, at: FieldBase, default: Any, words: tuple[str, ...] = ()) -> Text:
     return Text(
-        **_place(at),
+        **_base(at),
         numeric=schema.get("type") in ("number", "integer"),
         words=words,
         bounds=_bounds(schema),
@@ -255,6 +257,6 @@ def _label(key: str) -> str:
 
 
 def _words(title: str) -> str:
-    """`HeldBack` as `held back`."""
+    """`CamelCase` as `camel case`."""
     spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in title)
     return spaced.strip()

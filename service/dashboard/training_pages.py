@@ -1,4 +1,4 @@
-"""The form for a training, made from what `/v1/solvers` and `/v1/jobs` say they take."""
+"""The form for a training, made from the schemas of `/v1/jobs` and `/v1/solvers`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.dashboard.context import Parts
+from service.dashboard.context import PageContext
 from service.dashboard.filled_form import Entries, body_of, entries_of
 from service.dashboard.page import checked, form_of, go, page
 from service.dashboard.schema_form import Field, fields_of
@@ -30,22 +30,22 @@ from svm.data.splitting import held_out_rows
 from svm.solvers import CHOICES
 
 FIRST = ("model_name", "solver", "scaling", "features", "validation")
-"""Fields of a job that stand on the page at once; the others can be opened."""
+"""Fields that are always visible; the others are below "More settings"."""
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)
-"""Datasets offered for choice."""
-HELD_BACK = 0.25
+"""Datasets to choose from."""
+VALIDATION_FRACTION = 0.25
 KERNEL_ROWS = 5_000
-"""Up to so many rows a kernel solver takes seconds, and is the first suggestion."""
+"""With at most this many rows a kernel solver is suggested: it takes seconds."""
 KERNEL_FEATURES = 100
 _WHOLE_FORM = {
     "HX-Retarget": "#train",
     "HX-Reselect": "#train",
-    "HX-Reswap": "outerHTML show:#trouble:top",
+    "HX-Reswap": "outerHTML show:#plan:top",
 }
 
 
-def add(routes: APIRouter, parts: Parts) -> None:
+def add(routes: APIRouter, context: PageContext) -> None:
     """Add it to the dashboard's routes."""
 
     @routes.get("/train")
@@ -58,15 +58,15 @@ def add(routes: APIRouter, parts: Parts) -> None:
         spec: dict[str, Any] | None = None
         if like is not None:
             name, _, version = like.partition("/")
-            spec = parts.models.get_version(name, int(version)).spec
+            spec = context.models.get_version(name, int(version)).spec
         elif like_job is not None:
-            spec = parts.jobs.get(like_job).spec
+            spec = context.jobs.get(like_job).spec
         if spec is not None:
-            return _form(request, parts, entries_of(job_fields(), {**spec, "seed": None}))
-        if dataset == LATEST_DATASET and not parts.datasets.page(PageRequest(size=1)).items:
-            return _form(request, parts, {})
-        found = parts.datasets.find(dataset)
-        return _form(request, parts, entries_of(job_fields(), suggestion(found)))
+            return _form(request, context, entries_of(job_fields(), {**spec, "seed": None}))
+        if dataset == LATEST_DATASET and not context.datasets.page(PageRequest(size=1)).items:
+            return _form(request, context, {})
+        suggested = suggestion(context.datasets.find(dataset))
+        return _form(request, context, entries_of(job_fields(), suggested))
 
     @routes.post("/train")
     @needs("train")
@@ -75,9 +75,9 @@ def add(routes: APIRouter, parts: Parts) -> None:
         caller, request_id = caller_of(request), request.state.request_id
         try:
             body = checked(JobCreate, body_of(job_fields(), entries))
-            job = await run_sync(parts.trainings.queue, body, caller, request_id)
+            job = await run_sync(context.trainings.queue, body, caller, request_id)
         except ServiceError as error:
-            return await run_sync(_form, request, parts, entries, error)
+            return await run_sync(_form, request, context, entries, error)
         return go(request, f"/jobs/{job.id}")
 
     @routes.post("/train/check")
@@ -86,25 +86,25 @@ def add(routes: APIRouter, parts: Parts) -> None:
         entries = _single(await form_of(request))
         try:
             plan = await run_sync(
-                parts.trainings.plan, checked(JobCreate, body_of(job_fields(), entries))
+                context.trainings.plan, checked(JobCreate, body_of(job_fields(), entries))
             )
         except ServiceError as error:
-            return await run_sync(_form, request, parts, entries, error)
-        return await run_sync(_form, request, parts, entries, None, plan)
+            return await run_sync(_form, request, context, entries, error)
+        return await run_sync(_form, request, context, entries, None, plan)
 
 
 def suggestion(dataset: Dataset) -> dict[str, Any]:
-    """A training that suits the data, to begin with."""
+    """Suggested settings for the data."""
     small = dataset.n_samples <= KERNEL_ROWS and dataset.n_features <= KERNEL_FEATURES
     solver = "smo" if small and not dataset.sparse else "dual-coordinate-descent"
     counts = dataset.class_counts or ()
-    fits = all(0 < held_out_rows(count, HELD_BACK) < count for count in counts)
+    fits = all(0 < held_out_rows(count, VALIDATION_FRACTION) < count for count in counts)
     return {
         "dataset_id": dataset.id,
         "model_name": _name_for(dataset),
         "solver": {"name": solver},
         "scaling": "max-abs" if dataset.sparse else "standardize",
-        "validation": {"fraction": HELD_BACK} if fits and counts else None,
+        "validation": {"fraction": VALIDATION_FRACTION} if fits and counts else None,
     }
 
 
@@ -116,7 +116,7 @@ def _name_for(dataset: Dataset) -> str:
 
 @cache
 def job_fields() -> tuple[Field, ...]:
-    """Those of the form. The first call takes a tenth of a second."""
+    """The fields of the form. The first call takes 0.1 s."""
     return fields_of(JobCreate.model_json_schema(), FIRST)
 
 
@@ -126,15 +126,15 @@ def _single(form: dict[str, list[str]]) -> dict[str, str]:
 
 def _form(
     request: Request,
-    parts: Parts,
+    context: PageContext,
     entries: Entries,
     error: ServiceError | None = None,
     plan: JobPlanRead | None = None,
 ) -> Response:
     chosen = entries.get("dataset_id", LATEST_DATASET)
-    offered = list(parts.datasets.page(OFFERED).items)
+    offered = list(context.datasets.page(OFFERED).items)
     try:
-        dataset: Dataset | None = parts.datasets.find(chosen)
+        dataset: Dataset | None = context.datasets.find(chosen)
     except NotFound:
         dataset = None
     if dataset is not None and dataset.id not in {one.id for one in offered}:
@@ -157,6 +157,6 @@ def _form(
         faults=faults,
         solvers={name: describe(name) for name in CHOICES},
     )
-    if error is not None:  # a script takes the whole form: what is wrong stands at its fields
+    if error is not None:  # a script replaces the whole form, to show errors at its fields
         response.headers.update(_WHOLE_FORM)
     return response

@@ -15,7 +15,7 @@ MAX_PROBLEMS = 10
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Of the features with the largest weights, for each of the first binary problems."""
+    """The largest weights, for each of the first binary problems."""
 
     problems: list[str]
     features: list[str]
@@ -28,7 +28,7 @@ class Weights:
 
 
 def weights_of(model: LoadedModel) -> Weights | None:
-    """None where the model weighs likenesses to vectors, or features that have no names."""
+    """None if the model has a kernel, or features without names."""
     fitted = model.fitted
     if fitted.kernel is not None:
         return None

@@ -1,4 +1,4 @@
-"""Small requests that ask for very much."""
+"""Small requests that would need very much memory or time."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ BZIP2 = (
 
 @dataclass(frozen=True)
 class Bomb:
-    """A request, and how it is refused."""
+    """A request, and its expected reply."""
 
     path: str
     media_type: str
     body: bytes
     status: int = 0
     code: str = ""
-    """Without them, any 4xx with any code; 201 for a large model that may be meant."""
+    """Without them, any 4xx with any code; 201 for a large but valid model."""
     within_s: float = 1.0
-    """Of its last byte."""
+    """Time limit for the reply, from the last byte sent."""
 
 
 def npz(X: bytes, name: str = "X.npy", method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -62,14 +62,14 @@ def npz(X: bytes, name: str = "X.npy", method: int = zipfile.ZIP_DEFLATED) -> by
 
 
 def corrupt_lzma() -> bytes:
-    """An archive whose member breaks off in the middle of its LZMA stream."""
+    """An archive with a truncated LZMA stream."""
     whole = bytearray(npz(npy(np.arange(9.0).reshape(3, 3)), method=zipfile.ZIP_LZMA))
     whole[60:90] = b"\xff" * 30
     return bytes(whole)
 
 
 def model(values: str, count: int) -> bytes:
-    """An export in JSON whose coefficients are so many `values`."""
+    """An export in JSON with `count` coefficients `values`."""
     return (
         '{"format":"svm-service-model","format_version":1,"columns":null,"origin":{},"model":{'
         '"format":1,"classes":{"dtype":"<U1","shape":[2],"values":["a","b"]},"scaling":"none",'
@@ -89,7 +89,7 @@ def names(count: int, start: int = 0) -> list[str]:
 
 
 def bombs() -> dict[str, Bomb]:
-    """By name."""
+    """All bombs by name."""
     million, row = ",".join(names(10**6)), ",".join(["1"] * 10**6)
     classes = "".join(f"{i},c{i}\n" for i in range(100_000))
     deep = b"[" * 100_000 + b"]" * 100_000

@@ -1,4 +1,4 @@
-"""One service for the journeys that do not stop it."""
+"""One service for all journeys that do not stop it."""
 
 from __future__ import annotations
 

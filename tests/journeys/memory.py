@@ -1,4 +1,4 @@
-"""The memory of a service: of all its processes together, at its peak and afterwards."""
+"""The memory of all processes of a service together: its peak, and afterwards."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-LOOK_S = 0.002
-"""No process takes 16 MiB more in this time."""
+SAMPLE_S = 0.002
+"""Short enough that no process grows by 16 MiB meanwhile."""
 SETTLE_S = 5.0
-"""In which a service gives memory back."""
+"""Time for a service to release memory."""
 MIB = 1024 * 1024
 _PAGE = resource.getpagesize()
 
 
 @dataclass
 class Growth:
-    """In bytes, against the time before."""
+    """In bytes, compared with before."""
 
     peak: int = 0
     kept: int = 0
-    """Of what was never given back within SETTLE_S."""
+    """Not released within SETTLE_S."""
 
 
 @contextmanager
 def watched(pid: int, kept: int) -> Iterator[Growth]:
-    """How much more memory a process and all below it take in the block, and after its end, when
-    it is waited for that no more than `kept` remains."""
+    """Growth of a process and its descendants during the block, and afterwards, when at most
+    `kept` should remain."""
     growth, stop = Growth(), threading.Event()
     before = resident(pid)
 
-    def look() -> None:
-        while not stop.wait(LOOK_S):
+    def sample() -> None:
+        while not stop.wait(SAMPLE_S):
             growth.peak = max(growth.peak, resident(pid) - before)
 
-    watch = threading.Thread(target=look)
+    watch = threading.Thread(target=sample)
     watch.start()
     try:
         yield growth
@@ -48,17 +48,16 @@ def watched(pid: int, kept: int) -> Iterator[Growth]:
         growth.kept = resident(pid) - before
         deadline = time.monotonic() + SETTLE_S
         while growth.kept > kept and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
+            time.sleep(SAMPLE_S)
             growth.kept = min(growth.kept, resident(pid) - before)
 
 
 def resident(pid: int) -> int:
-    """Bytes that a process and all below it have in memory; pages that they share count for each
-    of them."""
+    """Resident bytes of a process and its descendants; shared pages count for each."""
     try:
         own = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except (OSError, IndexError):  # it just ended
+    except (OSError, IndexError):  # it has just ended
         return 0
     return own + sum(resident(child) for task in tasks for child in _children(task))
 

@@ -1,7 +1,7 @@
-"""What schemathesis has to know of this service; it loads this module by its name.
+"""Hooks for schemathesis, which loads this module by its name.
 
-Bodies of data are sent in their formats, no call waits, every second body is the documented
-example, and some resources are never deleted: so that calls meet what exists.
+Bodies of data have valid formats, no call is a long poll, every second body is the documented
+example, and some resources are never deleted, so that calls find existing resources.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ BINARY = {
 }
 TEXTUAL = ("text/", NDJSON)
 KEPT = set(os.environ.get("FUZZ_KEPT", "").split(","))
-"""Names and ids that are not deleted."""
-_turns = itertools.cycle((False, True))
+"""Names and ids of resources that are not deleted."""
+_use_example = itertools.cycle((False, True))
 
 
 @schemathesis.serializer(*BINARY, NDJSON, "application/octet-stream")
-def _as_it_is(context: Any, value: Any) -> Any:
-    """Texts are bodies; where any will do, a file of the format; anything else is written as JSON,
-    which no reader takes."""
+def _serialize(context: Any, value: Any) -> Any:
+    """Texts are sent unchanged, a valid file for a binary format; anything else as JSON, which is
+    invalid there."""
     case = context.case
     if case.media_type in BINARY and isinstance(value, (bytes, str)) and not _is_wrong(case):
         return BINARY[case.media_type]
@@ -45,21 +45,21 @@ def _as_it_is(context: Any, value: Any) -> Any:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """A long poll does not wait, and events are a page: a stream lasts as long as its job. No key
-    comes twice: the stored reply may tell of something that another case deleted."""
+    """Long polls do not wait, and events are read as a page, since a stream lasts as long as its
+    job. No Idempotency-Key is repeated: another case can have deleted the resource."""
     if case.path.endswith("/events") and not _is_wrong(case):
         case.headers = {**(case.headers or {}), "Accept": "application/json"}
     if "Idempotency-Key" in (case.headers or {}) and not _is_wrong(case):
         case.headers["Idempotency-Key"] = uuid.uuid4().hex
     if isinstance(case.query, dict) and str(case.query.get("wait_s")).isdecimal():
         case.query["wait_s"] = "0"
-    if case.media_type and not _is_wrong(case) and next(_turns):
+    if case.media_type and not _is_wrong(case) and next(_use_example):
         _take_example(case)
 
 
 @schemathesis.hook
 def filter_case(context: Any, case: Any) -> bool:
-    """Any body of a text format is a text: there is none that its schema forbids."""
+    """Leave out invalid bodies of text formats, whose schema allows any text."""
     if str(case.media_type).startswith(TEXTUAL) and _is_wrong(case):
         return False
     named = {str(value) for value in (case.path_parameters or {}).values()}
@@ -67,7 +67,7 @@ def filter_case(context: Any, case: Any) -> bool:
 
 
 def _take_example(case: Any) -> None:
-    """In place of the generated body; the dataset that a link gave stays."""
+    """Use the example instead of the generated body; keep the dataset from a link."""
     example = case.operation.definition.raw["requestBody"]["content"][case.media_type].get(
         "example"
     )
@@ -79,7 +79,7 @@ def _take_example(case: Any) -> None:
 
 
 def _is_wrong(case: Any) -> bool:
-    """Whether something about the case was made to be refused."""
+    """Whether the case is invalid on purpose."""
     if case.meta is None or case.meta.generation.mode.is_negative:
         return True
     return any(part.mode.is_negative for part in case.meta.components.values())

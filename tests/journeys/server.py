@@ -1,4 +1,4 @@
-"""The real service: a process of its own, spoken to over HTTP."""
+"""The real service in its own process, used over HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Server:
         labels: bytes | Path | None = None,
         **query: Any,
     ) -> dict[str, Any]:
-        """The dataset that the upload made."""
+        """Upload a dataset; returns it."""
         content = data.read_bytes() if isinstance(data, Path) else data
         if labels is None:
             reply = self.http.post(
@@ -53,12 +53,12 @@ class Server:
         return ok(reply, 201, 200)
 
     def train(self, dataset_id: str, model_name: str, **spec: Any) -> dict[str, Any]:
-        """The job, queued."""
+        """Queue a training; returns the job."""
         body = {"dataset_id": dataset_id, "model_name": model_name, **spec}
         return ok(self.http.post("/v1/jobs", json=body), 202)
 
     def finished(self, job: dict[str, Any], timeout_s: float = 110) -> dict[str, Any]:
-        """The job once it has ended."""
+        """Wait until the job has ended."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             job = ok(self.http.get(f"/v1/jobs/{job['id']}", params={"wait_s": 10}), 200)
@@ -67,23 +67,23 @@ class Server:
         raise AssertionError(f"the job did not end: {job}")
 
     def trained(self, dataset_id: str, model_name: str, **spec: Any) -> dict[str, Any]:
-        """The job, succeeded."""
+        """Train until the job has succeeded."""
         job = self.finished(self.train(dataset_id, model_name, **spec))
         assert job["state"] == "succeeded", job
         return job
 
     def version(self, job: dict[str, Any]) -> dict[str, Any]:
-        """The model version that a job made."""
+        """The model version of a job."""
         model = job["model"]
         return ok(self.http.get(f"/v1/models/{model['name']}/versions/{model['version']}"), 200)
 
     def processes(self) -> list[psutil.Process]:
-        """The service's process and all below it."""
+        """The service's process and all its descendants."""
         parent = psutil.Process(self.process.pid)
         return [parent, *parent.children(recursive=True)]
 
     def stop(self) -> int:
-        """Send SIGTERM; the exit status."""
+        """Send SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(40)
 
@@ -136,9 +136,9 @@ def _address(process: subprocess.Popen[str], timeout_s: float = 30) -> str:
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], timeout_s)
     line = process.stdout.readline() if readable else ""
-    found = re.search(r"http://\S+:\d+", line)
-    assert found, f"the service did not say where it is: {line!r}"
-    return found.group()
+    match = re.search(r"http://\S+:\d+", line)
+    assert match, f"the service did not print its address: {line!r}"
+    return match.group()
 
 
 def _wait_ready(server: Server, timeout_s: float = 30) -> None:

@@ -1,4 +1,4 @@
-"""A backup taken while the service works, restored elsewhere: the same to the bit."""
+"""A backup of a running service, restored elsewhere, equal to the bit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}
 
 
 def _command(data_dir: Path, *arguments: str) -> str:
-    """What `svm-service` prints."""
+    """Run `svm-service`; returns its output."""
     done = subprocess.run(
         [COMMAND, *arguments],
         env={**os.environ, "SVM_DATA_DIR": str(data_dir)},
@@ -37,8 +37,8 @@ def _command(data_dir: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _told(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """All that a service says of what it holds, and what its model says of rows."""
+def _contents(client: Client, X: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """All resources of a service, and predictions of its model."""
     return {
         "datasets": [dataset.data for dataset in client.datasets()],
         "ended": [job.refresh().data for job in client.jobs(state="succeeded")],
@@ -58,10 +58,10 @@ def _at_checkpoint(job: Job, attempt: int = 1) -> Job:
 
 
 @pytest.mark.timeout(300)
-def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
-    """Datasets, jobs, models, digests and predictions are those of the moment of the backup. A
-    training that ran then continues from its checkpoint; one that was paused ends with the bits it
-    ends with here."""
+def test_backup_under_load_is_restored_elsewhere(tmp_path: Path) -> None:
+    """Datasets, jobs, models, digests and predictions are those at the time of the backup. A
+    running training is resumed from its checkpoint; a paused one ends with the same bits as
+    here."""
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 20))
     y = np.where(X[:, 0] + random.normal(size=3000) > 0, "yes", "no")
@@ -75,7 +75,7 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
     with running(tmp_path / "here", **OFTEN) as here, Client(here.url) as client:
         dataset = client.upload(X, y, name="known")
         client.train(dataset, "iris", set_alias="champion").wait()
-        before = _told(client, X)
+        before = _contents(client, X)
         paused = _at_checkpoint(client.train(dataset, "long", **LONG)).pause()
         endless = _at_checkpoint(client.train(dataset, "endless", **ENDLESS))
         load = threading.Thread(target=upload_and_delete, args=(here.url,))
@@ -89,7 +89,7 @@ def test_backup_under_load_restored_elsewhere(tmp_path: Path) -> None:
 
     assert "restored" in _command(tmp_path / "there", "restore", str(tmp_path / "backup.tar"))
     with running(tmp_path / "there", **OFTEN) as there, Client(there.url) as client:
-        after = _told(client, X)
+        after = _contents(client, X)
         mine = [d for d in after["datasets"] if d["name"] is not None]
         assert mine == [d for d in before["datasets"] if d["name"] is not None]
         assert {**after, "datasets": None} == {**before, "datasets": None}

@@ -1,4 +1,4 @@
-"""The benchmarks that go over HTTP run, small, and find what the documents report."""
+"""The benchmarks over HTTP, run small, give plausible figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def service(server: Server) -> Service:
 @pytest.mark.soundness
 @pytest.mark.timeout(300)  # thirteen trainings and more, on a busy machine
 def test_table_of_the_course_results(service: Service) -> None:
-    """Every document has its rows; accuracies are near those reported."""
+    """Every document has rows; accuracies are near the reported ones."""
     rows = course_results.table(service, seeds=1, classes=2, rows_of_class=200)
     assert len({row.reported.algorithm for row in rows}) >= 5
     for row in rows:
@@ -37,21 +37,21 @@ def test_footprint_is_measured(service: Service) -> None:
 
 
 def test_lists_are_measured() -> None:
-    """Of a service with few rows; a list that goes on has a second page."""
+    """With few rows; long lists have a second page."""
     figures = lists.main(rows=60, rounds=1)
     assert figures.keys() == lists.LISTS.keys()
     assert figures["jobs"].keys() == {"first", "next"}
 
 
-def test_a_row_has_one_answer_however_it_is_asked(service: Service) -> None:
-    """Few rows, every form, a batch job among them."""
-    found = one_answer.differences("linear", serving.fitted_linear(64), 300)
-    found |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
-    found |= one_answer.differences_over_http(service, 700)
-    assert set(found.values()) == {0}
+def test_predictions_are_equal_by_every_path(service: Service) -> None:
+    """Few rows, every format, also by a batch job."""
+    differences = one_answer.differences("linear", serving.fitted_linear(64), 300)
+    differences |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
+    differences |= one_answer.differences_over_http(service, 700)
+    assert set(differences.values()) == {0}
 
 
-def test_predictions_are_timed_beside_trainings(service: Service) -> None:
+def test_predictions_are_timed_during_trainings(service: Service) -> None:
     figures = under_load.measure(service, seconds=1.0, rate=50)
     assert 0 < figures["idle predict p50"] <= figures["idle predict p99"]
     assert figures["busy livez p99"] > 0

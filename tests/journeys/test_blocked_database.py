@@ -1,4 +1,4 @@
-"""A database that is blocked for writing: reads and probes are answered as ever."""
+"""A database that is blocked for writing: reads and probes still work."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ import pytest
 from tests.journeys.server import Server, running
 
 WRITERS = 60
-ANSWER_S = 1.0
+REPLY_S = 1.0
 HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
+print("locked", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def held_by_another_process(file: Path) -> Iterator[None]:
+def locked_by_another_process(file: Path) -> Iterator[None]:
     """The write lock of SQLite."""
     command = [sys.executable, "-c", HOLD, str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+        assert holder.stdout.readline() == b"locked\n"
         yield
         holder.kill()
 
@@ -52,15 +52,15 @@ def locked_by_another_transaction(url: str, dataset_id: str) -> Iterator[None]:
 def test_reads_and_probes_do_not_wait_for_writers(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
-    """However many writers wait. Those who find too many hear 503 and when to come again; the
-    others are done once the database is free."""
+    """With any number of waiting writers. If too many wait, further ones receive 503 with
+    Retry-After; the others are carried out when the database is free."""
     settings = {"SVM_WORKERS": "0"}
     if kind == "postgresql":
         settings["SVM_DATABASE_URL"] = request.getfixturevalue("postgres_database_url")
     with running(tmp_path / "var", **settings) as server:
         dataset_id = server.upload(b"a,b,y\n1,2,x\n3,4,z\n5,6,x\n")["id"]
         blocked = (
-            held_by_another_process(tmp_path / "var" / "service.db")
+            locked_by_another_process(tmp_path / "var" / "service.db")
             if kind == "sqlite"
             else locked_by_another_transaction(settings["SVM_DATABASE_URL"], dataset_id)
         )
@@ -71,7 +71,7 @@ def test_reads_and_probes_do_not_wait_for_writers(
                 for path in ("/readyz", f"/v1/datasets/{dataset_id}", "/v1/jobs", "/metrics"):
                     begun = time.monotonic()
                     assert server.http.get(path).status_code == 200
-                    assert time.monotonic() - begun < ANSWER_S, path
+                    assert time.monotonic() - begun < REPLY_S, path
         replies = [writer.getresponse() for writer in writers]
         assert {reply.status for reply in replies} == {200, 503}
         assert sum(reply.status == 200 for reply in replies) >= 16

@@ -1,4 +1,4 @@
-"""Small requests that ask for very much: each is refused at once, and costs little memory."""
+"""Small requests that would need much memory or time are refused at once, with little memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.service.rows.arrays import parquet
 
 PEAK_BYTES, KEPT_BYTES = 64 * MIB, 10 * MIB
 TRIES = 3
-"""A busy machine may be late; what is loaded once stays."""
+"""A busy machine can be slow; what is loaded once stays in memory."""
 
 
 @pytest.fixture(scope="module")
 def warm(server: Server) -> Server:
-    """A service whose processes have everything loaded that they need, and a model."""
+    """A service with a model, whose processes have loaded everything they need."""
     dataset = server.upload(b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in range(40)))
     server.trained(dataset["id"], "bombed", solver={"name": "pegasos"})
     columns = {"a": np.arange(3.0), "k": np.array(["x", "y", "x"], dtype=object)}
@@ -38,7 +38,7 @@ def warm(server: Server) -> Server:
 
 @pytest.mark.timeout(300)
 def test_bombs_are_refused_at_once(warm: Server) -> None:
-    """Within a second, for less than 64 MiB in all processes; no child process dies of one."""
+    """Within a second, with less than 64 MiB in all processes; no child process dies."""
     wrong = []
     for name, bomb in bombs().items():
         logged = len(warm.log.read_bytes())
@@ -60,11 +60,8 @@ def test_bombs_are_refused_at_once(warm: Server) -> None:
     assert warm.http.post(PREDICT, json={"instances": [[1, 2]]}).status_code == 200
 
 
-def test_length_alone_is_enough(warm: Server) -> None:
-    """A body that says it is too large is refused before it comes; one that does not, on the way.
-
-    The sender learns of it while it is still sending.
-    """
+def test_endless_upload_is_refused(warm: Server) -> None:
+    """At the limit, while it is still being sent."""
 
     def endless() -> Iterator[bytes]:
         for _ in range(2000):
@@ -77,8 +74,8 @@ def test_length_alone_is_enough(warm: Server) -> None:
 
 
 def test_endless_trailers_are_refused(warm: Server) -> None:
-    """They count as the header does, before any key is checked."""
-    head = (
+    """They count as a header, before any key is checked."""
+    header = (
         b"POST /v1/datasets HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n6\r\na,k\n1,\r\n0\r\n"
     )
@@ -89,7 +86,7 @@ def test_endless_trailers_are_refused(warm: Server) -> None:
         _connected(warm) as caller,
         contextlib.suppress(ConnectionError),  # refused while it is being sent
     ):
-        caller.sendall(head)
+        caller.sendall(header)
         for _ in range(15):
             caller.sendall(trailers)
         caller.sendall(b"\r\n")
@@ -99,9 +96,9 @@ def test_endless_trailers_are_refused(warm: Server) -> None:
 
 
 @pytest.mark.parametrize("name", ["bombed", "missing"])
-def test_half_sent_predictions_have_a_budget(warm: Server, name: str) -> None:
-    """Sixteen bodies of 31 MiB that never end, and those of a model that does not exist."""
-    head = (
+def test_incomplete_predictions_have_a_memory_limit(warm: Server, name: str) -> None:
+    """Sixteen incomplete bodies of 31 MiB, for a model and for one that does not exist."""
+    header = (
         f"POST /v1/models/{name}/predict HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: application/json\r\nContent-Length: {32 * MIB}\r\n\r\n"
     ).encode()
@@ -109,7 +106,7 @@ def test_half_sent_predictions_have_a_budget(warm: Server, name: str) -> None:
         for _ in range(16):
             caller = callers.enter_context(_connected(warm))
             with contextlib.suppress(ConnectionError):  # refused while it is being sent
-                caller.sendall(head)
+                caller.sendall(header)
                 for _ in range(31):
                     caller.sendall(b" " * MIB)
         assert warm.http.get("/livez").status_code == 200
@@ -118,7 +115,7 @@ def test_half_sent_predictions_have_a_budget(warm: Server, name: str) -> None:
 
 
 def _sent(server: Server, bomb: Bomb) -> tuple[float, httpx2.Response, Growth]:
-    """How long the answer took, the answer, and what it cost."""
+    """Time of the reply, the reply, and its memory."""
     headers = {"Content-Type": bomb.media_type}
     if bomb.media_type.endswith("+gzip"):
         headers = {"Content-Type": bomb.media_type[:-5], "Content-Encoding": "gzip"}

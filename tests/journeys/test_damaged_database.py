@@ -1,4 +1,4 @@
-"""A database that was damaged while the service was down is found when it starts."""
+"""A damaged database is detected at the start of the service."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.journeys.server import COMMAND
 PAGE = 4096
 
 
-@pytest.mark.parametrize("first", [0, 1, 20], ids=["all of it", "all but the head", "its end"])
-def test_damage_is_found_at_the_start(migrated: Path, tmp_path: Path, first: int) -> None:
-    """The log says so and what to do, and the process ends at once."""
+@pytest.mark.parametrize("first", [0, 1, 20], ids=["all of it", "all but the header", "its end"])
+def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: int) -> None:
+    """The log says what to do, and the process ends at once."""
     content = migrated.read_bytes()
     file = tmp_path / "var" / "service.db"
     file.parent.mkdir()
@@ -29,4 +29,4 @@ def test_damage_is_found_at_the_start(migrated: Path, tmp_path: Path, first: int
     )
     assert done.returncode != 0
     (line,) = (line for line in done.stderr.splitlines() if "cannot start" in line)
-    assert "the database is damaged; a backup has to be restored" in line
+    assert "the database is damaged; restore a backup" in line

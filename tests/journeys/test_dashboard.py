@@ -1,6 +1,6 @@
-"""The pages in a real browser: by clicking from a file to predictions, alone and without errors.
+"""The pages in a real browser, from a file to predictions, without errors.
 
-Chromium comes with the system (`apt-get install chromium`); where there is none, this is skipped.
+It needs Chromium from the system (`apt-get install chromium`), and is skipped without it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAMPLES = Path(str(resources.files("service.dashboard"))) / "samples"
 
 expect.set_options(timeout=PATIENCE_MS)
 REFUSED = "Failed to load resource: the server responded with a status of 422"
-"""What the browser itself says of a form that the service refused."""
+"""The browser's own message for a form that the service refused."""
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
@@ -52,28 +52,28 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(server: Server) -> None:
-    """Compiled loops are at hand, so that pages wait for trainings alone."""
+    """Compile all loops first, so that pages wait only for trainings."""
     dataset = server.upload(csv_of().encode())
     for solver in ("pegasos", "newton", "dual-coordinate-descent"):
         server.trained(dataset["id"], "warm", solver={"name": solver})
 
 
 class Watched:
-    """A page of the service, and all that went wrong on it."""
+    """A page of the service, with its errors."""
 
     def __init__(self, context: BrowserContext, server: Server) -> None:
         self.url = server.url
-        self.elsewhere: list[str] = []
-        self.complaints: list[str] = []
+        self.other_hosts: list[str] = []
+        self.messages: list[str] = []
         self.findings: list[str] = []
         self.sizes: list[int] = []
         """Bytes of each request with its reply, headers too."""
         context.set_default_timeout(PATIENCE_MS)
         context.route(lambda url: not url.startswith(server.url), self._refuse)
         self.page: Page = context.new_page()
-        self.page.on("console", self._heard)
+        self.page.on("console", self._log)
         self.page.on("requestfinished", self._finished)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
 
     def open(self, path: str) -> Page:
         self.page.goto(self.url + path)
@@ -83,30 +83,30 @@ class Watched:
         self.page.get_by_role(role, name=name, exact=True).click()
 
     def examine(self) -> None:
-        """Is the page as it is now fit for everybody?"""
+        """Check the accessibility of the page."""
         self.page.evaluate(AXE)
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        results = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         self.findings += [
             f"{self.page.url}: {each['impact']} {each['id']}: {each['nodes'][0]['html'][:200]}"
-            for each in found["violations"]
+            for each in results["violations"]
             if each["impact"] in ("serious", "critical")
         ]
 
-    def assert_sound(self) -> None:
-        assert self.elsewhere == []
-        assert [text for text in self.complaints if not text.startswith(REFUSED)] == []
+    def assert_no_errors(self) -> None:
+        assert self.other_hosts == []
+        assert [text for text in self.messages if not text.startswith(REFUSED)] == []
         assert self.findings == []
 
     def _refuse(self, route: Any) -> None:
-        self.elsewhere.append(route.request.url)
+        self.other_hosts.append(route.request.url)
         route.abort()
 
     def _finished(self, request: Any) -> None:
         self.sizes.append(sum(request.sizes().values()))
 
-    def _heard(self, message: Any) -> None:
+    def _log(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.messages.append(message.text)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def watched(chromium: Browser, server: Server) -> Iterator[Watched]:
 
 
 def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_path: Path) -> None:
-    """A person's first minutes; nothing leaves the host, nothing complains, all can be read."""
+    """Without requests to other hosts, without errors, and accessible."""
     page = watched.open("/")
     bad, good = tmp_path / "bad.csv", tmp_path / "Browser Clouds.csv"
     bad.write_text("a,b,label\n1,2,x\n3,oops,y\n")
@@ -133,9 +133,9 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     assert page.locator(".histogram").count() == 8
     watched.examine()
 
-    watched.click("Train on it", "link")
-    watched.click("What will it cost?")
-    expect(page.locator("#trouble")).to_contain_text("3,000 rows with 8 features")
+    watched.click("Train a model", "link")
+    watched.click("Check settings and cost")
+    expect(page.locator("#plan")).to_contain_text("3,000 rows with 8 features")
     page.get_by_label("Model name").fill("browser clouds")
     watched.click("Start the training")
     expect(page.locator("#model_name-fault")).to_contain_text("lower-case letters")
@@ -148,7 +148,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
-    # Drawn while it runs, without anybody touching the page.
+    # The chart is updated while the job runs.
     expect(page.locator("#job-state")).to_have_text("running")
     expect(page.locator("#chart canvas")).to_be_visible()
     seen = int(page.locator("#epoch").inner_text().replace(",", ""))
@@ -165,14 +165,14 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
 
     watched.click("See the model", "link")
-    expect(page.locator(".certificate")).to_contain_text("of the best possible")
+    expect(page.locator(".certificate")).to_contain_text("of the optimum")
     page.get_by_label("x0").fill("3")
     watched.click("Predict")
     expect(page.locator("#prediction .label")).to_have_text(re.compile("c[01]"))
     page.get_by_text("From a shell or a program").click()
     watched.examine()
-    for place, command in (("curl", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
-        text = page.locator(f"#{place}").inner_text()
+    for element, command in (("curl", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
+        text = page.locator(f"#{element}").inner_text()
         run = subprocess.run([*command, text], capture_output=True, text=True, timeout=60)
         assert re.search("c[01]", run.stdout), run.stderr
 
@@ -199,7 +199,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
     model = "/models/browser-clouds/versions/1"
     watched.open(model)
-    alias = page.get_by_label("Let an alias name this version")
+    alias = page.get_by_label("Alias for this version")
     alias.fill("Not Good")
     watched.click("Set alias")
     expect(page.locator("#alias-problem")).to_contain_text("lower-case letters")
@@ -210,15 +210,15 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     page.wait_for_url(re.compile("/jobs/job_"))
     expect(page.get_by_role("img", name="ROC curves")).to_be_visible()
     watched.examine()
-    for path in (f"{model}/plots", "/jobs/job_nobody"):
+    for path in (f"{model}/plots", "/jobs/job_unknown"):
         watched.open(path)
         watched.examine()
-    watched.complaints = [text for text in watched.complaints if "status of 400" not in text]
-    watched.assert_sound()
+    watched.messages = [text for text in watched.messages if "status of 400" not in text]
+    watched.assert_no_errors()
 
 
 class Documentation:
-    """`/docs`, as a person uses it."""
+    """The page `/docs`."""
 
     def __init__(self, watched: Watched) -> None:
         self.page = watched.open("/docs")
@@ -234,7 +234,7 @@ class Documentation:
         id: str | None = None,
         examine: bool = False,
     ) -> None:
-        """Open an operation, choose what is given, and execute it."""
+        """Open an operation, fill in the given values, and execute it."""
         block = self.page.locator(f"#operations-{operation}")
         block.locator(".opblock-summary-control").first.click()
         if id is not None:
@@ -254,9 +254,8 @@ class Documentation:
         block.locator(".opblock-summary-control").first.click()
 
 
-def test_documentation_page_runs_by_clicking(watched: Watched) -> None:
-    """A file in the form, a training and a prediction from the examples that stand there; all of it
-    can be read."""
+def test_documentation_page_executes_requests(watched: Watched) -> None:
+    """A file in the form, a training and a prediction from the examples; accessible."""
     documentation = Documentation(watched)
     form = "multipart/form-data"
     documentation.run(
@@ -264,10 +263,10 @@ def test_documentation_page_runs_by_clicking(watched: Watched) -> None:
     )
     documentation.run("jobs-create_job", "202")  # its example waits for the end
     documentation.run("predictions-predict", "200", examine=True)
-    watched.assert_sound()
+    watched.assert_no_errors()
 
 
-def test_files_are_uploaded_by_clicking(watched: Watched, server: Server, tmp_path: Path) -> None:
+def test_documentation_page_uploads_files(watched: Watched, server: Server, tmp_path: Path) -> None:
     """As the body of an upload, an import and a prediction, and in the form of an append."""
     random = np.random.default_rng(0)
     X, y = random.normal(size=(40, 4)), np.arange(40) % 2
@@ -289,11 +288,11 @@ def test_files_are_uploaded_by_clicking(watched: Watched, server: Server, tmp_pa
     ):
         id = dataset["id"] if "append" in operation else None
         documentation.run(operation, "20[01]", media_type=media_type, file=file, id=id)
-    watched.assert_sound()
+    watched.assert_no_errors()
 
 
 def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> None:
-    """Half a second and 250 kB at most, for whoever comes for the first time."""
+    """At most 0.5 s and 250 kB, without a cache."""
     paint_ms = float("inf")
     for _ in range(5):  # a busy machine may be late
         context = chromium.new_context()
@@ -303,7 +302,7 @@ def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> No
         first = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         paint_ms = min(paint_ms, page.evaluate(first))
         assert 50_000 < sum(watched.sizes) <= 250_000
-        watched.assert_sound()
+        watched.assert_no_errors()
         context.close()
         if paint_ms <= 500:
             break
@@ -312,7 +311,7 @@ def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> No
 
 
 def test_pages_fit_a_phone(chromium: Browser, server: Server) -> None:
-    """Nothing sticks out to the side; colors contrast in the dark, too (elsewhere it is light)."""
+    """No horizontal scrolling; enough contrast in dark mode, too."""
     phone: ViewportSize = {"width": 360, "height": 740}
     context = chromium.new_context(viewport=phone, color_scheme="dark", java_script_enabled=True)
     watched = Watched(context, server)
@@ -329,5 +328,5 @@ def test_pages_fit_a_phone(chromium: Browser, server: Server) -> None:
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert watched.page.evaluate(beyond) <= 0, path
         watched.examine()
-    watched.assert_sound()
+    watched.assert_no_errors()
     context.close()

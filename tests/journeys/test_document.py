@@ -1,5 +1,5 @@
-"""What the service says: as its document has it, to requests that schemathesis makes of that, valid
-and not; and nothing that is secret."""
+"""Replies match the OpenAPI document, for valid and invalid requests by schemathesis, and contain
+nothing secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVIRONMENT = {
     "SVM_AUTH": "on",
     "SVM_WORKERS": "1",
     "SVM_LIMITS__QUEUED_JOBS": "100000",
-    "SVM_LIMITS__JOB_S": "2",  # whatever was asked for, the next job has its turn
+    "SVM_LIMITS__JOB_S": "2",  # so that no job delays the next one for long
 }
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).parent / "schemathesis"
@@ -33,7 +33,7 @@ NUMBER = "31415.92653"
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A service that asks for keys and logs all it can, and a client with the first key."""
+    """A service with API keys and the debug log, and a client with the first key."""
     data_dir = tmp_path_factory.mktemp("locked") / "var"
     with running(data_dir, **ENVIRONMENT, SVM_LOG_LEVEL="debug") as server:
         key = (data_dir / "first-key").read_text().strip()
@@ -42,13 +42,13 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
-    """How many calls all checks passed for; fails with what schemathesis found."""
+    """The number of calls; fails with the findings of schemathesis."""
     arguments = [
         *(str(COMMAND), "--config-file", str(HERE / "schemathesis.toml"), "run"),
         *(f"{server.url}/openapi.json", "--no-color", "--seed", SEED, "--no-shrink"),
         *("--header", f"Authorization: {server.http.headers['Authorization']}"),
         *("--checks", "all", "--continue-on-failure", "--request-timeout", "30"),
-        *("--workers", "1"),  # CPython 3.11 parses no sources in two threads: gh-106905
+        *("--workers", "1"),  # CPython 3.11 cannot parse sources in two threads: gh-106905
     ]
     done = subprocess.run(
         [*arguments, *options],
@@ -65,13 +65,13 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
     )
     summary = done.stdout[done.stdout.rfind("= SUMMARY =") :]
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
-    found = re.search(r"(\d+) generated, \1 passed", summary)
-    assert found is not None, summary
-    return int(found.group(1))
+    match = re.search(r"(\d+) generated, \1 passed", summary)
+    assert match is not None, summary
+    return int(match.group(1))
 
 
 def kept(server: Server) -> list[str]:
-    """Make one resource of each kind, and its names: something for the calls to find."""
+    """Create a resource of each kind for the calls; returns names and ids."""
     rows = np.arange(120.0).reshape(30, 4) % 7
     csv = "".join(",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(rows))
     dataset = server.upload(csv.encode(), CSV)["id"]
@@ -93,15 +93,14 @@ def kept(server: Server) -> list[str]:
     return ids
 
 
-def test_replies_are_as_the_document_says(locked: Server, tmp_path: Path) -> None:
-    """No 5xx, no status or media type that is not documented, no reply unlike its schema."""
+def test_replies_match_the_document(locked: Server, tmp_path: Path) -> None:
+    """No 5xx, no undocumented status or media type, no reply that differs from its schema."""
     options = ("--phases", "fuzzing", "--max-examples", "1")
     assert generated_calls(locked, tmp_path, *options, timeout_s=100) > 50
 
 
-def test_no_key_value_or_path_is_told(locked: Server) -> None:
-    """Where others read it: in logs, metrics and replies, after a whole way, and everything that
-    can go wrong on it."""
+def test_no_key_value_or_path_is_disclosed(locked: Server) -> None:
+    """In logs, metrics and replies, after many requests and errors."""
     folder = locked.log.parent
     key = (folder / "var" / "first-key").read_text().strip()
     assert key.startswith(KEY)
@@ -136,7 +135,7 @@ def test_no_key_value_or_path_is_told(locked: Server) -> None:
     metrics = locked.http.get("/metrics").text
     log = locked.log.read_text()
     assert len(log.splitlines()) > 10
-    secret = key.split("_", 2)[2]  # it may hold more of them
+    secret = key.split("_", 2)[2]  # the secret can contain underscores
     for text, name in ((log, "log"), (metrics, "metrics")):
         for private in (secret, VALUE, NUMBER, "Traceback"):
             assert private not in text, (name, private)
@@ -148,8 +147,8 @@ def test_no_key_value_or_path_is_told(locked: Server) -> None:
 @pytest.mark.fuzz
 @pytest.mark.timeout(7200)
 def test_fifty_thousand_calls(locked: Server, tmp_path: Path) -> None:
-    """Examples, every boundary of every parameter, what is generated, and calls that follow from
-    each other: none is answered with 5xx, nor with anything that is not documented."""
+    """Examples, boundaries of every parameter, generated and linked calls: no 5xx, and no
+    undocumented reply."""
     share = int(os.environ.get("FUZZ_SHARE", "100")) / 100
     single, chains = str(round(640 * share)), str(round(600 * share))
     options = ("--phases", "examples,coverage,fuzzing", "--max-examples", single)

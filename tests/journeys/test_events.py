@@ -1,4 +1,4 @@
-"""Following jobs of a real service: connections that break, too many of them, and its end."""
+"""Events of jobs of a real service: broken connections, too many of them, and shutdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Server, ok, running
-from tests.journeys.test_whole_way import iris_csv
+from tests.journeys.test_upload_to_predictions import iris_csv
 
 ENDLESS: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
@@ -31,7 +31,7 @@ FINAL = ("succeeded", "failed", "canceled")
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A service without workers, that allows three streams."""
+    """A service without workers that allows three streams."""
     data_dir = tmp_path_factory.mktemp("quiet") / "var"
     with running(data_dir, SVM_WORKERS="0", SVM_LIMITS__EVENT_STREAMS="3") as server:
         server.upload(iris_csv())
@@ -39,7 +39,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class Stream:
-    """A caller's connection to a job's events, on a socket of its own."""
+    """A connection to a job's events, on its own socket."""
 
     def __init__(self, server: Server, job_id: str, after: int = 0) -> None:
         self._connection = HTTPConnection(urlsplit(server.url).netloc, timeout=30)
@@ -50,7 +50,7 @@ class Stream:
         self.status = self._reply.status
 
     def events(self, seconds: float = 60, n_bytes: int = 10**9) -> Iterator[dict[str, Any]]:
-        """Those that arrive whole within so much time and so many bytes, or before the end."""
+        """Complete events within the limits of time and bytes, or until the end."""
         deadline = time.monotonic() + seconds
         text = b""
         while n_bytes > 0:
@@ -74,24 +74,24 @@ class Stream:
                 return
 
     def cut(self) -> None:
-        """Reset the connection: what is on its way is lost."""
+        """Reset the connection: data in transit are lost."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._reply.close()
         self._connection.close()
 
 
 def all_events(server: Server, job_id: str) -> list[dict[str, Any]]:
-    """By pages of JSON."""
-    found: list[dict[str, Any]] = []
+    """From pages of JSON."""
+    events: list[dict[str, Any]] = []
     query: dict[str, Any] = {"page_size": 1000}
     while True:
         reply = server.http.get(
             f"/v1/jobs/{job_id}/events", params=query, headers={"Accept": "application/json"}
         )
         page = ok(reply, 200)
-        found += page["events"]
+        events += page["events"]
         if page["next_page_token"] is None:
-            return found
+            return events
         query["page_token"] = page["next_page_token"]
 
 
@@ -106,33 +106,31 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def steer(server: Server, job_id: str, what: str) -> None:
-    reply = server.http.post(f"/v1/jobs/{job_id}/{what}")
+def control(server: Server, job_id: str, action: str) -> None:
+    reply = server.http.post(f"/v1/jobs/{job_id}/{action}")
     assert reply.status_code in (200, 202), reply.text
 
 
 def follow_with_cuts(server: Server, job_id: str, cuts: int, seed: int) -> list[dict[str, Any]]:
-    """What a caller sees who loses the connection so often at random moments, and comes again."""
+    """Events of a caller who loses the connection `cuts` times at random, and reconnects."""
     draw = random.Random(seed)
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     while True:
-        stream = Stream(server, job_id, found[-1]["id"] if found else 0)
+        stream = Stream(server, job_id, events[-1]["id"] if events else 0)
         if cuts > 0:
             cuts -= 1
-            found.extend(stream.events(draw.uniform(0, 0.4), draw.randrange(1, 2000)))
+            events.extend(stream.events(draw.uniform(0, 0.4), draw.randrange(1, 2000)))
         else:
-            found.extend(stream.events())
+            events.extend(stream.events())
         stream.cut()
         if stream.status == 204:
-            return found
+            return events
 
 
 @pytest.mark.parametrize(
     ("jobs", "cuts"), [(2, 10), pytest.param(10, 50, marks=pytest.mark.torture)]
 )
-def test_callers_who_lose_their_connections_miss_nothing(
-    server: Server, jobs: int, cuts: int
-) -> None:
+def test_no_event_is_lost_with_broken_connections(server: Server, jobs: int, cuts: int) -> None:
     """Every event once and in order, while jobs run, pause, resume and are canceled."""
     dataset = server.upload(iris_csv())
     ids = [server.train(dataset["id"], "followed", seed=k, **ENDLESS)["id"] for k in range(jobs)]
@@ -145,11 +143,11 @@ def test_callers_who_lose_their_connections_miss_nothing(
         draw, steps = random.Random(0), 4 * cuts
         for _ in range(steps):
             time.sleep(0.15 * cuts / steps)
-            steer(server, draw.choice(ids), draw.choice(["pause", "resume", "resume"]))
+            control(server, draw.choice(ids), draw.choice(["pause", "resume", "resume"]))
         for job_id in ids:
-            steer(server, job_id, "cancel")
-        found = [follower.result(timeout=60) for follower in followers]
-    for job_id, events in zip(ids, found, strict=True):
+            control(server, job_id, "cancel")
+        received = [follower.result(timeout=60) for follower in followers]
+    for job_id, events in zip(ids, received, strict=True):
         assert events == all_events(server, job_id)
         numbers = [event["id"] for event in events]
         assert numbers == list(range(1, len(numbers) + 1))
@@ -157,8 +155,8 @@ def test_callers_who_lose_their_connections_miss_nothing(
         assert events[-1]["data"]["state"] == "canceled"
 
 
-def test_states_of_a_training_arrive_as_they_happen(server: Server) -> None:
-    """Queued, running, at most four reports of progress a second, and the end with the model."""
+def test_events_of_a_training_arrive_at_once(server: Server) -> None:
+    """Queued, running, at most four progress events per second, and the end with the model."""
     dataset = server.upload(iris_csv())
     job = server.train(dataset["id"], "watched", **ENDLESS)
     stream = Stream(server, job["id"])
@@ -188,7 +186,7 @@ def test_states_of_a_training_arrive_as_they_happen(server: Server) -> None:
 
 
 def test_log_lines_of_workers_name_the_request(server: Server) -> None:
-    """From the id that a caller sent to what any process did because of it."""
+    """By the request id of the caller, in all processes."""
     server.upload(iris_csv())
     body = {"dataset_id": "latest", "model_name": "logged", "solver": {"name": "newton"}}
     reply = server.http.post("/v1/jobs", json=body, headers={"X-Request-Id": "from-the-caller"})
@@ -201,8 +199,8 @@ def test_log_lines_of_workers_name_the_request(server: Server) -> None:
     assert ours["job taken"]["attempt"] == 1
 
 
-def test_streams_are_limited_and_a_lost_caller_makes_room(quiet: Server) -> None:
-    """The fourth is told when to come again; pages are always given."""
+def test_number_of_streams_is_limited(quiet: Server) -> None:
+    """The fourth receives Retry-After, until another one ends; pages are always available."""
     job_id = quiet.train("latest", "waiting", solver={"name": "newton"})["id"]
     streams = [Stream(quiet, job_id) for _ in range(3)]
     assert [stream.status for stream in streams] == [200] * 3
@@ -226,20 +224,20 @@ def accepted(server: Server, job_id: str, streams: list[Stream]) -> bool:
 
 
 def test_long_poll_answers_when_the_job_ends(quiet: Server) -> None:
-    """Not at its next look, a second later."""
+    """Not at the next poll of the database, a second later."""
     job_id = quiet.train("latest", "waiting", solver={"name": "newton"})["id"]
     with ThreadPoolExecutor(1) as pool:
         polled = pool.submit(quiet.http.get, f"/v1/jobs/{job_id}", params={"wait_s": 30})
         time.sleep(0.5)
         assert not polled.done()
         started = time.monotonic()
-        steer(quiet, job_id, "cancel")
+        control(quiet, job_id, "cancel")
         assert ok(polled.result(), 200)["state"] == "canceled"
     assert time.monotonic() - started < 2
 
 
-def test_open_streams_do_not_delay_the_end(tmp_path: Path) -> None:
-    """A hundred callers follow a job that waits; SIGTERM ends them all, and the service."""
+def test_open_streams_do_not_delay_shutdown(tmp_path: Path) -> None:
+    """SIGTERM ends a hundred streams of a queued job, and the service."""
     with running(tmp_path / "var", SVM_WORKERS="0") as server:
         server.upload(iris_csv())
         job_id = server.train("latest", "waiting", solver={"name": "newton"})["id"]

@@ -1,4 +1,4 @@
-"""A client that openapi-python-client makes of `/openapi.json` goes the whole way."""
+"""A client generated from `/openapi.json` can upload, train and predict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.journeys.server import Server
 
 GENERATOR = "openapi-python-client==0.29.1"
-WHOLE_WAY = """
+PROGRAM = """
 import io, sys
 from svm_service_client import Client, models as m
 from svm_service_client.api.datasets import create_dataset
@@ -65,7 +65,7 @@ def test_generated_client_goes_the_whole_way(server: Server, tmp_path: Path) -> 
         [python, "-m", "pip", "install", "--quiet", GENERATOR],
         # It formats what it made by a command `ruff`, which is beside our Python.
         [python, "-m", "openapi_python_client", "generate", "--path", "openapi.json"],
-        [python, "-c", WHOLE_WAY, server.url],
+        [python, "-c", PROGRAM, server.url],
     ]
     for command in commands:
         done = subprocess.run(

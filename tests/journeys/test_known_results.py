@@ -33,7 +33,7 @@ def tutorial(server: Server) -> str:
 
 
 def descents(server: Server, dataset_id: str, seeds: range, **spec: Any) -> list[dict[str, Any]]:
-    """Finished jobs, one a seed, queued together."""
+    """Finished jobs, one for each seed, queued together."""
     jobs = [server.train(dataset_id, "tutorial", seed=seed, **spec) for seed in seeds]
     finished = [server.finished(job) for job in jobs]
     assert all(job["state"] == "succeeded" for job in finished)
@@ -53,7 +53,7 @@ def bracket(job: dict[str, Any], optimum: float) -> None:
 
 
 def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
-    """Batch descent from zero ends by the cost-change rule where the tutorial's does."""
+    """Batch descent from zero ends by the cost-change rule at the same update as the tutorial's."""
     job = server.trained(
         tutorial,
         "tutorial",
@@ -82,7 +82,7 @@ def test_stochastic_descents_end_by_their_rule(
     least: int,
     most: int,
 ) -> None:
-    """Updates and cost are in the tutorial's range; every certificate is sound."""
+    """Updates and cost are in the tutorial's range; every certificate is valid."""
     jobs = descents(
         server,
         tutorial,
@@ -156,7 +156,7 @@ def test_iris_one_vs_one(server: Server, seeds: range) -> None:
 
 
 def test_a9a_against_liblinear(server: Server) -> None:
-    """On the census data the gap is reached, LIBLINEAR's optimum lies inside the bracket, and the
+    """On the census data the gap is reached, LIBLINEAR's optimum is between the bounds, and the
     test accuracy is LIBLINEAR's within 0.2 points."""
     train, test = real("a9a.libsvm"), real("a9a.t.libsvm")
     dataset = server.upload(train, "text/x-libsvm", n_features=123, name="a9a")
@@ -195,7 +195,7 @@ def peer_objective(X: Any, y: Any, regularization: float) -> float:
 
 
 def test_digits_certificate_brackets_the_optimum(server: Server) -> None:
-    """However rough the model, its certificate holds scikit-learn's optimum."""
+    """The bounds of a rough model contain scikit-learn's optimum."""
     dataset = server.upload(real("coding5_train.csv"), name="digits")
     X, labels = digits("coding5_train.csv")
     y = np.where(np.array(labels) == 6, 1.0, -1.0)
@@ -210,7 +210,7 @@ def test_digits_certificate_brackets_the_optimum(server: Server) -> None:
 
 
 def test_iris_certificates_bracket_the_optima(server: Server) -> None:
-    """Every pair's does."""
+    """The bounds of every pair contain scikit-learn's optimum."""
     X, codes = load_iris(return_X_y=True)
     lines = [
         ",".join([*map(repr, row.tolist()), str(code)]) for row, code in zip(X, codes, strict=True)

@@ -1,4 +1,4 @@
-"""SIGTERM while a job runs: the service ends by itself, in time, and the next start goes on."""
+"""SIGTERM while a job runs: the service shuts down in time, and the next start resumes the job."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENVIRONMENT = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "3600"}
 
 
 @pytest.mark.timeout(300)
-def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> None:
-    """Exit code 0 within 30 s, no process left; the next start has the dataset, the ended job and
-    its model as they were, and goes on where the running job was, without a lost worker, to the
-    bits of the undisturbed training."""
+def test_sigterm_checkpoints_the_running_job(tmp_path: Path) -> None:
+    """Exit code 0 within 30 s, and no process is left. The next start has the same dataset, ended
+    job and model, and resumes the running job, without a lost worker; its model has the same bits
+    as that of an undisturbed training."""
     data_dir = tmp_path / "var"
     ask = {"instances": [[0.5] * N_FEATURES], "outputs": ["label", "decision"]}
     with running(data_dir, **ENVIRONMENT) as server:
@@ -59,9 +59,9 @@ def test_sigterm_keeps_everything_and_saves_the_running_job(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "wait_s", [0.0, 1.0, *(pytest.param(n / 2, marks=pytest.mark.torture) for n in range(3, 21))]
 )
-def test_sigterm_soon_after_the_start(tmp_path: Path, wait_s: float) -> None:
-    """While the workers are starting: no process is left, and nothing is said but log lines (of
-    semaphores, in particular)."""
+def test_sigterm_shortly_after_the_start(tmp_path: Path, wait_s: float) -> None:
+    """While the workers start: no process is left, and there is no output except log lines (no
+    warnings about semaphores, in particular)."""
     with running(tmp_path / "var", SVM_WORKERS="2") as server:
         time.sleep(wait_s)
         processes = server.processes()

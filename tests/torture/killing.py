@@ -1,4 +1,4 @@
-"""SIGKILLs in turn over the kinds of processes of a stack under a stream of jobs and uploads."""
+"""SIGKILLs all kinds of processes of a stack in turn, during a stream of jobs and uploads."""
 
 from __future__ import annotations
 
@@ -14,55 +14,60 @@ from tests.torture.stream import Stream
 from tests.torture.uploads import Uploads
 
 WAIT_S = 90.0
-LOOK_S = 0.02
+SAMPLE_S = 0.02
 
 
 def torture(
     stack: Stack, stream: Stream, kills: int, seed: int, within_s: float, outstanding: int = 6
 ) -> str:
-    """Kill, start again, and look at everything `within_s` of that; raises AssertionError.
+    """Kill a process, restart it, and check everything within `within_s`; raises AssertionError.
 
-    `outstanding`: jobs that wait or run before a kill. Returns the figures.
+    `outstanding`: queued and running jobs before a kill. Returns the figures.
     """
     chance = random.Random(seed)
     killed: Counter[str] = Counter()
     slowest: dict[str, float] = defaultdict(float)
-    stream.learn_digests()
+    stream.measure_digests()
     uploads = Uploads(stack.urls, seed)
     uploads.start()
     began, again_at_once = time.monotonic(), False
     for kind in itertools.islice(itertools.cycle(stack.kinds), kills):
         while len(stream.outstanding()) < outstanding:
             stream.offer()
-        # Sometimes twice in a row; never three times, for that is allowed to end a job.
+        # Sometimes twice in a row; never three times, which can end a job.
         again_at_once = not again_at_once and chance.random() < 0.25
         if not again_at_once:
             _wait_for_checkpoints(stream)
             time.sleep(chance.uniform(0.0, 1.5))
-        role, victim = _at_work(stack, kind, uploads, killed)
-        done, before = uploads.done, _lasting(stack)
+        role, victim = _busy(stack, kind, uploads, killed)
+        done, before = uploads.done, _permanent(stack)
         stack.kill(victim)
         killed[role] += 1
         started = time.monotonic()
-        stack.start_the_dead()
+        stack.restart()
         ready_s = 0.0
         while not (
-            ready_s and uploads.done > done and _lasting(stack) >= before and stream.check()
+            ready_s and uploads.done > done and _permanent(stack) >= before and stream.check()
         ):
             ready_s = ready_s or (time.monotonic() - started if stack.ready() else 0.0)
             uploads.check()
-            assert time.monotonic() - started < within_s, f"not in order after {role} died"
-            time.sleep(LOOK_S)
-        order_s = time.monotonic() - started
+            assert time.monotonic() - started < within_s, f"not recovered after {role} died"
+            time.sleep(SAMPLE_S)
+        recovered_s = time.monotonic() - started
         slowest[f"{role} ready"] = max(slowest[f"{role} ready"], ready_s)
-        slowest[f"{role} in order"] = max(slowest[f"{role} in order"], order_s)
-        print(killed.total(), role, f"ready {ready_s:.1f} s, in order {order_s:.1f} s", flush=True)
+        slowest[f"{role} recovered"] = max(slowest[f"{role} recovered"], recovered_s)
+        print(
+            killed.total(),
+            role,
+            f"ready {ready_s:.1f} s, recovered {recovered_s:.1f} s",
+            flush=True,
+        )
     uploads.stop()
     stream.drain()
     stream.check_all_versions()
     return (
         f"{kills} kills {dict(killed)}; {len(stream.accepted)} jobs accepted and done in "
-        f"{stream.attempts} attempts; {uploads.done} uploads read back as they were sent; "
+        f"{stream.attempts} attempts; {uploads.done} uploads read back unchanged; "
         f"{len(stream.refused)} calls for jobs refused, uploads tried again after "
         f"{dict(uploads.retries)}; slowest after a kill, in seconds: "
         f"{ {name: round(s, 1) for name, s in slowest.items()} }; "
@@ -70,10 +75,10 @@ def torture(
     )
 
 
-def _at_work(
+def _busy(
     stack: Stack, kind: str, uploads: Uploads, killed: Counter[str]
 ) -> tuple[str, psutil.Process]:
-    """A process of a kind that does something, and its role: of several the one killed least."""
+    """A busy process of a kind, and its role: the role killed least often."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         roles = stack.victims()
@@ -85,21 +90,21 @@ def _at_work(
                     continue
                 return role, process
         uploads.check()
-        time.sleep(LOOK_S)
-    raise AssertionError(f"no {kind} is at work")
+        time.sleep(SAMPLE_S)
+    raise AssertionError(f"no {kind} is busy")
 
 
-def _lasting(stack: Stack) -> Counter[str]:
-    """How many processes of each role there are, of those that are there without work, too."""
+def _permanent(stack: Stack) -> Counter[str]:
+    """Number of processes of each role that run also without work."""
     roles = stack.victims()
     return Counter({r: len(roles[r]) for r in roles if r not in ("parser", "database")})
 
 
 def _computes(process: psutil.Process) -> bool:
-    """Whether it takes processor time just now."""
+    """Whether it uses processor time now."""
     try:
         before = process.cpu_times()
-        time.sleep(LOOK_S)
+        time.sleep(SAMPLE_S)
         after = process.cpu_times()
     except psutil.NoSuchProcess:
         return False
@@ -107,8 +112,8 @@ def _computes(process: psutil.Process) -> bool:
 
 
 def _wait_for_checkpoints(stream: Stream) -> None:
-    """Until work is done again, and every running job has a checkpoint of its present attempt:
-    three attempts without end a job."""
+    """Wait until there is progress, and every running job has a checkpoint of its current attempt:
+    a job fails after three attempts without one."""
     before, done = stream.checkpoints(), len(stream.done)
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:

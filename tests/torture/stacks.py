@@ -1,5 +1,5 @@
-"""The whole service as processes that are killed and started again: on one machine, or as a cluster
-of two replicas, a scheduler and two machines of workers."""
+"""A service as processes that are killed and restarted: on one machine, or as a cluster of two
+replicas, a scheduler and two worker machines."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ import psutil
 COMMAND = str(Path(sys.executable).parent / "svm-service")
 START_S = 60.0
 QUICK = {"SVM_LEASE_S": "3", "SVM_CHECKPOINT_S": "0.1", "SVM_LOG_LEVEL": "warning"}
-"""So that the job of a lost worker does not wait for long, nor a checkpoint."""
+"""Short leases and checkpoint intervals, so that lost jobs are resumed soon."""
 SUPERVISORS = ("engine", "scheduler", "nanny", "worker machine")
 KINDS = {"api": ("api",), "worker": ("worker",), "supervisor": SUPERVISORS, "parser": ("parser",)}
-"""The roles of processes that are of one kind."""
+"""Roles of processes by kind."""
 
 
 @dataclass
 class Command:
-    """A command of the service, and all processes below it."""
+    """A command of the service, and all its descendants."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -59,16 +59,16 @@ class Command:
 
 @dataclass
 class Stack:
-    """All commands of one service."""
+    """All commands of a service."""
 
     commands: list[Command]
     urls: list[str]
-    """Of the replicas."""
+    """Addresses of the replicas."""
     postgres: psutil.Process | None = None
     kinds: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(KINDS))
-    """What is killed, in turn."""
+    """Kinds of processes that are killed in turn."""
     orphans: list[psutil.Process] = field(default_factory=list)
-    """What was below a command when that was killed; it must end by itself."""
+    """Descendants of a killed command; they must end by themselves."""
 
     def victims(self) -> dict[str, list[psutil.Process]]:
         """All processes by their role."""
@@ -79,7 +79,7 @@ class Stack:
         if self.postgres is not None:
             backends = [p for p in self.postgres.children() if "[local]" in " ".join(_words(p))]
             roles["database"] = backends
-        return {role: found for role, found in roles.items() if role and found}
+        return {role: processes for role, processes in roles.items() if role and processes}
 
     def kill(self, victim: psutil.Process) -> None:
         for command in self.commands:
@@ -90,13 +90,13 @@ class Stack:
             if command.process is not None and command.process.pid == victim.pid:
                 command.process.wait()
 
-    def start_the_dead(self) -> None:
+    def restart(self) -> None:
         for command in self.commands:
             if not command.alive:
                 command.start()
 
     def ready(self) -> bool:
-        """Whether every replica is."""
+        """Whether every replica is ready."""
         try:
             return all(httpx2.get(f"{url}/readyz", timeout=5).is_success for url in self.urls)
         except httpx2.HTTPError:
@@ -109,7 +109,7 @@ class Stack:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """SIGTERM to all: they exit with 0 and leave no process."""
+        """Send SIGTERM to all: they exit with 0 and leave no process."""
         running = [process for command in self.commands for process in command.tree()]
         for command in self.commands:
             if command.process is not None and command.alive:
@@ -155,7 +155,7 @@ def free_port() -> int:
 
 
 def _running(stack: Stack) -> Iterator[Stack]:
-    stack.start_the_dead()
+    stack.restart()
     try:
         stack.wait_ready()
         yield stack
@@ -171,12 +171,12 @@ def _running(stack: Stack) -> Iterator[Stack]:
 def _words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
-    except psutil.Error:  # it just ended
+    except psutil.Error:  # it has just ended
         return []
 
 
 def _role(process: psutil.Process, command: Command) -> str:
-    """What a process does; empty for those that do nothing of ours."""
+    """The role of a process; empty for other processes."""
     if command.process is not None and process.pid == command.process.pid:
         return {"serve": "api", "worker": "worker machine"}.get(command.arguments[0], "")
     words = " ".join(_words(process))

@@ -1,4 +1,4 @@
-"""A stream of jobs over HTTP, and what must be true of every one, whatever dies meanwhile."""
+"""A stream of jobs over HTTP, and the checks of every job, while processes are killed."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tests.torture.specs import SPECS, rows
 
 FINAL = ("succeeded", "failed", "canceled")
 LEGAL = ("queued", "running", *FINAL)
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 
 
 @dataclass
 class Stream:
-    """Jobs of all solvers in turn; an accepted one is one that was answered with 202."""
+    """Jobs of all solvers in turn; a job is accepted if its reply is 202."""
 
     urls: list[str]
     names: Sequence[str] = tuple(SPECS)
-    """Of the models, which are trained in turn."""
+    """Names of the models, which are trained in turn."""
     dataset_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)
-    """By model: what an undisturbed training gives."""
+    """Digest of an undisturbed training, by model."""
     durations: dict[str, float] = field(default_factory=dict)
-    """Seconds that it takes."""
+    """Its duration in seconds, by model."""
     accepted: dict[str, str] = field(default_factory=dict)
-    """Job to model."""
+    """Model by job."""
     done: set[str] = field(default_factory=set)
     refused: list[str] = field(default_factory=list)
-    """Answers other than 202, and calls without an answer."""
+    """Replies other than 202, and calls without a reply."""
     attempts: int = 0
 
     def __post_init__(self) -> None:
-        self._turns = itertools.cycle(self.names)
+        self._cycle = itertools.cycle(self.names)
         self._random = random.Random(0)
 
-    def learn_digests(self) -> None:
+    def measure_digests(self) -> None:
         """Upload the data and train each model once, undisturbed."""
         reply = self._call("POST", "/v1/datasets", content=rows(), media_type="text/csv")
         self.dataset_id = reply.json()["id"]
@@ -55,8 +55,8 @@ class Stream:
             print(name, job["elapsed_s"], job["epochs"], job["stop_reason"])
 
     def offer(self, name: str | None = None) -> str | None:
-        """Ask for one more job, and remember it if it was accepted."""
-        name = name or next(self._turns)
+        """Submit a job, and record it if it is accepted."""
+        name = name or next(self._cycle)
         try:
             reply = self._post(name)
         except httpx2.HTTPError as error:
@@ -73,8 +73,8 @@ class Stream:
         return [job_id for job_id in self.accepted if job_id not in self.done]
 
     def check(self) -> bool:
-        """Look at every job that is not known to be done; a finished one must be right in every
-        respect. Returns whether all could be looked at."""
+        """Check every outstanding job; a finished one must be correct. Returns whether all could be
+        read."""
         for job_id in self.outstanding():
             try:
                 reply = self._call("GET", f"/v1/jobs/{job_id}")
@@ -90,9 +90,9 @@ class Stream:
         return True
 
     def checkpoints(self) -> dict[str, int]:
-        """By running job: the number of its last checkpoint's event, 0 where its attempt has none.
-        Empty where nothing can be learnt."""
-        found = {}
+        """The number of the last checkpoint's event by running job, 0 if its attempt has none.
+        Empty if the service does not respond."""
+        numbers = {}
         try:
             jobs = self._call("GET", "/v1/jobs?state=running").raise_for_status().json()["jobs"]
             for job in jobs:
@@ -100,21 +100,21 @@ class Stream:
                 events = self._call("GET", path).raise_for_status().json()["events"]
                 saved = [e for e in events if e["event"] == "checkpoint"]
                 own = [e["id"] for e in saved if e["data"]["attempt"] == job["attempt"]]
-                found[job["id"]] = max(own, default=0)
-            return found
+                numbers[job["id"]] = max(own, default=0)
+            return numbers
         except httpx2.HTTPError:
             return {}
 
     def drain(self) -> None:
         """Wait until all jobs are done."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while self.outstanding():
             assert time.monotonic() < deadline, f"still not done: {self.outstanding()}"
             self.check()
             time.sleep(0.2)
 
     def check_all_versions(self) -> None:
-        """Every model version: of one job each, with the bits of an undisturbed training."""
+        """Every model version is of one job, and has the bits of an undisturbed training."""
         jobs: list[str] = []
         for name, digest in self.digests.items():
             path = f"/v1/models/{name}/versions?page_size=1000"
@@ -127,17 +127,17 @@ class Stream:
                     assert version["digest"] == digest, version
                     self._check_artifact(version)
                 token = page["next_page_token"]
-        assert len(jobs) == len(set(jobs)), "a job made two versions"
-        assert set(self.accepted) <= set(jobs), "an accepted job made no version"
+        assert len(jobs) == len(set(jobs)), "a job has two versions"
+        assert set(self.accepted) <= set(jobs), "an accepted job has no version"
 
     def job(self, job_id: str, wait_s: float = 0.0) -> dict[str, Any]:
-        """As it is, or once it has ended or so many seconds are over."""
+        """The job, now or after its end, at most `wait_s` later."""
         path = f"/v1/jobs/{job_id}" + (f"?wait_s={wait_s}" if wait_s else "")
         job: dict[str, Any] = self._call("GET", path).json()
         return job
 
     def finished(self, job_id: str) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             job = self.job(job_id, wait_s=10)
             if job["state"] in FINAL:
@@ -178,7 +178,7 @@ class Stream:
         content: bytes | None = None,
         media_type: str = "application/json",
     ) -> httpx2.Response:
-        """By one of the replicas."""
+        """Call one of the replicas."""
         url = self._random.choice(self.urls) + path
         headers = {"Accept": "application/json"}
         if content is not None:

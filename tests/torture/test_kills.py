@@ -1,5 +1,5 @@
-"""Kill any process at any moment: no accepted job is lost, none runs to two results, no half-made
-model is visible, and every model has the bits of an undisturbed training."""
+"""Kill any process at any time: no accepted job is lost, none has two results, no incomplete model
+is visible, and every model has the bits of an undisturbed training."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.torture.stacks import KINDS, cluster, one_machine
 from tests.torture.stream import Stream
 
 WITHIN_S = 30.0
-"""How soon after a kill all is in order, also if others use the machine; the figures say more."""
+"""Time limit for recovery after a kill, also on a busy machine."""
 KILLS = int(os.environ.get("TORTURE_KILLS", "160"))
-"""On one machine, and again in a cluster."""
+"""Number of kills on one machine, and in a cluster."""
 SEED = int(os.environ.get("TORTURE_SEED", "1"))
 
 
@@ -33,7 +33,7 @@ def test_some_kills_on_one_machine(tmp_path: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_many_kills_on_one_machine(tmp_path: Path) -> None:
-    """The same for longer, with all of them."""
+    """More kills, with all solvers."""
     with one_machine(tmp_path) as stack:
         print(torture(stack, Stream(stack.urls), KILLS, SEED, WITHIN_S), f"seed {SEED}")
 
@@ -41,8 +41,8 @@ def test_many_kills_on_one_machine(tmp_path: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_many_kills_in_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two replicas, a scheduler and two machines of workers with PostgreSQL, whose connections'
-    processes are killed too, and S3."""
+    """Two replicas, a scheduler, two worker machines, PostgreSQL and S3; processes of database
+    connections are killed, too."""
     with servers.postgres() as database_url, servers.seaweedfs() as s3:
         for name, value in s3.environment().items():
             monkeypatch.setenv(name, value)

@@ -1,5 +1,5 @@
-"""A key makes one resource, whatever happens: many clients send the same keys while the service is
-killed and started again."""
+"""An Idempotency-Key creates one resource: many clients send the same keys while the service is
+killed and restarted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEADLINE_S = 600.0
 
 
 class Clients:
-    """They send every key, in an order of their own, until each has its reply."""
+    """They send every key, in different orders, until each has its reply."""
 
     def __init__(self, n_keys: int, n_clients: int) -> None:
         self.replies: list[dict[int, tuple[int, bytes, str]]] = [{} for _ in range(n_clients)]
@@ -51,23 +51,23 @@ class Clients:
                     keys.insert(0, key)
                     continue
                 if reply.status_code == 202:
-                    found = reply.status_code, reply.content, reply.headers["Location"]
-                    self.replies[client][key] = found
+                    stored = reply.status_code, reply.content, reply.headers["Location"]
+                    self.replies[client][key] = stored
                 elif reply.status_code in (409, 503):
                     keys.insert(0, key)
                 else:
                     self.problems.append(reply.text)
 
 
-def test_keys_make_one_job_each_across_a_kill(tmp_path: Path, backend: dict[str, str]) -> None:
-    """On SQLite and files; `make fuzz` does it on all."""
+def test_keys_create_one_job_each_despite_a_kill(tmp_path: Path, backend: dict[str, str]) -> None:
+    """On SQLite and files; `make fuzz` tests all backends."""
     _send_and_kill(tmp_path / "var", backend, n_keys=30, n_clients=6, kills=1)
 
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(1800)
 @ON_ALL_BACKENDS
-def test_a_thousand_keys_make_one_job_each(tmp_path: Path, backend: dict[str, str]) -> None:
+def test_a_thousand_keys_create_one_job_each(tmp_path: Path, backend: dict[str, str]) -> None:
     keys = int(os.environ.get("FUZZ_KEYS", "1000"))
     _send_and_kill(tmp_path / "var", backend, n_keys=keys, n_clients=20, kills=5)
 
@@ -105,7 +105,7 @@ def _wait(clients: Clients, replies: int) -> None:
 
 
 def _check(server: Server, clients: Clients, n_keys: int) -> None:
-    """Every client got the same reply for a key, and there is one job for each."""
+    """Every client has the same reply for a key, and there is one job for each."""
     assert clients.problems == []
     for key in range(n_keys):
         assert len({replies[key] for replies in clients.replies}) == 1

@@ -1,5 +1,4 @@
-"""What is planted among the models is never executed and never served, and names never reach the
-file system."""
+"""Malicious model files are never executed or used, and names are never used in the file system."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
 class Exploit:
-    """Unpickling it makes a directory."""
+    """Unpickling it creates a directory."""
 
     def __init__(self, call: object, *arguments: object) -> None:
         self._reduced = call, arguments
@@ -37,7 +36,7 @@ class Exploit:
 
 
 def malicious(good: bytes, other: bytes, marker: Path, chance: random.Random) -> Iterator[bytes]:
-    """Files in place of a model's: code, flipped bits, missing ends, another model."""
+    """Contents for a model's file: code, flipped bits, truncated files, another model."""
     calls = [
         (os.mkdir, str(marker)),
         (os.system, f"mkdir {marker}"),
@@ -60,10 +59,10 @@ def malicious(good: bytes, other: bytes, marker: Path, chance: random.Random) ->
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [7, pytest.param(50, marks=pytest.mark.fuzz)])
-def test_planted_models_are_set_aside(
+def test_malicious_files_are_quarantined(
     client: TestClient, registered: RegisteredModels, tmp_path: Path, count: int
 ) -> None:
-    """Each is refused at once and from then on; the untouched one answers all the time."""
+    """Each is refused every time; another model can predict meanwhile."""
     chance = random.Random(SEED)
     healthy = registered.add("healthy")
     expected = client.post("/v1/models/healthy/predict", json=ROW).content
@@ -89,7 +88,7 @@ def test_planted_models_are_set_aside(
 
 
 def traversals(chance: random.Random) -> Iterator[str]:
-    """Names that lead elsewhere, where a name becomes a path."""
+    """Names that would be paths to other files."""
     parts = ["..", ".", "/", "\\", "~", "%2e%2e", "%2f", "..%00", "\0", "etc", "passwd", "a"]
     parts += ["C:", "//", "....//", "‥", "／", "model", ".joblib", "A", "|", "$(x)", "`x`"]
     while True:
@@ -98,10 +97,10 @@ def traversals(chance: random.Random) -> Iterator[str]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.fuzz)])
-def test_names_make_no_files_elsewhere(
+def test_names_create_no_files(
     client: TestClient, registered: RegisteredModels, tmp_path: Path, count: int
 ) -> None:
-    """In paths, bodies, queries and forms: refused, or kept as text in the database alone."""
+    """In paths, bodies, queries and forms: refused, or stored only as text in the database."""
     registered.add("healthy")
     dataset_id = upload(client)
     before = _files(tmp_path)
@@ -139,6 +138,6 @@ def _files(folder: Path) -> set[Path]:
 
 
 def _is_array(path: Path, tmp_path: Path) -> bool:
-    """A dataset's, where it belongs; or SQLite's own."""
+    """A file of a dataset in its folder, or of SQLite."""
     inside = path.relative_to(tmp_path / "var").parts
     return inside[:2] == ("blobs", "datasets") or inside[0].startswith("service.db")

@@ -1,4 +1,4 @@
-"""If-Match decides races: of those who change what they have seen, one wins."""
+"""Concurrent changes with If-Match: one succeeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RACERS = 6
 def test_each_race_has_one_winner(
     client: TestClient, settings: Settings, registered: RegisteredModels, races: int
 ) -> None:
-    """Of aliases and datasets in turn; afterwards the winner's change is there."""
+    """Of aliases and datasets in turn; the successful change is stored."""
     races = int(os.environ.get("FUZZ_RACES", races)) if races > 10 else races
     for _ in range(RACERS):
         registered.add("iris")

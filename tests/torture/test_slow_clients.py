@@ -1,4 +1,4 @@
-"""Clients that send half a header, or a body byte by byte, are shown out and starve nobody."""
+"""Clients that send half a header, or a body byte by byte, are disconnected and slow no others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRIP_BODY = (
 
 
 class SlowClients:
-    """Connections of both kinds; each gets a byte twice a second until the server closes it."""
+    """Connections of both kinds; each sends a byte twice a second until the server closes it."""
 
     def __init__(self, address: tuple[str, int], each: int) -> None:
         self.closed_after_s: list[float] = []
@@ -42,9 +42,9 @@ class SlowClients:
     def _run(self) -> None:
         began = time.monotonic()
         selector = selectors.DefaultSelector()
-        for head in (HALF_HEADER, DRIP_BODY) * self._each:
+        for start in (HALF_HEADER, DRIP_BODY) * self._each:
             connection = socket.create_connection(self._address, timeout=10)
-            connection.sendall(head)
+            connection.sendall(start)
             selector.register(connection, selectors.EVENT_READ)
         while selector.get_map() and time.monotonic() - began < 40:
             answered = {key.fileobj for key, _ in selector.select(0.5)}
@@ -63,7 +63,7 @@ class SlowClients:
 
 
 def _p99_ms(http: httpx2.Client, seconds: float) -> float:
-    """Of a usual request, sent 100 times a second."""
+    """The 99th percentile of a usual request, sent 100 times a second."""
     took = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -24,13 +24,13 @@ CALLERS = 4
 def test_many_jobs_over_two_replicas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    """All done by some worker, none twice; compare the throughput of one worker and of two."""
+    """Each is done once; prints the throughput of one worker and of two."""
     with servers.postgres() as database_url, servers.seaweedfs() as s3:
         for name, value in s3.environment().items():
             monkeypatch.setenv(name, value)
         with cluster(tmp_path, database_url, f"{s3.url}/many", workers) as stack:
             stream = Stream(stack.urls)
-            stream.learn_digests()
+            stream.measure_digests()
             began = time.monotonic()
             names = itertools.islice(itertools.cycle(SPECS), JOBS)
             with ThreadPoolExecutor(CALLERS) as callers:

@@ -1,4 +1,4 @@
-"""Datasets that are uploaded, read back and deleted, one by one, whatever dies meanwhile."""
+"""Datasets are uploaded, read back and deleted, one by one, while processes are killed."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import httpx2
 import numpy as np
 
 N_ROWS, N_FEATURES, N_TABLES = 20_000, 20, 4
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 CSV = "text/csv"
 LATER = (502, 503)
-"""Statuses that ask a caller to try again."""
+"""Statuses that are retried."""
 
 
 @dataclass
 class Uploads:
-    """A client that tries again as `Retry-After` says, and nothing else."""
+    """A client with simple retries."""
 
     urls: list[str]
     seed: int
     done: int = 0
-    """Datasets that were read back as they were sent."""
+    """Number of datasets that were read back unchanged."""
     sending: bool = False
-    """An upload has no answer yet."""
+    """Whether an upload has no reply yet."""
     retries: Counter[str] = field(default_factory=Counter)
     failure: BaseException | None = None
     expected: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """By table: the digest of the dataset and that of its values, from an undisturbed upload."""
+    """Digests of the dataset and of its content by table, from an undisturbed upload."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -46,23 +46,23 @@ class Uploads:
         self._lines = [header, *(f"{line},c{i % 3}" for i, line in enumerate(lines))]
 
     def start(self) -> None:
-        """Learn what undisturbed uploads give, then go on until `stop`."""
+        """Record the digests of undisturbed uploads, then continue until `stop`."""
         for table in range(N_TABLES):
-            self._turn(table)
+            self._upload(table)
         self._thread.start()
 
     def stop(self) -> None:
-        """After the one that is being sent; nothing of any upload is left."""
+        """End after the current upload, and check that no dataset is left."""
         self._stopping.set()
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive(), "an upload has no answer"
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), "an upload has no reply"
         self.check()
         page = self._call("GET", "/v1/datasets?page_size=1000").json()["datasets"]
         left = [one["id"] for one in page if str(one["name"]).startswith("table-")]
-        assert not left, f"doubled or not deleted: {left}"
+        assert not left, f"duplicated or not deleted: {left}"
 
     def check(self) -> None:
-        """Raises what went wrong with an upload."""
+        """Raises the error of an upload."""
         if self.failure is not None:
             raise self.failure
 
@@ -71,11 +71,11 @@ class Uploads:
             for table in itertools.cycle(range(N_TABLES)):
                 if self._stopping.is_set():
                     return
-                self._turn(table)
+                self._upload(table)
         except BaseException as error:
             self.failure = error
 
-    def _turn(self, table: int) -> None:
+    def _upload(self, table: int) -> None:
         """Upload a table, read it back, and delete it."""
         content = "\n".join([*self._lines[: N_ROWS - table], ""]).encode()
         self.sending = True
@@ -86,19 +86,19 @@ class Uploads:
         path = f"/v1/datasets/{dataset['id']}"
         reply = self._call("GET", f"{path}/content")
         assert reply.status_code == 200, reply.text
-        found = dataset["matrix_digest"], hashlib.sha256(reply.content).hexdigest()
-        assert found == self.expected.setdefault(table, found), (table, found, self.expected)
+        actual = dataset["matrix_digest"], hashlib.sha256(reply.content).hexdigest()
+        assert actual == self.expected.setdefault(table, actual), (table, actual, self.expected)
         assert self._call("GET", path).json()["n_samples"] == N_ROWS - table - 1
         reply = self._call("DELETE", path)
-        assert reply.status_code in (204, 404), reply.text  # the answer to the first may be lost
+        assert reply.status_code in (204, 404), reply.text  # 404 after a lost reply
         self.done += 1
 
     def _call(self, method: str, path: str, content: bytes | None = None) -> httpx2.Response:
-        """The first answer that is not a request to come again."""
+        """The first reply that is not retried."""
         headers = {"Accept": CSV if path.endswith("/content") else "application/json"}
         if content is not None:
             headers["Content-Type"] = CSV
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         last: Any = None
         while time.monotonic() < deadline:
             url = self._random.choice(self.urls) + path
@@ -113,4 +113,4 @@ class Uploads:
                 assert "Retry-After" in reply.headers, reply.text
             self.retries[last] += 1
             time.sleep(0.1)
-        raise AssertionError(f"{method} {path} was never answered: {last}")
+        raise AssertionError(f"{method} {path} had no reply: {last}")

@@ -1,4 +1,4 @@
-"""The service, as a program sees it."""
+"""The client."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from service.client.specs import TrainSpec, plain
 
 
 class AsyncClient:
-    """Calls a service, again where a connection fails or it asks to come back later.
+    """Calls a service, with retries if a connection fails or the service has no capacity.
 
-    Everything raises `errors.Problem` where the service refuses, and `errors.ConnectionFailed`
-    where it cannot be reached. To be closed, or used with `async with`.
+    All methods raise `errors.Problem` if the service refuses a request, and
+    `errors.ConnectionFailed` if it cannot be reached. Close it, or use `async with`.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class AsyncClient:
         api_key: str | None = None,
         retries: Retries | None = None,
     ) -> None:
-        """`url` is else SVM_URL, or http://127.0.0.1:8000; the key is else SVM_API_KEY, or none."""
+        """Defaults: `url` SVM_URL, else http://127.0.0.1:8000; `api_key` SVM_API_KEY, else none."""
         self._session = AsyncSession(url, api_key, retries)
         self.url = self._session.url
 
@@ -51,7 +51,7 @@ class AsyncClient:
         return dict(await self._session.json(calls.get("/v1/info")))
 
     async def solvers(self) -> list[dict[str, Any]]:
-        """What each solver minimizes, and its parameters as JSON Schema."""
+        """The objective of each solver, and its parameters as JSON Schema."""
         return list((await self._session.json(calls.get("/v1/solvers")))["solvers"])
 
     async def upload(
@@ -64,29 +64,29 @@ class AsyncClient:
         progress_bar: bool | None = None,
         **options: Any,
     ) -> AsyncDataset:
-        """Bring data to the service.
+        """Upload a dataset.
 
         `data` is the path of a file in any format of the service, bytes with their `media_type`,
-        a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
-        `labels` has one entry a row, or is the path of a file beside that of the data, which has
-        a line for each; without them the label column of a frame or file is the
-        last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
-        names the features of an array. Further options are those of the service: `name`, `target`,
-        `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.
-        The same data again give the dataset that is there already. A file's way is drawn by a bar,
-        by default in terminals.
-        Raises ValueError for data that no format can hold.
+        a pandas or polars frame, a SciPy sparse matrix, or anything that NumPy can convert to an
+        array. `labels` has one entry for each row, or is the path of a file with one line for
+        each; without it, the label column of a frame or file is the last one or the one in the
+        option `target`, and arrays are unlabeled. `columns` are the feature names of an array.
+        Further options are those of the service: `name`, `target`, `header`, `delimiter`,
+        `index_base`, `n_features`, `validate_only`.
+        A repeated upload returns the existing dataset. Files have a progress bar, by default in
+        terminals.
+        Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options)
-        call = replace(call, drawn=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.wanted(progress_bar))
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def dataset(self, id: str) -> AsyncDataset:
-        path = calls.below("v1", "datasets", id)
+        path = calls.path_of("v1", "datasets", id)
         return AsyncDataset(self._session, await self._session.json(calls.get(path)))
 
     async def datasets(self, *, label: str | None = None) -> AsyncIterator[AsyncDataset]:
-        """All of them, newest first; with `label` (`key=value`) those that carry it."""
+        """All datasets, newest first; with `label` (`key=value`) those that have it."""
         async for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
             yield AsyncDataset(self._session, data)
 
@@ -97,11 +97,11 @@ class AsyncClient:
         solver: Any = "auto",
         **spec: Unpack[TrainSpec],
     ) -> AsyncJob:
-        """Queue a training that gives `model_name` a new version.
+        """Queue a training of a new version of `model_name`.
 
-        `solver` is a name (`auto` takes one by the data), a mapping such as
+        `solver` is a name (`auto` chooses by the data), a mapping such as
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
-        `svm.transforms.features` and `svm.stopping` fit `features` and `stopping`.
+        `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
         body = {
             "dataset_id": reference(dataset),
@@ -112,7 +112,7 @@ class AsyncClient:
         return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
 
     async def job(self, id: str) -> AsyncJob:
-        path = calls.below("v1", "jobs", id)
+        path = calls.path_of("v1", "jobs", id)
         return AsyncJob(self._session, await self._session.json(calls.get(path)))
 
     async def jobs(
@@ -123,7 +123,7 @@ class AsyncClient:
         dataset_id: str | None = None,
         label: str | None = None,
     ) -> AsyncIterator[AsyncJob]:
-        """All that match, newest first, without their metrics and certificates."""
+        """Matching jobs, newest first, without metrics and certificates."""
         call = calls.get(
             "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
         )
@@ -131,16 +131,16 @@ class AsyncClient:
             yield AsyncJob(self._session, data)
 
     async def model(self, name: str) -> AsyncModel:
-        path = calls.below("v1", "models", name)
+        path = calls.path_of("v1", "models", name)
         return AsyncModel(self._session, await self._session.json(calls.get(path)))
 
     async def models(self) -> AsyncIterator[AsyncModel]:
-        """All of them, newest first."""
+        """All models, newest first."""
         async for data in self._session.pages(calls.get("/v1/models"), "models"):
             yield AsyncModel(self._session, data)
 
     async def model_version(self, name: str, version: int) -> AsyncModelVersion:
-        path = calls.below("v1", "models", name, "versions", version)
+        path = calls.path_of("v1", "models", name, "versions", version)
         return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
 
     @overload
@@ -163,9 +163,9 @@ class AsyncClient:
         path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
-        the outputs `label`, `decision` and `probability` is given as an array, (n_samples,) or
-        (n_samples, n_classes). Several, or an `explanation`, are given as a dict with `model`,
-        `classes`, and an entry for each.
+        the outputs `label`, `decision` and `probability` is returned as an array, (n_samples,) or
+        (n_samples, n_classes). Several, or an `explanation`, are returned as a dict with `model`,
+        `classes`, and an entry for each output.
         """
         return await predict(self._session, reference(model), rows, outputs)
 
@@ -178,7 +178,7 @@ class AsyncClient:
         format: str = "csv",
         labels: Mapping[str, str] | None = None,
     ) -> AsyncJob:
-        """Queue the prediction of all rows of a dataset; `download_results` of the job gives the
+        """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
         body = {
             "dataset_id": reference(dataset),
@@ -196,7 +196,7 @@ class AsyncClient:
         *,
         labels: Mapping[str, str] | None = None,
     ) -> AsyncJob:
-        """Queue the evaluation of a model on a labelled dataset; `results` of the job then has
+        """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
         body = {
             "dataset_id": reference(dataset),
@@ -213,13 +213,13 @@ class AsyncClient:
         grid: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> AsyncJob:
-        """Queue trainings on one dataset, measured on the same rows; `results` of the job ranks
-        them, and sets cost against time for those that minimize the same function.
+        """Queue a comparison: trainings on one dataset with the same validation set. `results` of
+        the job ranks them, and has cost against time for those with the same objective.
 
         Each of `solvers` is one as in `train`, or a mapping `{"solver": …, "scaling": …}`; a `grid`
-        gives every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further
-        options are those of the service: `scaling`, `features`, `stopping`, `validation`,
-        `rank_by`, `model_name`, which keeps the best one, and more.
+        has every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further options
+        are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
+        `model_name` to keep the best model, and more.
         """
         specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
         body = {
@@ -232,16 +232,16 @@ class AsyncClient:
         return await self._queued("/v1/comparisons", body)
 
     async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
-        """Keep a model that was exported as JSON or NPZ as the next version of `name`."""
+        """Import a model that was exported as JSON or NPZ as the next version of `name`."""
         path = Path(path)
         call = calls.create(
-            calls.below("v1", "models", name, "versions"), path, media_type_of(path)
+            calls.path_of("v1", "models", name, "versions"), path, media_type_of(path)
         )
         return AsyncModelVersion(self._session, await self._session.json(call))
 
     async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
-        made = await self._session.json(calls.create(path, body))
-        return await self.job(made["id"])
+        created = await self._session.json(calls.create(path, body))
+        return await self.job(created["id"])
 
 
 _STRUCTURED = ("features", "stopping", "validation")

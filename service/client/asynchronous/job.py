@@ -1,4 +1,4 @@
-"""A job that the service works on."""
+"""Jobs of the service."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from service.client.errors import ClientError, ConnectionFailed, JobCanceled, Jo
 from service.client.events import Event
 from service.client.fields import JobFields
 
-LOOK_S = 0.5
-"""How often a bar is drawn anew."""
+REFRESH_S = 0.5
+"""Interval of updates with a progress bar."""
 POLL_S = 30.0
+"""Length of a long poll without one."""
 RECONNECT_S = 1.0
 PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
-"""Kinds of jobs that have results, and where."""
+"""Kinds of jobs with results, and their paths."""
 
 
 class AsyncJob(JobFields):
@@ -33,27 +34,27 @@ class AsyncJob(JobFields):
         self.data = data
 
     async def refresh(self, wait_s: float = 0) -> AsyncJob:
-        """What the service says of it now, or once it has ended, at most `wait_s` (≤ 60) later."""
+        """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
-        self.data = await self._session.json(calls.patient(call, wait_s))
+        self.data = await self._session.json(calls.with_wait(call, wait_s))
         return self
 
     async def wait(
         self, timeout_s: float | None = None, *, progress_bar: bool | None = None
     ) -> AsyncJob:
-        """Itself, once it has succeeded.
+        """Wait until it has succeeded; returns the job.
 
-        A bar shows how far it is, by default in terminals. Raises JobFailed where it ended in
-        another way, and TimeoutError; the job goes on then.
+        Shows a progress bar, by default in terminals. Raises JobFailed if it failed or was
+        canceled, and TimeoutError; the job then continues.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        drawn = progress.wanted(progress_bar)
-        with progress.shown(self, drawn) as show:
+        has_bar = progress.wanted(progress_bar)
+        with progress.shown(self, has_bar) as show:
             while not self.ended:
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
-                await self.refresh(min(left, LOOK_S if drawn else POLL_S))
+                await self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
                 show(self)
         if self.state == "canceled":
             raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
@@ -66,8 +67,8 @@ class AsyncJob(JobFields):
         return self
 
     async def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """What happened and will happen to the job, each event once, to its end; only what came
-        after event `after`. A lost connection is made anew, and nothing is missed."""
+        """All past and future events after event `after`, each once, until its end. Reconnects
+        after a lost connection, without missing events."""
         failures = 0
         while True:
             accept = {"Accept": "text/event-stream"}
@@ -99,47 +100,47 @@ class AsyncJob(JobFields):
         return {name: [row[i] for row in table["rows"]] for i, name in enumerate(names)}
 
     async def cancel(self, *, keep_model: bool = False) -> AsyncJob:
-        """End it; with `keep_model` what was learnt becomes a model version."""
-        return await self._steer("cancel", {"keep_model": keep_model})
+        """Cancel it; with `keep_model` the model so far becomes a version."""
+        return await self._control("cancel", {"keep_model": keep_model})
 
     async def pause(self) -> AsyncJob:
-        """Have it save what it has and free its worker."""
-        return await self._steer("pause")
+        """Checkpoint it and free its worker."""
+        return await self._control("pause")
 
     async def resume(self) -> AsyncJob:
-        """Let a paused job go on."""
-        return await self._steer("resume")
+        """Resume it after a pause."""
+        return await self._control("resume")
 
     async def delete(self) -> None:
-        """Remove a job that has ended; its model stays."""
+        """Delete it after its end; its model is kept."""
         await self._session.send(calls.delete(self._path()))
 
     async def model_version(self) -> AsyncModelVersion:
-        """What the training made."""
+        """The trained version."""
         if self.model is None:
-            raise ClientError(f"{self.id} has made no model: it is {self.state}")
-        path = calls.below("v1", "models", self.model["name"], "versions", self.model["version"])
+            raise ClientError(f"{self.id} has no model: it is {self.state}")
+        path = calls.path_of("v1", "models", self.model["name"], "versions", self.model["version"])
         return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
 
     async def results(self) -> dict[str, Any]:
-        """What an evaluation or comparison found, or where the file of a batch prediction is."""
+        """Results of an evaluation or comparison; for a batch prediction, facts about its file."""
         return dict(await self._session.json(calls.get(self._results_path())))
 
     async def download_results(self, path: str | Path) -> Path:
         """Save the predictions of a batch prediction as a file."""
         return await self._session.download(calls.get(f"{self._results_path()}/results"), path)
 
-    async def _steer(self, how: str, body: dict[str, Any] | None = None) -> AsyncJob:
-        call = calls.send_json("POST", self._path(how), body or {})
+    async def _control(self, action: str, body: dict[str, Any] | None = None) -> AsyncJob:
+        call = calls.send_json("POST", self._path(action), body or {})
         self.data = await self._session.json(call)
         return self
 
     def _results_path(self) -> str:
         if self.kind not in PLURALS:
             raise ClientError(
-                f"{self.id} is of the kind {self.kind}: see its metrics and its model"
+                f"{self.id} is of kind {self.kind}, without results: use its metrics and model"
             )
-        return calls.below("v1", PLURALS[self.kind], self.id)
+        return calls.path_of("v1", PLURALS[self.kind], self.id)
 
     def _path(self, *parts: str) -> str:
-        return calls.below("v1", "jobs", self.id, *parts)
+        return calls.path_of("v1", "jobs", self.id, *parts)

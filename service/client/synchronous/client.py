@@ -1,5 +1,5 @@
-# Made of the module of this name in `asynchronous` by `make client`: change that one.
-"""The service, as a program sees it."""
+# Generated from the module of this name in `asynchronous` by `make client`.
+"""The client."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from service.client.synchronous.session import Session
 
 
 class Client:
-    """Calls a service, again where a connection fails or it asks to come back later.
+    """Calls a service, with retries if a connection fails or the service has no capacity.
 
-    Everything raises `errors.Problem` where the service refuses, and `errors.ConnectionFailed`
-    where it cannot be reached. To be closed, or used with `async with`.
+    All methods raise `errors.Problem` if the service refuses a request, and
+    `errors.ConnectionFailed` if it cannot be reached. Close it, or use `async with`.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Client:
         api_key: str | None = None,
         retries: Retries | None = None,
     ) -> None:
-        """`url` is else SVM_URL, or http://127.0.0.1:8000; the key is else SVM_API_KEY, or none."""
+        """Defaults: `url` SVM_URL, else http://127.0.0.1:8000; `api_key` SVM_API_KEY, else none."""
         self._session = Session(url, api_key, retries)
         self.url = self._session.url
 
@@ -52,7 +52,7 @@ class Client:
         return dict(self._session.json(calls.get("/v1/info")))
 
     def solvers(self) -> list[dict[str, Any]]:
-        """What each solver minimizes, and its parameters as JSON Schema."""
+        """The objective of each solver, and its parameters as JSON Schema."""
         return list((self._session.json(calls.get("/v1/solvers")))["solvers"])
 
     def upload(
@@ -65,29 +65,29 @@ class Client:
         progress_bar: bool | None = None,
         **options: Any,
     ) -> Dataset:
-        """Bring data to the service.
+        """Upload a dataset.
 
         `data` is the path of a file in any format of the service, bytes with their `media_type`,
-        a pandas or polars frame, a SciPy sparse matrix, or whatever NumPy makes an array of.
-        `labels` has one entry a row, or is the path of a file beside that of the data, which has
-        a line for each; without them the label column of a frame or file is the
-        last one, or the one that the option `target` names, and arrays are unlabelled. `columns`
-        names the features of an array. Further options are those of the service: `name`, `target`,
-        `header`, `delimiter`, `index_base`, `n_features`, `validate_only`.
-        The same data again give the dataset that is there already. A file's way is drawn by a bar,
-        by default in terminals.
-        Raises ValueError for data that no format can hold.
+        a pandas or polars frame, a SciPy sparse matrix, or anything that NumPy can convert to an
+        array. `labels` has one entry for each row, or is the path of a file with one line for
+        each; without it, the label column of a frame or file is the last one or the one in the
+        option `target`, and arrays are unlabeled. `columns` are the feature names of an array.
+        Further options are those of the service: `name`, `target`, `header`, `delimiter`,
+        `index_base`, `n_features`, `validate_only`.
+        A repeated upload returns the existing dataset. Files have a progress bar, by default in
+        terminals.
+        Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options)
-        call = replace(call, drawn=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.wanted(progress_bar))
         return Dataset(self._session, self._session.json(call))
 
     def dataset(self, id: str) -> Dataset:
-        path = calls.below("v1", "datasets", id)
+        path = calls.path_of("v1", "datasets", id)
         return Dataset(self._session, self._session.json(calls.get(path)))
 
     def datasets(self, *, label: str | None = None) -> Iterator[Dataset]:
-        """All of them, newest first; with `label` (`key=value`) those that carry it."""
+        """All datasets, newest first; with `label` (`key=value`) those that have it."""
         for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
             yield Dataset(self._session, data)
 
@@ -98,11 +98,11 @@ class Client:
         solver: Any = "auto",
         **spec: Unpack[TrainSpec],
     ) -> Job:
-        """Queue a training that gives `model_name` a new version.
+        """Queue a training of a new version of `model_name`.
 
-        `solver` is a name (`auto` takes one by the data), a mapping such as
+        `solver` is a name (`auto` chooses by the data), a mapping such as
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
-        `svm.transforms.features` and `svm.stopping` fit `features` and `stopping`.
+        `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
         body = {
             "dataset_id": reference(dataset),
@@ -113,7 +113,7 @@ class Client:
         return Job(self._session, self._session.json(calls.create("/v1/jobs", body)))
 
     def job(self, id: str) -> Job:
-        path = calls.below("v1", "jobs", id)
+        path = calls.path_of("v1", "jobs", id)
         return Job(self._session, self._session.json(calls.get(path)))
 
     def jobs(
@@ -124,7 +124,7 @@ class Client:
         dataset_id: str | None = None,
         label: str | None = None,
     ) -> Iterator[Job]:
-        """All that match, newest first, without their metrics and certificates."""
+        """Matching jobs, newest first, without metrics and certificates."""
         call = calls.get(
             "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
         )
@@ -132,16 +132,16 @@ class Client:
             yield Job(self._session, data)
 
     def model(self, name: str) -> Model:
-        path = calls.below("v1", "models", name)
+        path = calls.path_of("v1", "models", name)
         return Model(self._session, self._session.json(calls.get(path)))
 
     def models(self) -> Iterator[Model]:
-        """All of them, newest first."""
+        """All models, newest first."""
         for data in self._session.pages(calls.get("/v1/models"), "models"):
             yield Model(self._session, data)
 
     def model_version(self, name: str, version: int) -> ModelVersion:
-        path = calls.below("v1", "models", name, "versions", version)
+        path = calls.path_of("v1", "models", name, "versions", version)
         return ModelVersion(self._session, self._session.json(calls.get(path)))
 
     @overload
@@ -164,9 +164,9 @@ class Client:
         path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
-        the outputs `label`, `decision` and `probability` is given as an array, (n_samples,) or
-        (n_samples, n_classes). Several, or an `explanation`, are given as a dict with `model`,
-        `classes`, and an entry for each.
+        the outputs `label`, `decision` and `probability` is returned as an array, (n_samples,) or
+        (n_samples, n_classes). Several, or an `explanation`, are returned as a dict with `model`,
+        `classes`, and an entry for each output.
         """
         return predict(self._session, reference(model), rows, outputs)
 
@@ -179,7 +179,7 @@ class Client:
         format: str = "csv",
         labels: Mapping[str, str] | None = None,
     ) -> Job:
-        """Queue the prediction of all rows of a dataset; `download_results` of the job gives the
+        """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
         body = {
             "dataset_id": reference(dataset),
@@ -197,7 +197,7 @@ class Client:
         *,
         labels: Mapping[str, str] | None = None,
     ) -> Job:
-        """Queue the evaluation of a model on a labelled dataset; `results` of the job then has
+        """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
         body = {
             "dataset_id": reference(dataset),
@@ -214,13 +214,13 @@ class Client:
         grid: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Job:
-        """Queue trainings on one dataset, measured on the same rows; `results` of the job ranks
-        them, and sets cost against time for those that minimize the same function.
+        """Queue a comparison: trainings on one dataset with the same validation set. `results` of
+        the job ranks them, and has cost against time for those with the same objective.
 
         Each of `solvers` is one as in `train`, or a mapping `{"solver": …, "scaling": …}`; a `grid`
-        gives every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further
-        options are those of the service: `scaling`, `features`, `stopping`, `validation`,
-        `rank_by`, `model_name`, which keeps the best one, and more.
+        has every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further options
+        are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
+        `model_name` to keep the best model, and more.
         """
         specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
         body = {
@@ -233,16 +233,16 @@ class Client:
         return self._queued("/v1/comparisons", body)
 
     def import_model(self, name: str, path: str | Path) -> ModelVersion:
-        """Keep a model that was exported as JSON or NPZ as the next version of `name`."""
+        """Import a model that was exported as JSON or NPZ as the next version of `name`."""
         path = Path(path)
         call = calls.create(
-            calls.below("v1", "models", name, "versions"), path, media_type_of(path)
+            calls.path_of("v1", "models", name, "versions"), path, media_type_of(path)
         )
         return ModelVersion(self._session, self._session.json(call))
 
     def _queued(self, path: str, body: Mapping[str, Any]) -> Job:
-        made = self._session.json(calls.create(path, body))
-        return self.job(made["id"])
+        created = self._session.json(calls.create(path, body))
+        return self.job(created["id"])
 
 
 _STRUCTURED = ("features", "stopping", "validation")

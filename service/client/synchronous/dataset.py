@@ -1,5 +1,5 @@
-# Made of the module of this name in `asynchronous` by `make client`: change that one.
-"""A dataset that the service holds."""
+# Generated from the module of this name in `asynchronous` by `make client`.
+"""Datasets of the service."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from service.client.synchronous.session import Session
 
 
 class Dataset(DatasetFields):
-    """Rows to train on or to predict; they never change."""
+    """A dataset; its rows never change."""
 
     def __init__(self, session: Session, data: dict[str, Any]) -> None:
         self._session = session
         self.data = data
 
     def refresh(self) -> Dataset:
-        """What the service says of it now."""
+        """Read its current state."""
         self.data = self._session.json(calls.get(self._path()))
         return self
 
@@ -35,17 +35,17 @@ class Dataset(DatasetFields):
         media_type: str | None = None,
         **options: Any,
     ) -> Dataset:
-        """A new dataset of all rows, these last; arguments as of `Client.upload`."""
+        """Create a dataset of its rows, then these; arguments as in `Client.upload`."""
         call = upload_call(self._path("append"), data, labels, columns, media_type, options)
         return Dataset(self._session, self._session.json(call))
 
     def split(
         self, fraction: float, *, stratify: bool = True, seed: int = 0
     ) -> tuple[Dataset, Dataset]:
-        """Two new datasets, to train and to test with; `fraction` of the rows are the second."""
+        """Create two datasets, for training and test; `fraction` of the rows are in the second."""
         body = {"fraction": fraction, "stratify": stratify, "seed": seed}
         both = self._session.json(calls.create(self._path("split"), body))
-        train, test = (Dataset(self._session, both[part]) for part in ("train", "test"))
+        train, test = (Dataset(self._session, both[name]) for name in ("train", "test"))
         return train, test
 
     def arrays(self) -> tuple[Any, Any]:
@@ -55,21 +55,21 @@ class Dataset(DatasetFields):
         return read_arrays(reply.content)
 
     def download(self, path: str | Path) -> Path:
-        """Save the data as a file; its ending tells the format, such as `.csv` or `.npz`."""
+        """Save the data as a file; its suffix is the format, such as `.csv` or `.npz`."""
         accept = {"Accept": media_type_of(Path(path))}
         return self._session.download(calls.get(self._path("content"), headers=accept), path)
 
     def update(self, **changes: str | Mapping[str, str | None] | None) -> Dataset:
-        """Change `name` and `labels`; what is not mentioned stays, None removes."""
+        """Change `name` and `labels`; other members stay, None removes."""
         self.data = self._session.json(calls.send_json("PATCH", self._path(), changes))
         return self
 
     def delete(self) -> None:
-        """Refused while a job needs it; models trained on it stay."""
+        """Delete it; refused while a job needs it. Its models are kept."""
         self._session.send(calls.delete(self._path()))
 
     def _path(self, *parts: str) -> str:
-        return calls.below("v1", "datasets", self.id, *parts)
+        return calls.path_of("v1", "datasets", self.id, *parts)
 
 
 def upload_call(
@@ -80,6 +80,6 @@ def upload_call(
     media_type: str | None,
     options: Mapping[str, Any],
 ) -> Call:
-    """Data on their way to the service. Raises ValueError for what no format can hold."""
+    """The request of an upload. Raises ValueError for data that no format supports."""
     body = upload_body(data, labels, columns, media_type)
     return calls.create(path, body.content, body.media_type, {**body.params, **options})

@@ -1,5 +1,5 @@
-# Made of the module of this name in `asynchronous` by `make client`: change that one.
-"""A job that the service works on."""
+# Generated from the module of this name in `asynchronous` by `make client`.
+"""Jobs of the service."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from service.client.fields import JobFields
 from service.client.synchronous.model import ModelVersion
 from service.client.synchronous.session import Session
 
-LOOK_S = 0.5
-"""How often a bar is drawn anew."""
+REFRESH_S = 0.5
+"""Interval of updates with a progress bar."""
 POLL_S = 30.0
+"""Length of a long poll without one."""
 RECONNECT_S = 1.0
 PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
-"""Kinds of jobs that have results, and where."""
+"""Kinds of jobs with results, and their paths."""
 
 
 class Job(JobFields):
@@ -33,25 +34,25 @@ class Job(JobFields):
         self.data = data
 
     def refresh(self, wait_s: float = 0) -> Job:
-        """What the service says of it now, or once it has ended, at most `wait_s` (≤ 60) later."""
+        """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
-        self.data = self._session.json(calls.patient(call, wait_s))
+        self.data = self._session.json(calls.with_wait(call, wait_s))
         return self
 
     def wait(self, timeout_s: float | None = None, *, progress_bar: bool | None = None) -> Job:
-        """Itself, once it has succeeded.
+        """Wait until it has succeeded; returns the job.
 
-        A bar shows how far it is, by default in terminals. Raises JobFailed where it ended in
-        another way, and TimeoutError; the job goes on then.
+        Shows a progress bar, by default in terminals. Raises JobFailed if it failed or was
+        canceled, and TimeoutError; the job then continues.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        drawn = progress.wanted(progress_bar)
-        with progress.shown(self, drawn) as show:
+        has_bar = progress.wanted(progress_bar)
+        with progress.shown(self, has_bar) as show:
             while not self.ended:
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
-                self.refresh(min(left, LOOK_S if drawn else POLL_S))
+                self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
                 show(self)
         if self.state == "canceled":
             raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
@@ -64,8 +65,8 @@ class Job(JobFields):
         return self
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """What happened and will happen to the job, each event once, to its end; only what came
-        after event `after`. A lost connection is made anew, and nothing is missed."""
+        """All past and future events after event `after`, each once, until its end. Reconnects
+        after a lost connection, without missing events."""
         failures = 0
         while True:
             accept = {"Accept": "text/event-stream"}
@@ -95,47 +96,47 @@ class Job(JobFields):
         return {name: [row[i] for row in table["rows"]] for i, name in enumerate(names)}
 
     def cancel(self, *, keep_model: bool = False) -> Job:
-        """End it; with `keep_model` what was learnt becomes a model version."""
-        return self._steer("cancel", {"keep_model": keep_model})
+        """Cancel it; with `keep_model` the model so far becomes a version."""
+        return self._control("cancel", {"keep_model": keep_model})
 
     def pause(self) -> Job:
-        """Have it save what it has and free its worker."""
-        return self._steer("pause")
+        """Checkpoint it and free its worker."""
+        return self._control("pause")
 
     def resume(self) -> Job:
-        """Let a paused job go on."""
-        return self._steer("resume")
+        """Resume it after a pause."""
+        return self._control("resume")
 
     def delete(self) -> None:
-        """Remove a job that has ended; its model stays."""
+        """Delete it after its end; its model is kept."""
         self._session.send(calls.delete(self._path()))
 
     def model_version(self) -> ModelVersion:
-        """What the training made."""
+        """The trained version."""
         if self.model is None:
-            raise ClientError(f"{self.id} has made no model: it is {self.state}")
-        path = calls.below("v1", "models", self.model["name"], "versions", self.model["version"])
+            raise ClientError(f"{self.id} has no model: it is {self.state}")
+        path = calls.path_of("v1", "models", self.model["name"], "versions", self.model["version"])
         return ModelVersion(self._session, self._session.json(calls.get(path)))
 
     def results(self) -> dict[str, Any]:
-        """What an evaluation or comparison found, or where the file of a batch prediction is."""
+        """Results of an evaluation or comparison; for a batch prediction, facts about its file."""
         return dict(self._session.json(calls.get(self._results_path())))
 
     def download_results(self, path: str | Path) -> Path:
         """Save the predictions of a batch prediction as a file."""
         return self._session.download(calls.get(f"{self._results_path()}/results"), path)
 
-    def _steer(self, how: str, body: dict[str, Any] | None = None) -> Job:
-        call = calls.send_json("POST", self._path(how), body or {})
+    def _control(self, action: str, body: dict[str, Any] | None = None) -> Job:
+        call = calls.send_json("POST", self._path(action), body or {})
         self.data = self._session.json(call)
         return self
 
     def _results_path(self) -> str:
         if self.kind not in PLURALS:
             raise ClientError(
-                f"{self.id} is of the kind {self.kind}: see its metrics and its model"
+                f"{self.id} is of kind {self.kind}, without results: use its metrics and model"
             )
-        return calls.below("v1", PLURALS[self.kind], self.id)
+        return calls.path_of("v1", PLURALS[self.kind], self.id)
 
     def _path(self, *parts: str) -> str:
-        return calls.below("v1", "jobs", self.id, *parts)
+        return calls.path_of("v1", "jobs", self.id, *parts)

@@ -1,5 +1,5 @@
-# Made of the module of this name in `asynchronous` by `make client`: change that one.
-"""Models that the service keeps: versions, aliases, predictions."""
+# Generated from the module of this name in `asynchronous` by `make client`.
+"""Models of the service: versions, aliases, predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPORTS = ("onnx", "npz", "json")
 
 
 class ModelVersion(ModelVersionFields):
-    """A trained model; it never changes."""
+    """A version of a model; it never changes."""
 
     def __init__(self, session: Session, data: dict[str, Any]) -> None:
         self._session = session
@@ -31,38 +31,38 @@ class ModelVersion(ModelVersionFields):
     def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
 
     def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """As `Client.predict`."""
+        """Like `Client.predict`."""
         return predict(self._session, f"{self.name}/{self.version}", rows, outputs)
 
     def download(self, path: str | Path) -> Path:
-        """Save the model's own file, a joblib dump of plain arrays."""
+        """Save the model's file, a joblib dump of plain arrays."""
         return self._session.download(calls.get(self._path("artifact")), path)
 
     def export(self, path: str | Path) -> Path:
-        """Save it for other programs, as `.onnx`, `.npz` or `.json`; or its own file, `.joblib`."""
-        ending = Path(path).suffix.lower().removeprefix(".")
-        if ending == "joblib":
+        """Export it as `.onnx`, `.npz` or `.json`, or save its own file as `.joblib`."""
+        suffix = Path(path).suffix.lower().removeprefix(".")
+        if suffix == "joblib":
             return self.download(path)
-        if ending not in EXPORTS:
+        if suffix not in EXPORTS:
             raise ValueError(f"{path}: not one of .onnx, .npz, .json, .joblib")
-        return self._session.download(calls.get(self._path("export"), format=ending), path)
+        return self._session.download(calls.get(self._path("export"), format=suffix), path)
 
     def card(self) -> str:
-        """Its records in plain sentences, as Markdown."""
+        """Its card, as Markdown."""
         call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})
         reply = self._session.send(call)
         return reply.text
 
     def plot(self, kind: str, path: str | Path) -> Path:
-        """Save a picture as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
+        """Save a plot as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
         return self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
 
     def delete(self) -> None:
-        """Refused while an alias points to it."""
+        """Delete it; refused while an alias points to it."""
         self._session.send(calls.delete(self._path()))
 
     def _path(self, *parts: str) -> str:
-        return calls.below("v1", "models", self.name, "versions", self.version, *parts)
+        return calls.path_of("v1", "models", self.name, "versions", self.version, *parts)
 
 
 class Model(ModelFields):
@@ -79,11 +79,11 @@ class Model(ModelFields):
     def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
 
     def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """As `Client.predict`: the alias `default` answers where it is set, else the latest."""
+        """Like `Client.predict`, with the alias `default` if it is set, else the latest version."""
         return predict(self._session, self.name, rows, outputs)
 
     def versions(self) -> Iterator[ModelVersion]:
-        """All of them, newest first."""
+        """All versions, newest first."""
         for data in self._session.pages(calls.get(self._path("versions")), "versions"):
             yield ModelVersion(self._session, data)
 
@@ -92,33 +92,36 @@ class Model(ModelFields):
         return ModelVersion(self._session, data)
 
     def set_alias(self, alias: str, version: int) -> None:
-        """Point the alias to a version, whether it is there already or not.
+        """Create the alias, or move it to the version.
 
-        Raises Conflict where somebody else moves it at the same time.
+        Raises Conflict if another caller moves it at the same time.
         """
         self._session.send(
             calls.send_json(
-                "PUT", self._path("aliases", alias), {"version": version}, self._tag(alias)
+                "PUT",
+                self._path("aliases", alias),
+                {"version": version},
+                self._precondition(alias),
             )
         )
         self.refresh()
 
     def remove_alias(self, alias: str) -> None:
-        """The version it points to stays."""
-        tag = self._tag(alias)
-        self._session.send(calls.delete(self._path("aliases", alias), headers=tag))
+        """Remove the alias; its version is kept."""
+        headers = self._precondition(alias)
+        self._session.send(calls.delete(self._path("aliases", alias), headers=headers))
         self.refresh()
 
     def refresh(self) -> Model:
-        """What the service says of it now."""
+        """Read its current state."""
         self.data = self._session.json(calls.get(self._path()))
         return self
 
     def delete(self, *, force: bool = False) -> None:
-        """Delete all versions; refused while aliases exist, unless forced."""
+        """Delete all versions; refused if there are aliases, unless `force`."""
         self._session.send(calls.delete(self._path(), force=force or None))
 
-    def _tag(self, alias: str) -> dict[str, str]:
+    def _precondition(self, alias: str) -> dict[str, str]:
         try:
             reply = self._session.send(calls.get(self._path("aliases", alias)))
         except NotFound:
@@ -126,11 +129,11 @@ class Model(ModelFields):
         return {"If-Match": reply.headers["etag"]}
 
     def _path(self, *parts: object) -> str:
-        return calls.below("v1", "models", self.name, *parts)
+        return calls.path_of("v1", "models", self.name, *parts)
 
 
 def predict(session: Session, model: str, rows: Any, outputs: str | Sequence[str]) -> Any:
-    """One output as an array, in binary; several as the service's JSON has them."""
+    """One output as an array, sent in binary; several as a dict from JSON."""
     body = predict_body(rows)
     single = isinstance(outputs, str) and outputs != "explanation"
     names = outputs if isinstance(outputs, str) else ",".join(outputs)

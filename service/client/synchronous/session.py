@@ -1,5 +1,5 @@
-# Made of the module of this name in `asynchronous` by `make client`: change that one.
-"""Sends calls, again where that helps, and turns refusals into exceptions."""
+# Generated from the module of this name in `asynchronous` by `make client`.
+"""Sends calls with retries, and raises exceptions for errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_S = 10.0
 WAIT_S = 120.0
-"""How long the service may be silent; reading a large upload takes it a while."""
+"""Timeout for a reply; parsing a large upload takes a while."""
 
 
 class Session:
@@ -46,7 +46,7 @@ class Session:
 
     def send(self, call: Call) -> httpx2.Response:
         """The whole reply. Raises Problem and ConnectionFailed."""
-        reply = self._answered(call, stream=False)
+        reply = self._reply(call, stream=False)
         if reply.status_code >= 400:
             raise problem_of(reply.status_code, _members(reply))
         return reply
@@ -57,7 +57,7 @@ class Session:
         return reply.json()
 
     def pages(self, call: Call, items: str) -> Iterator[dict[str, Any]]:
-        """All `items` of a list, asked for page by page."""
+        """All `items` of a list, page by page."""
         params = dict(call.params)
         while True:
             page = self.json(replace(call, params=params))
@@ -70,19 +70,19 @@ class Session:
     @contextmanager
     def open(self, call: Call) -> Iterator[httpx2.Response]:
         """The reply, whose body is not read yet. Raises Problem and ConnectionFailed."""
-        reply = self._answered(call, stream=True)
+        reply = self._reply(call, stream=True)
         try:
             if reply.status_code >= 400:
                 reply.read()
                 raise problem_of(reply.status_code, _members(reply))
             yield reply
         except httpx2.TransportError as error:
-            raise ConnectionFailed(f"{self.url} left in the middle of an answer") from error
+            raise ConnectionFailed(f"{self.url} closed the connection during a reply") from error
         finally:
             reply.close()
 
     def download(self, call: Call, path: str | Path) -> Path:
-        """The body of the reply, as a file: whole and as its digest says, or not at all."""
+        """Save the body of the reply as a file, if it is complete and matches its digest."""
         path = Path(path)
         if not path.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "no such folder", str(path.parent))
@@ -94,15 +94,15 @@ class Session:
                     for chunk in reply.iter_bytes(CHUNK_BYTES):
                         digest.update(chunk)
                         file.write(chunk)
-            said = reply.headers.get("repr-digest")
-            if said not in (None, f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"):
-                raise ConnectionFailed(f"{path.name} did not arrive as it was sent")
+            expected = reply.headers.get("repr-digest")
+            if expected not in (None, f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"):
+                raise ConnectionFailed(f"{path.name} was damaged during the download; try again")
             os.replace(name, path)  # noqa: PTH105  (mkstemp gives a name)
         finally:
             Path(name).unlink(missing_ok=True)
         return path
 
-    def _answered(self, call: Call, *, stream: bool) -> httpx2.Response:
+    def _reply(self, call: Call, *, stream: bool) -> httpx2.Response:
         done = 0
         while True:
             done += 1
@@ -111,8 +111,8 @@ class Session:
             except httpx2.TransportError as error:
                 pause = self.retries.after_failure(call, error, done)
                 if pause is None:
-                    said = str(error) or type(error).__name__
-                    raise ConnectionFailed(f"no answer from {self.url}: {said}") from error
+                    reason = str(error) or type(error).__name__
+                    raise ConnectionFailed(f"no answer from {self.url}: {reason}") from error
             else:
                 pause = self.retries.after_reply(call, reply.status_code, reply.headers, done)
                 if pause is None:
@@ -127,7 +127,7 @@ class Session:
             pieces = content if isinstance(content, tuple) else (content,)
             # The service refuses what is too large before it is sent.
             headers["Content-Length"] = str(sum(map(_size, pieces)))
-            content = _chunks(pieces, call.drawn)
+            content = _chunks(pieces, call.progress_bar)
         return self._http.build_request(
             call.method,
             call.path,
@@ -142,12 +142,12 @@ def _size(piece: bytes | Path) -> int:
     return piece.stat().st_size if isinstance(piece, Path) else len(piece)
 
 
-def _chunks(pieces: tuple[bytes | Path, ...], drawn: bool) -> Iterator[bytes]:
+def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Iterator[bytes]:
     for piece in pieces:
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.sent(piece, drawn) as show:
+        with progress.sent(piece, progress_bar) as show:
             with Path(piece).open("rb") as file:
                 while chunk := file.read(CHUNK_BYTES):
                     yield chunk

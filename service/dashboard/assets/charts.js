@@ -1,11 +1,11 @@
-// Curves of jobs, drawn by uPlot: from the page's data, and while a job runs from its events.
+// Learning curves with uPlot: from the page's data, and from events while a job runs.
 "use strict";
 
 (() => {
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const font = () => getComputedStyle(document.body).fontFamily;
   const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  // As many digits as tell one tick from the next.
+  // Enough digits to distinguish ticks.
   const ticks = (_, values, __, ___, step) => values.map((value) => (value == null ? "" : value.toFixed(Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))))));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
@@ -17,7 +17,7 @@
       grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
   }
 
-  // Draws into `box`, anew when its width or the colors change. `set` takes new data.
+  // Draws into `box`, and again when its width or the colors change. `set` takes new data.
   function chart(box, options) {
     let plot = null, data = null;
     const draw = () => {
@@ -33,7 +33,7 @@
     return { set(next) { data = next; if (plot) plot.setData(data); else draw(); } };
   }
 
-  // From zero, unless all that can be seen happened in the last moments.
+  // From zero, unless all points are in the last moments.
   const span = (_, least, most) => (least > 0.4 * most ? [least - 0.05 * (most - least), most + 0.02 * (most - least || 1)] : [0, most || 1]);
 
   const curve = () => ({
@@ -59,7 +59,7 @@
   });
   const powers = (_, ticks) => ticks.map((tick) => (String(Number(tick.toPrecision(3)).toExponential()).startsWith("1e") ? tick : null));
 
-  // Both pictures of one job's curve from [seconds, cost, bound].
+  // Both charts of one job from [seconds, cost, bound].
   function pictures(box) {
     const cost = chart(box, curve), gap = chart(document.getElementById("gap-chart"), gaps);
     return { set(data) {
@@ -72,7 +72,7 @@
   function start() {
     const job = document.getElementById("job");
     if (!job || job.dataset.seen) return;
-    job.dataset.seen = "yes"; // until it is replaced by a newer one
+    job.dataset.seen = "yes"; // until it is replaced
     const box = document.getElementById("chart");
     const plot = box ? pictures(box) : null;
     const stored = read("curve-data");
@@ -83,7 +83,7 @@
 
   function follow(job, plot) {
     const data = [[], [], []];
-    const put = (id, text) => { const place = document.getElementById(id); if (place) place.textContent = text; };
+    const put = (id, text) => { const element = document.getElementById(id); if (element) element.textContent = text; };
     const events = new EventSource(job.dataset.events);
     let first = true, drawing = false;
     const later = () => {
@@ -103,7 +103,7 @@
       const last = data[0].length - 1;
       if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
           && data[1][last - 1] === now.primal && data[2][last - 1] === now.dual) {
-        data[0][last] = now.elapsed_s; // nothing new but the time
+        data[0][last] = now.elapsed_s; // only the time has changed
       } else if (last < 0 || now.elapsed_s > data[0][last]) {
         data[0].push(now.elapsed_s); data[1].push(now.primal); data[2].push(now.dual);
       }
@@ -113,7 +113,7 @@
       const now = JSON.parse(event.data);
       const shown = document.querySelector("#job-state .state");
       if (!shown) { events.close(); return; }
-      // What is replayed of the past is on the page already.
+      // The page shows replayed events already.
       const differs = !shown.classList.contains(now.state);
       clearTimeout(follow.timer);
       if (differs) follow.timer = setTimeout(() => { events.close(); say(`The job is ${now.state}.`); refresh(); }, first ? 300 : 100);
@@ -138,12 +138,12 @@
     const tables = jobs.map((job) => [positive(job.time, 1e-4), positive(job.excess, 1e-6)]);
     const round = (tick) => [1, 2, 5].includes(Number((tick / 10 ** Math.floor(Math.log10(tick) + 1e-9)).toPrecision(3)));
     const keep = (which) => (_, ticks) => ticks.map((tick) => (which(tick) ? tick : null));
-    const told = (format) => (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick)));
+    const formatted = (format) => (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick)));
     const plot = chart(box, () => ({
       scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
       axes: [
-        { ...axis("seconds", told(short), 44), filter: innerWidth < 600 ? powers : keep(round) },
-        { ...axis("above the bound", told(percent), 84), filter: powers },
+        { ...axis("seconds", formatted(short), 44), filter: innerWidth < 600 ? powers : keep(round) },
+        { ...axis("above the bound", formatted(percent), 84), filter: powers },
       ],
       series: [{ label: "time", value: (_, value) => seconds(value) }].concat(jobs.map((job, i) => ({
         label: job.title, stroke: color(`--k${i % 10}`), width: 2, spanGaps: true, points: { size: 5, show: true },

@@ -1,9 +1,9 @@
-// What pages do beyond links and forms. Everything here can be missing: the pages work without.
+// Additions to links and forms. The pages also work without this script.
 "use strict";
 
 const say = (text) => { document.getElementById("said").textContent = text; };
 
-// A file dropped on the form is uploaded at once, and its progress shown.
+// A file dropped on the form is uploaded at once, with a progress bar.
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
     const zone = event.target.closest?.(".drop");
@@ -23,15 +23,15 @@ document.addEventListener("htmx:xhr:progress", (event) => {
   bar.hidden = false;
   bar.value = (100 * event.detail.loaded) / event.detail.total;
   if (event.detail.loaded === event.detail.total) {
-    bar.removeAttribute("value"); // being read now
-    say("Uploaded; the file is being read.");
+    bar.removeAttribute("value"); // the service reads it now
+    say("Uploaded; the service reads the file.");
   }
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   const bar = event.target.querySelector?.(".sending");
   if (bar) bar.hidden = true;
 });
-document.addEventListener("htmx:sendError", () => say("The service did not answer."));
+document.addEventListener("htmx:sendError", () => say("The service did not respond."));
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button");
@@ -42,7 +42,7 @@ document.addEventListener("click", async (event) => {
       await navigator.clipboard.writeText(text.textContent);
       say("Copied.");
       button.textContent = "Copied";
-    } catch { // no clipboard without https: what would be copied is selected
+    } catch { // no clipboard without https: select the text instead
       getSelection().selectAllChildren(text);
     }
   }

@@ -70,7 +70,7 @@ class NewerTables(OtherTables):
     def __init__(self, revision: str, newest: str) -> None:
         super().__init__(
             f"the database is of a newer version of svm-service (revision {revision}, this one "
-            f"knows {newest}); install that version, or restore an earlier backup"
+            f"knows {newest}); install that version, or restore an older backup"
         )
 
 

@@ -1,6 +1,6 @@
-"""Makes `service/client/synchronous` of `service/client/asynchronous`: `make client`.
+"""Generates `service/client/synchronous` from `service/client/asynchronous`: `make client`.
 
-Only words are replaced, so that both do the same; a test sees that the files are up to date.
+It only replaces words, so that both do the same; a test checks that the files are up to date.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[3] / "service" / "client"
-NOTE = "# Made of the module of this name in `asynchronous` by `make client`: change that one.\n"
+NOTE = "# Generated from the module of this name in `asynchronous` by `make client`.\n"
 WORDS = {
     r"async (def|with|for) ": r"\1 ",
     r"await anyio\.Path": "Path",
@@ -29,7 +29,7 @@ WORDS = {
 
 
 def modules() -> dict[str, str]:
-    """The synchronous modules by file name, as they should be."""
+    """The synchronous modules by file name."""
     return {
         path.name: _formatted(_synchronous(path.read_text()))
         for path in sorted((CLIENT / "asynchronous").glob("*.py"))

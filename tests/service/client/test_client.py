@@ -1,4 +1,4 @@
-"""The client against the real service: what goes in, what comes out, what is refused."""
+"""The client with the real service: requests, results and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENDLESS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def iris(server: Any) -> str:
-    """A model trained on iris, with the names of its features, calibrated."""
+    """A calibrated model trained on iris, with feature names."""
     with Client(server.url) as client:
         dataset = client.upload(X, SPECIES, columns=NAMES, name="iris")
         client.train(
@@ -54,12 +54,12 @@ def iris(server: Any) -> str:
     return "iris"
 
 
-def test_whole_way(client: Client) -> None:
-    """Arrays in, a certified model, an array of labels out."""
+def test_upload_train_predict(client: Client) -> None:
+    """From arrays to a model with a certificate and an array of labels."""
     dataset = client.upload(X, SPECIES, name="flowers")
     assert (dataset.n_samples, dataset.n_features) == (150, 4)
     assert dataset.classes == ["setosa", "versicolor", "virginica"]
-    job = client.train(dataset, "whole-way", {"name": "newton", "C": 10.0}).wait(60)
+    job = client.train(dataset, "flowers", {"name": "newton", "C": 10.0}).wait(60)
     assert job.ended
     assert job.certificate is not None
     assert 0 <= job.certificate["relative_gap"] <= 1e-3
@@ -67,15 +67,15 @@ def test_whole_way(client: Client) -> None:
     labels = version.predict(X)
     assert labels.dtype.kind == "U"
     assert np.mean(labels == SPECIES) > 0.95
-    assert (client.predict("whole-way", X) == labels).all()
+    assert (client.predict("flowers", X) == labels).all()
     assert len(job.trace()["epoch"]) > 0
 
 
 @pytest.mark.parametrize(
     "form", ["array", "float32", "lists", "frame", "reordered", "dicts", "file"]
 )
-def test_same_rows_in_any_form(client: Client, iris: str, form: str, tmp_path: Path) -> None:
-    """Rows mean the same whatever holds them; a frame's columns may stand in any order."""
+def test_same_rows_in_any_format(client: Client, iris: str, form: str, tmp_path: Path) -> None:
+    """The predictions are the same; a frame's columns can be in any order."""
     frame = pandas.DataFrame(X, columns=NAMES)
     rows: Any = {
         "array": X,
@@ -92,7 +92,7 @@ def test_same_rows_in_any_form(client: Client, iris: str, form: str, tmp_path: P
 
 
 def test_outputs(client: Client, iris: str) -> None:
-    """One output is an array, several are what the service says as JSON."""
+    """One output is an array, several are a dict."""
     probability = client.predict(iris, X, "probability")
     assert probability.shape == (150, 3)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
@@ -103,7 +103,7 @@ def test_outputs(client: Client, iris: str) -> None:
     assert set(explanation["explanation"][0][0]["terms"]) == set(NAMES)
 
 
-def test_same_data_in_any_form(client: Client, tmp_path: Path) -> None:
+def test_same_data_in_any_format(client: Client, tmp_path: Path) -> None:
     """A frame, an array with names, and a file are the same dataset."""
     frame = pandas.DataFrame(X, columns=NAMES)
     frame["species"] = SPECIES
@@ -130,7 +130,7 @@ FLAGS = np.array([[True, False], [True, True], [False, True], [False, False]])
 
 
 def test_booleans_are_numbers(client: Client) -> None:
-    """1 and 0, whatever holds them, as in the array of numbers; in predictions, too."""
+    """1 and 0 in any format, also in predictions."""
     numbers, labels = FLAGS.astype(float), ["x", "x", "y", "y"]
     frame = pandas.DataFrame(FLAGS, columns=["a", "b"])
     of_objects = frame.astype(object)
@@ -148,15 +148,15 @@ def test_booleans_are_numbers(client: Client) -> None:
 
 
 def test_labels_keep_their_kind(client: Client) -> None:
-    """Numbers stay numbers and truth values truth values."""
+    """Numbers stay numbers, and booleans booleans."""
     for classes in ([1, 2], [False, True], ["1", "2"]):
-        found = client.upload(X, classes * 75).classes
-        assert found == classes
-        assert [type(label) for label in found] == [type(label) for label in classes]
+        stored = client.upload(X, classes * 75).classes
+        assert stored == classes
+        assert [type(label) for label in stored] == [type(label) for label in classes]
 
 
 def test_sparse_data(client: Client) -> None:
-    """A sparse matrix stays sparse, up to columns that are empty; labels are numbers."""
+    """A sparse matrix stays sparse, with empty columns; its labels are numbers."""
     matrix = csr_array(np.where(X > 2, X, 0.0))
     wide = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(150, 9))
     dataset = client.upload(wide, IRIS.target)
@@ -170,15 +170,15 @@ def test_sparse_data(client: Client) -> None:
         client.upload(wide, SPECIES)
 
 
-def test_what_no_format_holds_is_told_before_it_is_sent(client: Client) -> None:
-    """Ambiguous uploads raise ValueError that says what to do."""
-    with pytest.raises(ValueError, match="say `media_type`"):
+def test_unsupported_data_are_refused_before_the_request(client: Client) -> None:
+    """With a ValueError that says what to do."""
+    with pytest.raises(ValueError, match="give `media_type`"):
         client.upload(b"1,2,a\n")
     with pytest.raises(ValueError, match=r"data\.log: not one of \.csv"):
         client.upload("data.log")
     with pytest.raises(ValueError, match="all of them as texts"):
         client.upload(X[:2], [1, "b"])
-    with pytest.raises(ValueError, match="say `target`"):
+    with pytest.raises(ValueError, match="give `target`"):
         client.upload("iris.csv", SPECIES)
 
 
@@ -190,19 +190,19 @@ def test_bad_values_are_named(client: Client, iris: str) -> None:
         with pytest.raises(InvalidContent) as caught:
             call()
         assert (caught.value.status, caught.value.code) == (422, "missing-value")
-        (place,) = caught.value.errors
-        assert (place.row, place.column) == (17, "petal_length")
+        (fault,) = caught.value.errors
+        assert (fault.row, fault.column) == (17, "petal_length")
         assert "row 17, column 'petal_length'" in str(caught.value)
     with pytest.raises(InvalidContent) as caught:
         client.predict(iris, [[1, 2, 3, 4], [1, "x", 3, 4], [1, 2, 3]])
-    assert [place.row for place in caught.value.errors] == [2, 3]
+    assert [fault.row for fault in caught.value.errors] == [2, 3]
     assert str(caught.value).count("\n") == 2
 
 
-def test_refusals_have_their_own_classes(client: Client, iris: str) -> None:
-    """A caller can tell what is not there from what is wrong."""
+def test_errors_have_their_own_classes(client: Client, iris: str) -> None:
+    """By kind of error."""
     with pytest.raises(NotFound) as caught:
-        client.predict("nobody", X)
+        client.predict("unknown", X)
     assert caught.value.request_id
     with pytest.raises(InvalidContent, match="/solver/C"):
         client.train("latest", "m", {"name": "newton", "C": -1})
@@ -216,7 +216,7 @@ def test_refusals_have_their_own_classes(client: Client, iris: str) -> None:
 
 
 def test_aliases_move(client: Client, iris: str) -> None:
-    """An alias is made, moved and removed without a word of tags."""
+    """The client sends the preconditions for creating, moving and removing an alias."""
     dataset = client.upload(X, SPECIES, columns=NAMES)
     client.train(dataset, iris, Newton(C=2.0), stopping=Stopping(max_epochs=3)).wait()
     model = client.model(iris)
@@ -230,7 +230,7 @@ def test_aliases_move(client: Client, iris: str) -> None:
     assert [version.version for version in model.versions()] == [2, 1]
 
 
-def test_datasets_are_made_of_others(client: Client, tmp_path: Path) -> None:
+def test_datasets_are_made_from_others(client: Client, tmp_path: Path) -> None:
     """Append, split, rename and download."""
     half = client.upload(X[::2], SPECIES[::2], name="half")
     whole = half.append(X[1::2], SPECIES[1::2])
@@ -238,7 +238,7 @@ def test_datasets_are_made_of_others(client: Client, tmp_path: Path) -> None:
     train, test = whole.split(0.2, seed=3)
     assert (train.n_samples, test.n_samples) == (120, 30)
     whole.update(name="whole", labels={"team": "x"})
-    assert [found.id for found in client.datasets(label="team=x")] == [whole.id]
+    assert [each.id for each in client.datasets(label="team=x")] == [whole.id]
     path = whole.download(tmp_path / "whole.npz")
     rows, labels = whole.arrays()
     assert np.array_equal(rows, np.concatenate([X[::2], X[1::2]]))
@@ -249,7 +249,7 @@ def test_datasets_are_made_of_others(client: Client, tmp_path: Path) -> None:
 
 
 def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> None:
-    """A batch prediction is a job; its file holds what the service says row by row."""
+    """A batch prediction is a job; its file has the same predictions."""
     dataset = client.upload(X, columns=NAMES)
     job = client.predict_dataset(dataset, f"{iris}/1", ["decision"], format="npy").wait()
     path = job.download_results(tmp_path / "decision.npy")
@@ -257,7 +257,7 @@ def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> 
 
 
 def test_evaluation_of_a_model(client: Client, iris: str) -> None:
-    """An evaluation is a job, too, and its results are what the service has of it."""
+    """An evaluation is a job with results."""
     dataset = client.upload(X, SPECIES, columns=NAMES)
     metrics = client.evaluate(dataset, f"{iris}/1").wait().results()["metrics"]
     assert metrics["accuracy"] == np.mean(client.predict(f"{iris}/1", X) == SPECIES)
@@ -269,14 +269,14 @@ def test_comparison_of_solvers(client: Client) -> None:
     solvers = ["dual-coordinate-descent", {"solver": Newton(C=2.0), "scaling": "standardize"}]
     grid = {"solver": ["newton"], "C": [0.1, 1.0]}
     job = client.compare(dataset, solvers, grid=grid, model_name="best").wait()
-    found = job.results()
-    assert sorted(entry["rank"] for entry in found["entries"]) == [1, 2, 3, 4]
-    assert found["model"] == {"name": "best", "version": 1}
+    results = job.results()
+    assert sorted(entry["rank"] for entry in results["entries"]) == [1, 2, 3, 4]
+    assert results["model"] == {"name": "best", "version": 1}
     assert job.model_version().spec["solver"]["name"] in ("newton", "dual-coordinate-descent")
 
 
-def test_models_go_out_and_come_in(client: Client, iris: str, tmp_path: Path) -> None:
-    """An exported version is the same model when it is imported."""
+def test_models_are_exported_and_imported(client: Client, iris: str, tmp_path: Path) -> None:
+    """The imported version is the same model."""
     version = client.model_version(iris, 1)
     for name in ("iris.npz", "iris.json"):
         imported = client.import_model("imported", version.export(tmp_path / name))
@@ -284,21 +284,21 @@ def test_models_go_out_and_come_in(client: Client, iris: str, tmp_path: Path) ->
     assert np.array_equal(client.predict("imported", X), client.predict(f"{iris}/1", X))
 
 
-def test_pictures_and_cards(client: Client, iris: str, tmp_path: Path) -> None:
-    """A version shows itself."""
+def test_plots_and_cards(client: Client, iris: str, tmp_path: Path) -> None:
+    """A version has a card and plots."""
     version = client.model_version(iris, 1)
     assert "iris" in version.card()
     assert b"<svg" in version.plot("confusion", tmp_path / "confusion.svg").read_bytes()
 
 
-def test_model_file_arrives_whole(client: Client, iris: str, tmp_path: Path) -> None:
-    """A version's file is what its digest says."""
+def test_model_file_is_downloaded(client: Client, iris: str, tmp_path: Path) -> None:
+    """With its complete size."""
     version = client.model_version(iris, 1)
     assert version.download(tmp_path / "iris.joblib").stat().st_size == version.size_bytes
 
 
-def test_events_to_the_end(client: Client) -> None:
-    """Every event once, the last one is the end; who knows it already gets nothing."""
+def test_events_until_the_end(client: Client) -> None:
+    """Every event once, the end last; there are no events after it."""
     dataset = client.upload(X, SPECIES)
     job = client.train(dataset, "followed", "pegasos", stopping={"max_epochs": 30})
     events = list(job.events())
@@ -309,7 +309,7 @@ def test_events_to_the_end(client: Client) -> None:
 
 
 def test_canceled_and_failed_jobs_raise(client: Client) -> None:
-    """Waiting for what will not come ends with an exception that has the job."""
+    """`wait` raises an exception with the job."""
     dataset = client.upload(X, SPECIES)
     endless = client.train(dataset, "endless", ENDLESS["solver"], stopping=ENDLESS["stopping"])
     with pytest.raises(TimeoutError, match=r"is (queued|running) after 0\.2 s"):
@@ -325,10 +325,8 @@ def test_canceled_and_failed_jobs_raise(client: Client) -> None:
     assert failed.value.hint
 
 
-def test_progress_is_drawn_where_it_is_wanted(
-    client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A bar on standard error with state and gap; none where nobody looks on."""
+def test_progress_bar_is_optional(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar on standard error with state and gap; without a terminal there is none."""
     dataset = client.upload(X, SPECIES)
     client.train(dataset, "drawn").wait(progress_bar=True)
     assert "drawn succeeded" in capsys.readouterr().err
@@ -339,7 +337,7 @@ def test_progress_is_drawn_where_it_is_wanted(
 def test_asynchronous_client(server: Any, iris: str) -> None:
     """The same calls, awaited, many at once."""
 
-    async def whole_way() -> None:
+    async def use_client() -> None:
         async with AsyncClient(server.url) as client:
             csv = io.BytesIO()
             np.savetxt(csv, X, delimiter=",")
@@ -357,4 +355,4 @@ def test_asynchronous_client(server: Any, iris: str) -> None:
             with pytest.raises(NotFound):
                 await client.job("job_" + "0" * 32)
 
-    asyncio.run(whole_way())
+    asyncio.run(use_client())

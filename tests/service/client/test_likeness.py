@@ -1,4 +1,4 @@
-"""The client shares no code with the server: what both say of the same thing is held together."""
+"""The client shares no code with the server: their declarations must be the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from service.app import create_app
-from service.client.errors import Place, Problem, problem_of
+from service.client.errors import Fault as ClientFault
+from service.client.errors import Problem, problem_of
 from service.client.fields import (
     DatasetFields,
     JobFields,
@@ -24,8 +25,8 @@ from service.errors import Fault
 from service.settings import Settings
 from service.web.problems.codes import PROBLEMS
 
-WHERE_ONLY_VALIDATED = {"id", "created_at"}
-"""Null in the reply to `validate_only`, which makes no dataset."""
+NULL_IF_ONLY_VALIDATED = {"id", "created_at"}
+"""Null in the reply to `validate_only`, which creates no dataset."""
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,8 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def schemas(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document["components"]["schemas"]
-    return found
+    components: dict[str, Any] = document["components"]["schemas"]
+    return components
 
 
 @pytest.mark.parametrize(
@@ -51,40 +52,44 @@ def schemas(document: dict[str, Any]) -> dict[str, Any]:
 def test_resources_have_the_members_of_the_document(
     schemas: dict[str, Any], fields_of: type[Resource], schema: str
 ) -> None:
-    """All of them, each of its type, and None where the service may say null."""
-    said = {name: _types(each, schemas) for name, each in schemas[schema]["properties"].items()}
+    """All of them, with their types, and None if they can be null."""
+    documented = {
+        name: _types(each, schemas) for name, each in schemas[schema]["properties"].items()
+    }
     if fields_of is DatasetFields:
-        said |= {name: said[name] - {"null"} for name in WHERE_ONLY_VALIDATED}
+        documented |= {name: documented[name] - {"null"} for name in NULL_IF_ONLY_VALIDATED}
     hints = {name: hint for name, hint in get_type_hints(fields_of).items() if name != "data"}
     schemas_of_hints = {name: TypeAdapter(hint).json_schema() for name, hint in hints.items()}
-    assert {name: _types(each, {}) for name, each in schemas_of_hints.items()} == said
+    assert {name: _types(each, {}) for name, each in schemas_of_hints.items()} == documented
 
 
-def test_trainings_take_what_jobs_take(schemas: dict[str, Any]) -> None:
+def test_train_has_the_fields_of_a_job(schemas: dict[str, Any]) -> None:
     """Every field of `POST /v1/jobs` is an argument of `train`."""
     positional = {"dataset_id", "model_name", "solver"}
     assert TrainSpec.__optional_keys__ == set(schemas["JobCreate"]["properties"]) - positional
 
 
-def test_files_are_of_the_formats_that_are_read(document: dict[str, Any]) -> None:
-    """By the endings of their names."""
+def test_client_has_the_formats_of_the_service(document: dict[str, Any]) -> None:
+    """By suffixes of files."""
     upload = document["paths"]["/v1/datasets"]["post"]["requestBody"]["content"]
     assert set(MEDIA_TYPES.values()) == set(upload) - {"multipart/form-data"}
 
 
 def test_errors_have_the_members_of_faults() -> None:
     """In the same order, of the same types."""
-    assert [(f.name, f.type) for f in fields(Place)] == [(f.name, f.type) for f in fields(Fault)]
+    assert [(f.name, f.type) for f in fields(ClientFault)] == [
+        (f.name, f.type) for f in fields(Fault)
+    ]
 
 
 def test_every_problem_has_a_family() -> None:
-    """Whatever the service answers can be caught by more than its status."""
+    """Each problem has its own exception class."""
     for problem in PROBLEMS.values():
         assert type(problem_of(problem.status, {})) is not Problem, problem
 
 
 def _types(schema: Mapping[str, Any], known: Mapping[str, Any]) -> set[str]:
-    """The names that JSON Schema gives to what a value may be."""
+    """The names of a value's types in JSON Schema."""
     if "$ref" in schema:
         return _types(known[schema["$ref"].rpartition("/")[2]], known)
     members = schema.get("anyOf", ())

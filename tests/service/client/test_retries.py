@@ -1,4 +1,4 @@
-"""What is sent again, when, and what is not: over real connections that really break."""
+"""Retries of requests, over real connections that break."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Script = Callable[[int], tuple[int, dict[str, str], dict[str, Any]]]
 
 
 class Scripted(ThreadingHTTPServer):
-    """A service that answers the k-th request, from 0, by a script, and remembers what came."""
+    """A service that answers the k-th request, from 0, by a script, and records the requests."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -79,7 +79,7 @@ def scripted() -> Iterator[Callable[[Script], Scripted]]:
 
 
 def _busy(times: int, status: int, **headers: str) -> Script:
-    """Refuses so many requests, and then makes a job."""
+    """Refuses the first `times` requests, and then creates a job."""
     return lambda k: (
         (status, headers, {"code": "queue-full", "detail": "the queue is full"})
         if k < times
@@ -88,10 +88,10 @@ def _busy(times: int, status: int, **headers: str) -> Script:
 
 
 @pytest.mark.parametrize("status", [429, 503, 502, 504, 409])
-def test_refused_requests_come_again_with_the_same_key(
+def test_refused_requests_are_retried_with_the_same_key(
     scripted: Callable[[Script], Scripted], status: int
 ) -> None:
-    """A training is created once, however often it is asked for."""
+    """A training is created once."""
     service = scripted(_busy(3, status, **{"Retry-After": "0"}))
     with Client(service.url, retries=FAST) as client:
         assert client.train("latest", "m").id == "job_1"
@@ -101,7 +101,7 @@ def test_refused_requests_come_again_with_the_same_key(
 
 
 def test_every_creation_has_a_key_of_its_own(scripted: Callable[[Script], Scripted]) -> None:
-    """Two trainings are two, even of the same words."""
+    """Two equal calls create two trainings."""
     service = scripted(_busy(0, 503))
     with Client(service.url) as client:
         client.train("latest", "m")
@@ -109,21 +109,21 @@ def test_every_creation_has_a_key_of_its_own(scripted: Callable[[Script], Script
     assert len({headers["Idempotency-Key"] for _, headers in service.seen}) == 2
 
 
-def test_retry_after_is_waited_for(scripted: Callable[[Script], Scripted]) -> None:
-    """At least as long as the service says, and not at all if it says more than the caller will."""
+def test_retry_waits_for_retry_after(scripted: Callable[[Script], Scripted]) -> None:
+    """At least as long as the header says; without a retry if it is longer than the limit."""
     service = scripted(_busy(1, 503, **{"Retry-After": "1"}))
     began = time.monotonic()
     with Client(service.url, retries=FAST) as client:
         client.train("latest", "m")
     assert time.monotonic() - began >= 1
-    patient = scripted(_busy(1, 429, **{"Retry-After": "3600"}))
-    with Client(patient.url, retries=FAST) as client, pytest.raises(Overloaded):
+    busy = scripted(_busy(1, 429, **{"Retry-After": "3600"}))
+    with Client(busy.url, retries=FAST) as client, pytest.raises(Overloaded):
         client.train("latest", "m")
-    assert len(patient.seen) == 1
+    assert len(busy.seen) == 1
 
 
-def test_it_gives_up_in_the_end(scripted: Callable[[Script], Scripted]) -> None:
-    """After so many retries the last refusal is raised."""
+def test_number_of_retries_is_limited(scripted: Callable[[Script], Scripted]) -> None:
+    """After the last retry the error is raised."""
     service = scripted(_busy(100, 503))
     with Client(service.url, retries=FAST) as client, pytest.raises(Overloaded, match="queue-full"):
         client.train("latest", "m")
@@ -133,20 +133,20 @@ def test_it_gives_up_in_the_end(scripted: Callable[[Script], Scripted]) -> None:
 @pytest.mark.parametrize(
     ("status", "raised"), [(500, ServerFault), (401, NotAllowed), (409, Conflict)]
 )
-def test_what_would_not_help_is_not_done(
+def test_other_errors_are_not_retried(
     scripted: Callable[[Script], Scripted], status: int, raised: type[Exception]
 ) -> None:
-    """An error of the service, or a wrong key, is told at once."""
+    """An internal error or a wrong key is raised at once."""
     service = scripted(_busy(100, status))
     with Client(service.url, retries=FAST) as client, pytest.raises(raised):
         client.train("latest", "m")
     assert len(service.seen) == 1
 
 
-def test_key_goes_with_every_request(
+def test_api_key_is_in_every_request(
     scripted: Callable[[Script], Scripted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The API key is an argument, or SVM_API_KEY; the address may be SVM_URL."""
+    """The API key is an argument, or SVM_API_KEY; the address can be SVM_URL."""
     service = scripted(lambda _: (200, {}, {}))
     monkeypatch.setenv("SVM_URL", service.url)
     monkeypatch.setenv("SVM_API_KEY", "from-environment")
@@ -157,12 +157,12 @@ def test_key_goes_with_every_request(
     assert sent == ["Bearer given", "Bearer from-environment"]
 
 
-def test_lists_go_over_pages(scripted: Callable[[Script], Scripted]) -> None:
-    """All there is, page by page, and no page before it is wanted."""
+def test_lists_read_page_by_page(scripted: Callable[[Script], Scripted]) -> None:
+    """All items, and each page only when it is needed."""
 
     def page(k: int) -> tuple[int, dict[str, str], dict[str, Any]]:
-        found = [{"id": f"ds_{k}{i}"} for i in range(2)]
-        return 200, {}, {"datasets": found, "next_page_token": None if k == 2 else f"after-{k}"}
+        items = [{"id": f"ds_{k}{i}"} for i in range(2)]
+        return 200, {}, {"datasets": items, "next_page_token": None if k == 2 else f"after-{k}"}
 
     service = scripted(page)
     with Client(service.url) as client:
@@ -178,10 +178,10 @@ def test_lists_go_over_pages(scripted: Callable[[Script], Scripted]) -> None:
     ]
 
 
-def test_foreign_replies_are_told() -> None:
-    """Something that is not our service, or nothing at all, is no riddle."""
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+def test_unreachable_service_is_reported() -> None:
+    """With its address."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
     with (
         Client(f"http://127.0.0.1:{port}", retries=FAST) as client,
         pytest.raises(ConnectionFailed, match=f"no answer from http://127.0.0.1:{port}"),
@@ -189,8 +189,8 @@ def test_foreign_replies_are_told() -> None:
         client.info()
 
 
-def test_broken_connections_harm_nothing(server: Server) -> None:
-    """Cut anywhere, in the request or in the reply: the caller gets what he asked for."""
+def test_broken_connections_are_retried(server: Server) -> None:
+    """In the request or in the reply: the call still succeeds."""
     proxy = Proxy(to_port(server.http.base_url.port or 80))
     X = np.random.default_rng(0).normal(size=(400, 5))
     y = (X[:, 0] > 0).astype(int)
@@ -207,8 +207,8 @@ def test_broken_connections_harm_nothing(server: Server) -> None:
         proxy.close()
 
 
-def test_broken_event_stream_goes_on(server: Server) -> None:
-    """Each event once, although every connection is cut after some bytes."""
+def test_broken_event_stream_continues(server: Server) -> None:
+    """Each event once, although every connection breaks after some bytes."""
     proxy = Proxy(to_port(server.http.base_url.port or 80))
     X = np.random.default_rng(1).normal(size=(2000, 20))
     with Client(server.url) as client:

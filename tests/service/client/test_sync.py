@@ -1,4 +1,4 @@
-"""The synchronous client is the asynchronous one, and neither brings the service with it."""
+"""The synchronous client is up to date, and clients do not import the service."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 from tests.service.client.make_sync import CLIENT, modules
 
 
-def test_synchronous_client_is_made_of_the_asynchronous_one() -> None:
+def test_synchronous_client_is_up_to_date() -> None:
     """`make client` would change nothing."""
     made = {path.name: path.read_text() for path in (CLIENT / "synchronous").glob("*.py")}
     assert made == modules()
 
 
 def test_client_is_small() -> None:
-    """Importing it loads nothing of the service, no web framework, and no NumPy."""
+    """Its import loads no other part of the service, no web framework, and no NumPy."""
     program = (
         "import sys, service.client;"
         "print(sorted({name.partition('.')[0] for name in sys.modules}));"

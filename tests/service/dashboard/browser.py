@@ -20,13 +20,13 @@ class Form:
     action: str
     multipart: bool
     fields: dict[str, list[str]] = field(default_factory=dict)
-    """What would be sent: values as they stand, boxes and buttons that are chosen."""
+    """What the form would send: values, checked boxes and chosen buttons."""
     choices: dict[str, set[str]] = field(default_factory=dict)
     """Values offered by buttons and lists, by the name of the input."""
 
 
 class Page(HTMLParser):
-    """What stands on a page."""
+    """The content of a page."""
 
     def __init__(self, reply: Response) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Page(HTMLParser):
         self.headers = reply.headers
         self.forms: list[Form] = []
         self.links: dict[str, str] = {}
-        """Text of a link → where it leads."""
+        """Text of a link → its address."""
         self.ids: list[str] = []
         self.labelled: set[str] = set()
         self.inputs: dict[str, str | None] = {}
@@ -55,7 +55,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     def form(self, action: str) -> Form:
-        """The one that is sent to an address."""
+        """The form that is sent to an address."""
         return next(form for form in self.forms if form.action.partition("#")[0] == action)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -148,7 +148,7 @@ class Page(HTMLParser):
 
 
 class Browser:
-    """Looks at one page at a time; every page it sees is checked."""
+    """Opens one page at a time, and checks each."""
 
     def __init__(self, client: TestClient) -> None:
         self._client = client
@@ -159,7 +159,7 @@ class Browser:
         return self._see(self._client.get(urljoin(getattr(self, "_path", "/"), path)))
 
     def follow(self, text: str) -> Page:
-        """Click on the link with this text."""
+        """Follow the link with this text."""
         return self.go(self.page.links[text])
 
     def send(self, action: str, files: Mapping[str, Any] | None = None, **changes: Any) -> Page:
@@ -186,7 +186,7 @@ class Browser:
         self.page, self._path = page, page.path
         if reply.headers["content-type"].startswith("text/html"):
             assert page.open == [], f"left open: {page.open}"
-            assert len(page.ids) == len(set(page.ids)), "an id stands twice"
+            assert len(page.ids) == len(set(page.ids)), "an id is not unique"
             unlabelled = [
                 n for n, id in page.inputs.items() if id is not None and id not in page.labelled
             ]

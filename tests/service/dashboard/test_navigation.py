@@ -1,4 +1,4 @@
-"""Whole ways through the dashboard, without a script: every form posts, every page redirects."""
+"""Navigation through the dashboard without scripts: forms, redirects and pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _upload(browser: Browser, text: str | bytes, name: str = "clouds.csv", **fie
 
 
 def _trained(browser: Browser, worker: Worker, **changes: Any) -> str:
-    """Train on the dataset uploaded last; the job's id."""
+    """Train on the last upload; returns the job's id."""
     browser.go("/train")
     browser.send("/train", **changes)
     assert browser.page.status == 200, browser.page.text
@@ -38,13 +38,13 @@ def _trained(browser: Browser, worker: Worker, **changes: Any) -> str:
 
 
 def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None:
-    """From a file to a prediction: what is on each page leads to the next."""
+    """From a file to a prediction, by links and forms."""
     _upload(browser, csv_of(n_samples=80, n_classes=3), name="My Clouds.csv")
     assert re.fullmatch(r"/datasets/ds_[0-9a-f]{32}", browser.page.path)
     assert "80" in browser.page.text
     assert "3 classes" in browser.page.text
     assert "<h1>My Clouds.csv</h1>" in browser.page.html
-    browser.follow("Train on it")
+    browser.follow("Train a model")
     assert browser.page.form("/train").fields["validation"] == ["held-back"]
     assert browser.page.form("/train").fields["model_name"] == ["my-clouds"]
     browser.send("/train", model_name="clouds")
@@ -53,7 +53,7 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
     assert worker.take_next_job()
     browser.go(browser.page.path)
     assert "succeeded" in browser.page.text
-    assert re.search(r"Within [0-9.]+ % of the best possible", browser.page.text)
+    assert re.search(r"Within [0-9.]+ % of the optimum", browser.page.text)
     browser.follow("See the model")
     assert browser.page.path == "/models/clouds/versions/1"
     browser.send("/models/clouds/versions/1/predict", x0="2", x1="2", x2="2")
@@ -63,15 +63,15 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
 
 @pytest.mark.parametrize("name", ["iris", "moons", "circle"])
 def test_samples_are_loaded_by_one_click(browser: Browser, name: str) -> None:
-    """Each gives a dataset of its name, with all its columns drawn."""
+    """Each creates a dataset of its name, with histograms of all columns."""
     browser.send(f"/samples/{name}")
     assert browser.page.path.startswith("/datasets/ds_")
     assert f"<h1>{name}</h1>" in browser.page.html
     assert browser.page.html.count('class="histogram"') == (4 if name == "iris" else 2)
 
 
-def test_labels_come_in_a_file_of_their_own(browser: Browser) -> None:
-    """Beside the rows; how LIBSVM is to be read stands beside them."""
+def test_labels_can_be_in_a_separate_file(browser: Browser) -> None:
+    """With options for LIBSVM, too."""
     files = {"file": ("rows.txt", b"1,2\n3,4\n", "text/plain"), "labels": ("y.txt", b"a\nb\n")}
     browser.go("/")
     browser.send("/datasets", files=files, header="absent")
@@ -83,19 +83,19 @@ def test_labels_come_in_a_file_of_their_own(browser: Browser) -> None:
     assert "5 sparse" in browser.page.text
 
 
-def test_rejected_rows_are_shown_where_they_are(browser: Browser) -> None:
-    """Row, column, value and what helps stand in a table; nothing is kept."""
+def test_rejected_rows_are_shown_in_a_table(browser: Browser) -> None:
+    """With row, column, value and hint; nothing is stored."""
     _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n")
     assert browser.page.status == 422
     cells = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html)
     assert cells[:3] == ["2", "b", '<code class="bad">&lt;b&gt;oops&lt;/b&gt;</code>']
     assert cells[5:7] == ["3", "a"]
     browser.go("/datasets")
-    assert "There is none yet" in browser.page.text
+    assert "There are no datasets yet" in browser.page.text
 
 
-def test_refused_training_shows_why_at_the_field(browser: Browser) -> None:
-    """What was filled in is still there, and what is wrong stands beside its input."""
+def test_refused_training_shows_errors_at_the_fields(browser: Browser) -> None:
+    """The entries are kept, and each error is next to its input."""
     browser.send("/samples/moons")
     browser.go("/train")
     changes: dict[str, Any] = {
@@ -111,11 +111,11 @@ def test_refused_training_shows_why_at_the_field(browser: Browser) -> None:
     assert form.fields["solver"] == ["pegasos"]
     assert form.fields["solver:pegasos.lambda"] == ["minus one"]
     assert 'id="solver:pegasos.lambda-fault"' in browser.page.html
-    assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there, too
+    assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there
 
 
 def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -> None:
-    """As the API does, on the page of the model."""
+    """On the page of the model, as in the API."""
     browser.send("/samples/iris")
     _trained(browser, worker)
     browser.go("/models/iris")
@@ -125,8 +125,8 @@ def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -
     assert browser.page.form("/models/iris/versions/1/predict").fields["x2"] == ["wide"]
 
 
-def test_linear_model_shows_weights_and_explains(browser: Browser, worker: Worker) -> None:
-    """A weight for each feature, and what each adds to a score."""
+def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: Worker) -> None:
+    """A weight for each feature, and its contribution to a score."""
     browser.send("/samples/iris")
     _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
@@ -135,23 +135,23 @@ def test_linear_model_shows_weights_and_explains(browser: Browser, worker: Worke
     assert browser.page.html.count('class="terms"') == 3
 
 
-def test_card_and_exports_are_at_hand(browser: Browser, worker: Worker, client: TestClient) -> None:
-    """The card is read as sentences; a file for other programs is one click away."""
+def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """The card has sentences; the exports can be downloaded."""
     browser.send("/samples/iris")
     _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
     assert {"ONNX", "NPZ"} <= browser.page.links.keys()
     assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
     browser.follow("Card")
-    assert "A linear classifier that tells 3 classes" in browser.page.text
+    assert "A linear classifier for 3 classes" in browser.page.text
     card = client.get("/v1/models/iris/versions/1/card").json()
     assert all(sentence in html.unescape(browser.page.html) for sentence in card["limits"])
     browser.follow("iris, version 1")
     assert browser.page.path == "/models/iris/versions/1"
 
 
-def test_wide_model_takes_lines(browser: Browser, worker: Worker, client: TestClient) -> None:
-    """With many features rows are pasted; each is answered."""
+def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """With many features, rows are entered as lines; each has a prediction."""
     _upload(browser, csv_of(n_features=30))
     _trained(browser, worker, model_name="wide", solver="newton")
     browser.go("/models/wide")
@@ -162,7 +162,7 @@ def test_wide_model_takes_lines(browser: Browser, worker: Worker, client: TestCl
 
 
 def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) -> None:
-    """They sum to one hundred percent."""
+    """They sum to 1."""
     _upload(browser, csv_of(n_samples=200))
     _trained(browser, worker, model_name="sure", calibration="sigmoid", solver="newton")
     browser.go("/models/sure")
@@ -176,7 +176,7 @@ def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) 
 def test_aliases_are_moved_and_removed(
     browser: Browser, worker: Worker, client: TestClient
 ) -> None:
-    """By the same registry as the API's."""
+    """In the same registry as by the API."""
     browser.send("/samples/moons")
     for _ in range(2):
         _trained(browser, worker, **QUICK)
@@ -195,7 +195,7 @@ def test_aliases_are_moved_and_removed(
 
 
 def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient) -> None:
-    """Each button is there when it can be pressed."""
+    """Each button is shown only if it can be used."""
     browser.send("/samples/moons")
     browser.go("/train")
     browser.send("/train")
@@ -214,8 +214,8 @@ def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient
     assert browser.go(path).status == 404
 
 
-def test_training_like_another_begins_with_its_settings(browser: Browser, worker: Worker) -> None:
-    """From a job and from a version: all but the seed."""
+def test_training_can_start_from_the_settings_of_another(browser: Browser, worker: Worker) -> None:
+    """Of a job or a version: all but the seed."""
     browser.send("/samples/circle")
     changes: dict[str, Any] = {
         "solver": "pegasos",
@@ -225,7 +225,7 @@ def test_training_like_another_begins_with_its_settings(browser: Browser, worker
     job_id = _trained(browser, worker, **changes, **QUICK)
     for page in (f"/jobs/{job_id}", "/models/circle"):
         browser.go(page)
-        browser.follow("Train again, changed")
+        browser.follow("Train with changes")
         fields = browser.page.form("/train").fields
         assert fields["solver"] == ["pegasos"]
         assert fields["solver:pegasos.lambda"] == ["0.02"]
@@ -235,7 +235,7 @@ def test_training_like_another_begins_with_its_settings(browser: Browser, worker
 
 
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
-    """Costs above one bound, side by side; what makes them incomparable is said."""
+    """Costs relative to one bound; the page says if they cannot be compared."""
     browser.send("/samples/moons")
     chosen = [_trained(browser, worker, solver="newton", seed="1")]
     chosen += [
@@ -254,7 +254,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
 
 
 def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
-    """Other jobs are not offered, and asking for one is refused on a page that says why."""
+    """Other jobs are not listed, and a request for one is refused with the reason."""
     browser.send("/samples/iris")
     trained = _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
@@ -264,11 +264,11 @@ def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
     assert browser.page.form("/compare").choices["job"] == {trained}
     page = browser.go(f"/compare?jobs={trained},{other}")
     assert page.status == 400
-    assert f"{other} is no training" in page.text
+    assert f"{other} is not a training" in page.text
 
 
 def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) -> None:
-    """What the page gives for curl calls this very model; the journeys run it, and Python."""
+    """The page's command for curl calls this model; the journeys run it, and Python's."""
     browser.send("/samples/iris")
     _trained(browser, worker, **QUICK)
     browser.go("/models/iris")
@@ -282,17 +282,17 @@ def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) 
     assert len(reply.json()["label"]) == 1
 
 
-def test_service_without_data_has_all_its_pages(browser: Browser) -> None:
-    """Every place in the navigation says what to do first."""
+def test_pages_work_without_data(browser: Browser) -> None:
+    """Every page in the navigation says that there are no data yet."""
     for name in ("Data", "Train", "Jobs", "Models", "Compare"):
         browser.go("/")
         browser.follow(name)
         assert browser.page.status == 200
-        assert "There is no" in browser.page.text or "There is none" in browser.page.text
+        assert "There are no " in browser.page.text
 
 
 def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
-    """Held against labelled data by a job whose page shows what came out; plots are embedded."""
+    """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
     _trained(browser, worker, solver="newton")
@@ -310,11 +310,11 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     browser.follow("See the plots")
     plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
     assert len(re.findall(plot, browser.page.html)) == 4
-    assert "Probabilities against how often they are right: " in browser.page.text
+    assert "Predicted probabilities against observed frequencies: " in browser.page.text
 
 
 def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> None:
-    """Every solver with every C on the same rows, ranked; curves for those with one objective."""
+    """Every solver with every C on the same rows, ranked; with curves for each objective."""
     browser.send("/samples/moons")
     browser.go("/compare")
     browser.send("/comparisons", solver=["newton", "subgradient"], C="0.1, 1", model_name="best")
@@ -334,7 +334,7 @@ def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> No
 
 
 def test_service_with_keys_asks_browsers_for_one(tmp_path: Path) -> None:
-    """Whoever has none is led to the login; with one the pages are there. It can be forgotten."""
+    """Without a key, pages redirect to the login; with one they are shown until the logout."""
     settings = Settings(data_dir=tmp_path / "var", workers=0, auth="on")
     with TestClient(create_app(settings)) as client:
         reply = client.get("/jobs", follow_redirects=False)
@@ -348,15 +348,15 @@ def test_service_with_keys_asks_browsers_for_one(tmp_path: Path) -> None:
         assert browser.go("/jobs").path == "/login"
 
 
-def test_cost_is_told_before_the_start(browser: Browser, client: TestClient) -> None:
-    """How much memory and how many problems; nothing is queued, and what is filled in stays."""
+def test_cost_is_shown_before_the_start(browser: Browser, client: TestClient) -> None:
+    """Memory and number of problems; nothing is queued, and the entries are kept."""
     browser.send("/samples/iris")
     browser.go("/train")
     form = browser.page.form("/train")
     form.action = "/train/check"
-    browser.send("/train/check", model_name="dear")
+    browser.send("/train/check", model_name="costly")
     assert re.search(
         r"150 rows with 4 features, 3 binary problems.* at most [0-9]+ MB", browser.page.text
     )
-    assert browser.page.form("/train").fields["model_name"] == ["dear"]
+    assert browser.page.form("/train").fields["model_name"] == ["costly"]
     assert client.get("/v1/jobs").json()["jobs"] == []

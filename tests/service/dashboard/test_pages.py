@@ -1,4 +1,4 @@
-"""What holds for every page: errors, senders of forms, what is loaded and from where."""
+"""Common to all pages: errors, origins of forms, assets."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ pytestmark = pytest.mark.one_application
     [
         ("/jobs/job_" + "0" * 32, 404),
         ("/jobs/nonsense", 400),
-        ("/models/nobody", 404),
+        ("/models/unknown", 404),
         ("/models/No%20Name", 400),
         ("/datasets?page_token=x", 400),
         ("/jobs?state=asleep", 400),
         ("/compare?jobs=x", 400),
-        ("/train?like=nobody/1", 404),
+        ("/train?like=unknown/1", 404),
         ("/jobs?unknown=1", 400),
     ],
 )
-def test_errors_are_told_on_a_page(browser: Browser, path: str, status: int) -> None:
-    """With the status of the API's problem, its title and a way on."""
+def test_errors_are_shown_on_a_page(browser: Browser, path: str, status: int) -> None:
+    """With the status of the API's problem, its title and a link."""
     page = browser.go(path)
     assert page.status == status
     assert page.headers["content-type"].startswith("text/html")
@@ -50,22 +50,22 @@ def test_errors_are_told_on_a_page(browser: Browser, path: str, status: int) -> 
     ],
 )
 def test_forms_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:
-    """Nothing happens: whoever visits another site does not act here by it."""
+    """Nothing happens: other sites cannot send forms for the visitor."""
     reply = client.post("/samples/iris", headers=headers)
     assert reply.status_code == 403
     assert "another site" in reply.text
     assert client.get("/v1/datasets").json()["datasets"] == []
 
 
-def test_scripts_are_told_where_to_go(client: TestClient) -> None:
-    """A form sent by htmx gets the place of the next page, which the browser then opens."""
+def test_scripts_get_the_address_of_the_next_page(client: TestClient) -> None:
+    """A form sent by htmx receives it in a header, and the browser opens it."""
     reply = client.post("/samples/iris", headers={"HX-Request": "true"})
     assert reply.status_code == 204
     assert reply.headers["HX-Redirect"].startswith("/datasets/ds_")
 
 
-def test_everything_comes_from_here(client: TestClient, browser: Browser) -> None:
-    """Styles and scripts are this service's own, may be kept forever, and change their address."""
+def test_assets_are_local(client: TestClient, browser: Browser) -> None:
+    """Styles and scripts come from this service, can be cached, and change their address."""
     page = browser.page
     loaded = re.findall(r'(?:src|href)="(/assets/[^"]+)"', page.html)
     assert len(loaded) >= 4
@@ -82,19 +82,19 @@ def test_everything_comes_from_here(client: TestClient, browser: Browser) -> Non
     assert first_paint + len(page.html.encode()) < 120_000
 
 
-def test_licenses_stand_beside_the_libraries(client: TestClient) -> None:
-    """Whoever gets the script can get its license from the same place."""
+def test_licenses_are_next_to_the_libraries(client: TestClient) -> None:
+    """At the same address as the script."""
     for name, words in (("htmx", "Zero-Clause BSD"), ("uPlot", "MIT License")):
         assert words in client.get(f"/assets/vendor/{name}.LICENSE").text
 
 
-def test_pages_are_not_kept(client: TestClient) -> None:
-    """A browser that goes back sees the job as it is now."""
+def test_pages_are_not_cached(client: TestClient) -> None:
+    """After "back" the browser shows the current state of a job."""
     assert client.get("/jobs").headers["cache-control"] == "no-store"
 
 
-def test_forms_too_large_or_garbled_are_problems(client: TestClient) -> None:
-    """Never an error of ours."""
+def test_invalid_forms_are_problems(client: TestClient) -> None:
+    """Not internal errors."""
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.post("/train", content=b"a" * 2**21, headers=form).status_code == 413
     assert client.post("/train", content=b"\xff\xfe", headers=form).status_code == 400
@@ -104,10 +104,10 @@ def test_forms_too_large_or_garbled_are_problems(client: TestClient) -> None:
     assert client.post("/datasets", content=b"", headers=form).status_code == 415
 
 
-def test_lists_stay_quick_with_thousands_of_jobs(
+def test_lists_are_fast_with_thousands_of_jobs(
     client: TestClient, browser: Browser, settings: Settings
 ) -> None:
-    """A page shows fifty of them, finds these by an index, and leads to the next."""
+    """A page shows fifty of them, uses an index, and links to the next page."""
     browser.send("/samples/moons")
     browser.go("/train")
     browser.send("/train")

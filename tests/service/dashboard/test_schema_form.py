@@ -1,4 +1,4 @@
-"""Forms made from schemas: what is shown, and what comes back."""
+"""Forms made from schemas: fields and entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fields() -> tuple[Field, ...]:
 
 
 def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
-    """The body with all defaults, and what the form makes of it."""
+    """The body with all defaults, and the body from its form."""
     return JobCreate.model_validate_json(
         json.dumps(body_of(fields, entries_of(fields, body)))
     ).normalized("ds_" + "0" * 32, 1)
@@ -55,15 +55,15 @@ def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
         {**BASE, "labels": {"team": "x = y", "run": "1"}, "set_alias": "best", "priority": -3},
     ],
 )
-def test_body_survives_the_form(fields: tuple[Field, ...], body: dict[str, Any]) -> None:
-    """Shown in the inputs and read from them, a request is the same request."""
+def test_body_is_the_same_after_the_form(fields: tuple[Field, ...], body: dict[str, Any]) -> None:
+    """A request that is shown in the inputs and read from them does not change."""
     expected = JobCreate.model_validate_json(json.dumps(body)).normalized("ds_" + "0" * 32, 1)
     assert _again(fields, body) == expected
     assert _again(fields, expected) == expected
 
 
 def test_every_parameter_of_every_solver_has_an_input(fields: tuple[Field, ...]) -> None:
-    """A solver that is added brings its inputs with it."""
+    """A new solver gets its inputs from its schema."""
     solver = next(field for field in fields if field.name == "solver")
     assert isinstance(solver, Variants)
     assert [option.value for option in solver.options] == list(CHOICES)
@@ -77,7 +77,7 @@ def test_every_parameter_of_every_solver_has_an_input(fields: tuple[Field, ...])
 def test_names_of_inputs_are_unique_and_pointers_lead_into_the_body(
     fields: tuple[Field, ...],
 ) -> None:
-    """Variants of one value share its pointer, never an input."""
+    """Variants of one value have the same pointer, but not the same inputs."""
     names: list[str] = []
 
     def walk(some: tuple[Field, ...]) -> None:
@@ -94,8 +94,8 @@ def test_names_of_inputs_are_unique_and_pointers_lead_into_the_body(
 
 
 @pytest.mark.parametrize("written", ["abc", "1e999", "NaN", "0x10", "true", '"1"', "1,5", "[1]"])
-def test_what_is_no_number_stays_a_text(written: str) -> None:
-    """Whoever checks the body says that a number is expected; nothing is guessed."""
+def test_invalid_number_stays_a_text(written: str) -> None:
+    """The validation of the body reports it."""
     schema = {"properties": {"x": {"type": "number", "exclusiveMinimum": 0}}}
     (field,) = fields_of(schema)
     assert isinstance(field, Text)
@@ -105,5 +105,5 @@ def test_what_is_no_number_stays_a_text(written: str) -> None:
 
 
 def test_unknown_choice_is_refused_by_the_request(fields: tuple[Field, ...]) -> None:
-    """A value that no button has is handed on, so that its refusal is told."""
+    """A value without a button is passed on, so that validation reports it."""
     assert body_of(fields, {"solver": "magic"})["solver"] == {"name": "magic"}

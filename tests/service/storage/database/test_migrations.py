@@ -125,7 +125,7 @@ def test_tables_of_a_newer_version_are_left_alone(empty_database_url: str) -> No
     database.migrate()
     with database.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(NewerTables, match="install that version, or restore an earlier backup"):
+    with pytest.raises(NewerTables, match="install that version, or restore an older backup"):
         database.migrate()
     assert present_revision(database) == "9999"
     database.close()

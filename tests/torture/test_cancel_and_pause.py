@@ -1,5 +1,5 @@
-"""Cancel and pause take effect within a second, whatever the work is about: at random moments of
-the heaviest jobs, from loading the data to the last metrics."""
+"""Cancel and pause take effect within a second, at random times of the largest jobs, from loading
+the data to the last metrics."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ LINEAR: list[dict[str, Any]] = [
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("rows", "specs"), [(KERNEL_ROWS, KERNEL), (LINEAR_ROWS, LINEAR)])
-def test_wishes_take_effect_within_a_second(
+def test_cancel_and_pause_take_effect_within_a_second(
     tmp_path: Path, rows: int, specs: list[dict[str, Any]]
 ) -> None:
-    """p99 over the trials, half of them cancel, half pause; measured by a caller who waits for the
-    job's new state."""
+    """The 99th percentile over the trials, half of them cancel, half pause; measured by a caller
+    that polls the job's state."""
     chance = random.Random(0)
     data_dir = tmp_path / "var"
     with running(data_dir, SVM_WORKERS="1", SVM_LIMITS__WORKER_MEMORY_BYTES=str(6 << 30)) as server:
@@ -63,31 +63,31 @@ def test_wishes_take_effect_within_a_second(
         durations = [_duration(server, dataset_id, spec) for spec in specs]
         taken: dict[str, list[float]] = {"cancel": [], "pause": []}
         for trial in range(TRIALS):
-            wish = ("cancel", "pause")[trial % 2]
+            action = ("cancel", "pause")[trial % 2]
             k = chance.randrange(len(specs))
             job = _train(server, dataset_id, specs[k])
             _until(server, job, lambda job: job["state"] == "running")
             time.sleep(chance.uniform(0.0, durations[k]))
-            asked = time.monotonic()
-            reply = server.http.post(f"/v1/jobs/{job['id']}/{wish}")
+            begun = time.monotonic()
+            reply = server.http.post(f"/v1/jobs/{job['id']}/{action}")
             if reply.status_code == 409:  # it had just ended
                 continue
-            goal = {"cancel": "canceled", "pause": "paused"}[wish]
+            goal = {"cancel": "canceled", "pause": "paused"}[action]
             ended = _until(server, job, lambda job: job["state"] not in ("queued", "running"))
             if ended["state"] == goal:
-                taken[wish].append(time.monotonic() - asked)
+                taken[action].append(time.monotonic() - begun)
             server.http.post(f"/v1/jobs/{job['id']}/cancel")
-        for wish, times in taken.items():
+        for action, times in taken.items():
             p50, p99 = np.quantile(times, [0.5, 0.99])
             print(
-                f"{rows} rows, {wish}: {len(times)} trials, p50 {p50:.2f} s, p99 {p99:.2f} s, "
+                f"{rows} rows, {action}: {len(times)} trials, p50 {p50:.2f} s, p99 {p99:.2f} s, "
                 f"max {max(times):.2f} s"
             )
             assert p99 <= 1.0
 
 
 def _add_data(settings: Settings, rows: int) -> str:
-    """A dataset put where an upload of it would be, which would take minutes."""
+    """Store a dataset directly, since its upload would take minutes."""
     random = np.random.default_rng(0)
     X = random.normal(size=(rows, N_FEATURES))
     noise = 1.5 * random.normal(size=rows)
@@ -121,7 +121,7 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
 def _train(server: Server, dataset_id: str, spec: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in spec.items() if name != "max_epochs"}
     stopping = {"max_epochs": spec["max_epochs"], **NO_GAP}
-    return server.train(dataset_id, "steered", stopping=stopping, seed=1, **rest)
+    return server.train(dataset_id, "controlled", stopping=stopping, seed=1, **rest)
 
 
 def _duration(server: Server, dataset_id: str, spec: dict[str, Any]) -> float:
@@ -144,4 +144,4 @@ def _until(
         if reached(now):
             return now
         time.sleep(0.01)
-    raise AssertionError(f"it did not come to that: {job}")
+    raise AssertionError(f"the state was not reached: {job}")

@@ -1,4 +1,4 @@
-"""Upload → train → watch → keep → predict, as a caller does it."""
+"""Upload, train, watch and predict as a caller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 
 
 def test_from_a_file_to_predictions(server: Server) -> None:
-    """A caller uploads iris, trains, finds the certificate and metrics, and gets predictions by
-    model, by version and by alias; the artifact is the file whose digest the version names."""
+    """A caller uploads iris, trains, reads certificate and metrics, and gets predictions by model,
+    version and alias; the artifact has the digest of the version."""
     dataset = server.upload(iris_csv(), name="iris")
     assert (dataset["n_samples"], dataset["n_features"]) == (150, 4)
     job = server.trained(
@@ -68,7 +68,7 @@ def test_from_a_file_to_predictions(server: Server) -> None:
 
 
 def test_same_seed_same_model(server: Server) -> None:
-    """The same spec on the same data gives the same digest; the versions count on."""
+    """The same spec on the same data gives the same digest and the next version."""
     dataset = server.upload(iris_csv(), name="iris")
     spec: dict[str, Any] = {"solver": {"name": "pegasos", "lambda": 0.01}, "seed": 7}
     versions = [server.version(server.trained(dataset["id"], "twins", **spec)) for _ in range(2)]
@@ -79,16 +79,16 @@ def test_same_seed_same_model(server: Server) -> None:
 @pytest.mark.parametrize(
     "name", ["pegasos", "gradient-descent", "dual-coordinate-descent", "newton"]
 )
-def test_every_solver_trains_by_its_name_alone(server: Server, name: str) -> None:
-    """A dataset, a model name and a solver's name are all that a job needs."""
+def test_every_solver_trains_with_defaults(server: Server, name: str) -> None:
+    """A job needs only a dataset, a model name and a solver's name."""
     assert name in {s["name"] for s in ok(server.http.get("/v1/solvers"), 200)["solvers"]}
     dataset = server.upload(iris_csv(), name="iris")
     job = server.trained(dataset["id"], f"by-name-{name}", solver={"name": name})
     assert job["certificate"]["dual"] <= job["certificate"]["primal"]
 
 
-def test_bad_input_is_named_and_leaves_nothing(server: Server) -> None:
-    """A word among numbers gets row, column and value; no dataset appears."""
+def test_bad_input_is_reported_and_not_stored(server: Server) -> None:
+    """With row, column and value; no dataset is created."""
     before = ok(server.http.get("/v1/datasets"), 200)["datasets"]
     bad = iris_csv().decode().splitlines()
     bad[70] = bad[70].replace(bad[70].split(",")[1], "oops", 1)
@@ -104,8 +104,8 @@ def test_bad_input_is_named_and_leaves_nothing(server: Server) -> None:
     assert ok(server.http.get("/v1/datasets"), 200)["datasets"] == before
 
 
-def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:
-    """`/docs` and its scripts come from this server alone."""
+def test_documentation_names_no_other_host(server: Server) -> None:
+    """`/docs` and its scripts are from this server."""
     page = server.http.get("/docs")
     assert page.status_code == 200
     for address in httpx2.URL(server.url).host, "cdn", "fonts.googleapis":
@@ -129,7 +129,7 @@ def test_pages_for_people_load_nothing_from_elsewhere(server: Server) -> None:
     ids=lambda settings: "-".join(map(str, settings)),
 )
 def test_kernels_features_and_schemes(server: Server, settings: dict[str, Any]) -> None:
-    """Kernels, feature maps, one-vs-rest and weights: trained, kept, loaded and right."""
+    """Kernels, feature maps, one-vs-rest and weights: trained, stored, loaded and correct."""
     dataset = server.upload(iris_csv(), name="iris")
     job = server.trained(dataset["id"], "varied", scaling="standardize", seed=3, **settings)
     assert job["metrics"]["train"]["accuracy"] >= 0.85
@@ -141,8 +141,8 @@ def test_kernels_features_and_schemes(server: Server, settings: dict[str, Any]) 
     assert float(right.mean()) == job["metrics"]["train"]["accuracy"]
 
 
-def test_impossible_plans_are_refused_before_they_are_queued(server: Server) -> None:
-    """A class that is not there, and products of sparse features."""
+def test_impossible_jobs_are_not_queued(server: Server) -> None:
+    """An unknown class, and products of sparse features."""
     dataset = server.upload(iris_csv(), name="iris")
     body: dict[str, Any] = {
         "dataset_id": dataset["id"],

@@ -1,4 +1,4 @@
-"""What a running service believes of who asks it, and by which name."""
+"""Host names and proxies of a running service."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.journeys.server import Server, running
 
 
 @pytest.mark.parametrize("auth", ["off", "on"])
-def test_other_names_are_refused(tmp_path: Path, auth: str) -> None:
-    """Pages, the documentation, the API and predictions, with the setting to change. Addresses are
-    names of the service, so probes by the address of a container pass."""
+def test_other_host_names_are_refused(tmp_path: Path, auth: str) -> None:
+    """Pages, the documentation, the API and predictions, with the setting to change. IP addresses
+    are allowed, so probes by the address of a container work."""
     with running(tmp_path / "var", SVM_AUTH=auth, SVM_WORKERS="0", SVM_HOSTS="proxy") as server:
         for host in ("evil.example", "evil.example:8000", "localhost.evil.example"):
             for method, path in (
@@ -28,7 +28,7 @@ def test_other_names_are_refused(tmp_path: Path, auth: str) -> None:
 
 @pytest.mark.parametrize(("proxies", "evaded"), [("", False), ("127.0.0.1, 10.0.0.0/8", True)])
 def test_callers_do_not_choose_their_address(tmp_path: Path, proxies: str, evaded: bool) -> None:
-    """`X-Forwarded-For` counts for nothing, unless it comes from a proxy of the settings."""
+    """`X-Forwarded-For` is ignored, unless it comes from a proxy in the settings."""
     settings = {"SVM_LIMITS__REQUESTS_PER_S": "0.05", "SVM_PROXIES": proxies}
     with running(tmp_path / "var", SVM_WORKERS="0", **settings) as server:
         statuses = [_status(server, f"198.51.100.{i}") for i in range(5)]
