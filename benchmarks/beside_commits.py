@@ -28,7 +28,7 @@ import uvloop
 from benchmarks import serving
 from benchmarks.under_load import client
 from service.jobs.core.leases import Leases, Report
-from service.jobs.engine.child import told_to_stop
+from service.jobs.engine.child import stop_requested
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -133,7 +133,7 @@ def report(url: str) -> None:
     lease = leases.take("benchmark", LEASE_S)
     assert lease is not None
     print("leased", flush=True)
-    done = told_to_stop()
+    done = stop_requested()
     due, epoch = time.monotonic(), 0
     while not done.wait(max(0.0, due - time.monotonic())):
         due, epoch = due + 1 / RATE, epoch + 1

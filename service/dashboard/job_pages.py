@@ -18,7 +18,7 @@ from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.read_schemas import JobSummary
+from service.jobs.read_schemas import JobRead, JobSummary
 from service.web.access.scopes import needs
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token

@@ -257,6 +257,6 @@ def _label(key: str) -> str:
 
 
 def _words(title: str) -> str:
-    """`CamelCase` as `camel case`."""
+    """`ValidationSplit` as `validation split`."""
     spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in title)
     return spaced.strip()

@@ -46,7 +46,7 @@ LastEventId = Annotated[
     Header(
         ge=0,
         le=MAX_NUMBER,
-        description="Only what came after this event; browsers send it when they reconnect.",
+        description="Only events after this one; browsers send it when they reconnect.",
     ),
 ]
 
@@ -67,7 +67,7 @@ def add_events(
         "/{id}/events",
         operation_id=f"get_{name}_events",
         summary=f"Follow {a_noun}",
-        description="Everything that happened to the job and will happen, in order: `state` for "
+        description="All events of the job, past and future, in order: `state` for "
         "every change of state and every request to cancel or pause, `progress` at most four times "
         "a second, `checkpoint`, `warning`, and `end`, after which the stream closes. "
         "`Accept: text/event-stream`, the default, gives server-sent events, which can be resumed "
@@ -104,7 +104,7 @@ def add_events(
             raise Unavailable(
                 "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
             )
-        if is_head(request):  # the headers alone; a stream would keep the connection
+        if is_head(request):  # only the headers; a stream would keep the connection
             return Response(media_type=event_stream.MEDIA_TYPE)
         return access.streams.reply(request, follow(log, watcher, id, after, batch))
 
@@ -117,7 +117,7 @@ async def follow(
     batch: Batch,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> AsyncGenerator[bytes]:
-    """The events after number `after`, of which `batch` has been read, until there are no more."""
+    """The events after number `after`, up to the end; `batch` has been read already."""
     yield event_stream.RECONNECT
     while True:
         if batch.events:
@@ -130,7 +130,7 @@ async def follow(
                 yield event_stream.HEARTBEAT
         try:
             batch = await run_sync(log.read, job_id, after, BATCH)
-        except (NotFound, Unavailable):  # deleted, or no database: who comes again is told
+        except (NotFound, Unavailable):  # deleted, or no database: the next request reports it
             return
 
 
@@ -143,17 +143,17 @@ def _message(event: Event) -> bytes:
     return event_stream.message(read.id, read.event, read.data)
 
 
-def _page(batch: Batch, asked: PageRequest) -> EventPage:
-    shown = batch.events[: asked.size]
-    more = len(batch.events) > asked.size
+def _page(batch: Batch, page: PageRequest) -> EventPage:
+    shown = batch.events[: page.size]
+    more = len(batch.events) > page.size
     last = Cursor(shown[-1].created_at, shown[-1].number) if more else None
     return EventPage(
         events=[EventRead.of(event) for event in shown],
-        next_page_token=next_page_token(asked, Page(shown, last)),
+        next_page_token=next_page_token(page, Page(shown, last)),
     )
 
 
 def _number(cursor: Cursor) -> int:
     if not isinstance(cursor.id, int) or not 0 <= cursor.id <= MAX_NUMBER:
-        raise InvalidRequest("invalid-parameter", "page_token is of another list than this one")
+        raise InvalidRequest("invalid-parameter", "page_token is from another list")
     return cursor.id

@@ -26,24 +26,24 @@ class KindCreate(BaseModel):
     model_config = WRITE
 
     dataset_id: DatasetReference
-    """The dataset; `latest` is the one uploaded last."""
+    """The dataset; `latest` is the last upload."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
-    """Jobs with a higher one are taken first."""
+    """Jobs with a higher priority start first."""
     labels: Labels = Field(default_factory=dict)
-    """Your own remarks, to find the job by."""
+    """Your own keys and values, to find the job by."""
 
 
 class JobCancel(BaseModel):
-    """How to end a job before its time."""
+    """How to cancel a job."""
 
     model_config = WRITE
 
     keep_model: bool = False
-    """Register what was learnt so far as a model version."""
+    """Register the model so far as a model version."""
 
 
 class ProgressRead(BaseModel):
-    """How far a training is."""
+    """Progress of a job."""
 
     model_config = READ
 
@@ -51,7 +51,7 @@ class ProgressRead(BaseModel):
     """Estimated share of the work that is done, from 0 to 1."""
     epoch: int = 0
     entry: int | None = None
-    """Of a comparison, the entry that is trained."""
+    """Of a comparison: the entry that is being trained."""
     fold: int | None = None
     """The fold whose training runs, from 1; null while the model itself is trained."""
     updates: int = 0
@@ -180,7 +180,7 @@ class JobRead(JobSummary):
     """A job as it is now."""
 
     metrics: dict[str, Any] | None
-    """By part of the data (`train`, and `validation` where rows were held back): accuracy,
+    """By part of the data (`train`, and `validation` if there is a validation set): accuracy,
     confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
     `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds."""
@@ -242,17 +242,17 @@ class TraceRead(BaseModel):
 
 
 class EventRead(BaseModel):
-    """Something that happened to a job; the same three fields as in the stream."""
+    """An event of a job; the same three fields as in the stream."""
 
     model_config = READ
 
     id: int
-    """Grows from event to event of a job, not always by one."""
+    """Increases from event to event of a job, not always by one."""
     event: Kind
     """`state`, `progress`, `checkpoint`, `warning` or `end`."""
     data: dict[str, Any]
-    """`at`, the time, and what the kind of event has to say: the state and what is wished of it,
-    the progress, the warning's `message`, or how the job ended."""
+    """`at`, the time, and by kind of event: the state and the requests to cancel or pause, the
+    progress, the warning's `message`, or how the job ended."""
 
     @classmethod
     def of(cls, event: Event) -> Self:

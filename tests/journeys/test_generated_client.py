@@ -35,7 +35,7 @@ spec = m.JobCreate(
     dataset_id=dataset.id,
     model_name="boxes",
     solver=m.Newton(c=10.0),
-    validation=m.HeldBack(fraction=0.25),
+    validation=m.ValidationSplit(fraction=0.25),
     seed=1,
 )
 job = create_job.sync(client=client, body=spec)

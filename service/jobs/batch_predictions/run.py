@@ -1,11 +1,11 @@
-"""The kind of job that puts a dataset through a model: a file of predictions, in input order."""
+"""Runs batch predictions: a file of predictions, in input order."""
 
 from __future__ import annotations
 
 from service.jobs.batch_predictions.results import write
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
-from service.jobs.core.leases import Ending
+from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.scoring import Scorer
 from service.storage.database import new_id
@@ -27,4 +27,4 @@ class Runner:
         with self._blobs.temporary() as path:
             write(spec["format"], path, scored.fitted.classes, scored.columns)
             blob = self._blobs.adopt(f"predictions/{new_id('results')}", path)
-        attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="finished", results=blob))
+        attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="finished", results=blob))

@@ -14,10 +14,10 @@ from service.web.http.names import ModelReference
 
 
 class BatchPredictionCreate(KindCreate):
-    """A dataset to put through a model: the rows to predict, labelled or not."""
+    """A dataset to predict, labeled or not, and a model."""
 
     model: ModelReference
-    """The model, one of its versions, or one of its aliases: what it means now counts."""
+    """The model, one of its versions, or one of its aliases, resolved when the job is created."""
     outputs: Annotated[list[Literal["label", "decision", "probability"]], MinLen(1)] = Field(
         ["label"]
     )
@@ -36,7 +36,7 @@ class ResultsRead(BaseModel):
 
 
 class BatchPredictionRead(KindRead):
-    """A batch prediction as it is now: a job like any other."""
+    """A batch prediction as it is now."""
 
     model: JobModelRead
     outputs: list[str]

@@ -1,4 +1,4 @@
-"""Where a comparison is: all that its next attempt needs."""
+"""The state of a comparison: all that its next attempt needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from service.jobs.comparisons.results import Error, Found
+from service.jobs.comparisons.results import EntryResult, Error
 from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, pack, unpack
 from svm.errors import CheckpointMismatch
@@ -20,63 +20,65 @@ from svm.training.warm_start import WarmStart
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What an entry learnt, and what another training needs to begin there."""
+    """A model that an entry trained, and what another training needs to begin with it."""
 
     entry: int
-    learnt: WarmStart
-    said: dict[str, Any]
-    """What a version says of its training: `spec` and `result`; empty where it is not kept."""
+    warm_start: WarmStart
+    record: dict[str, Any]
+    """`spec` and `result` of a model version; empty if it does not become one."""
 
 
 @dataclass(kw_only=True)
-class Standing:
-    """Changes as the comparison goes on; between two changes it can be written down."""
+class ComparisonState:
+    """Changes while the comparison runs; between two changes it can be saved."""
 
-    found: list[Found]
+    results: list[EntryResult]
     """One an entry."""
     position: int = 0
     """Trainings that are done, in their order."""
     spent_s: float = 0.0
-    """By them."""
+    """Time that they took."""
     cpu_s: float = 0.0
-    """By the present one so far."""
+    """Of the current one so far."""
     curve: list[list[float]] = field(default_factory=list)
-    """Of the present one."""
+    """Of the current one."""
     latest: Model | None = None
-    """Where the next one can begin."""
+    """The next training can begin with it."""
     best: Model | None = None
 
     def fail(self, entry: int, error: Error) -> None:
-        self.found[entry] = replace(self.found[entry], error=error)
+        self.results[entry] = replace(self.results[entry], error=error)
 
     def passed(self, elapsed_s: float) -> None:
-        """The present training is done."""
+        """The current training is done."""
         self.position += 1
         self.spent_s += elapsed_s
         self.cpu_s, self.curve = 0.0, []
 
     def packed(self, training: Training | None) -> bytes:
-        """With the present training, if it has begun."""
+        """With the current training, if it has begun."""
         plain = {
-            "found": [asdict(each) for each in self.found],
+            "results": [asdict(each) for each in self.results],
             **{name: getattr(self, name) for name in ("position", "spent_s", "cpu_s", "curve")},
         }
-        arrays: dict[str, Any] = {"standing": np.asarray(json.dumps(plain))}
+        arrays: dict[str, Any] = {"state": np.asarray(json.dumps(plain))}
         for name, model in (("latest", self.latest), ("best", self.best)):
             if model is not None:
-                part = {"entry": model.entry, "said": model.said}
-                arrays[name] = np.asarray(json.dumps(part))
-                arrays |= _under(f"{name}.model", to_arrays(model.learnt.fitted))
-                arrays |= _under(f"{name}.start", model.learnt.to_arrays())
+                header = {"entry": model.entry, "record": model.record}
+                arrays[name] = np.asarray(json.dumps(header))
+                arrays |= _under(f"{name}.model", to_arrays(model.warm_start.fitted))
+                arrays |= _under(f"{name}.start", model.warm_start.to_arrays())
         if training is not None:
             arrays |= _under("training", training.checkpoint())
         return pack(arrays)
 
     @classmethod
-    def unpacked(cls, content: bytes, entries: Sequence[JobCreate]) -> tuple[Standing, Arrays]:
-        """The standing, and the checkpoint of the present training, empty where it had not begun.
+    def unpacked(
+        cls, content: bytes, entries: Sequence[JobCreate]
+    ) -> tuple[ComparisonState, Arrays]:
+        """The state, and the checkpoint of the current training, empty if it had not begun.
 
-        Raises CheckpointMismatch where it was packed by another release.
+        Raises CheckpointMismatch if another release packed it.
         """
         arrays = unpack(content)
         try:
@@ -85,31 +87,33 @@ class Standing:
             raise CheckpointMismatch("the checkpoint is of another release") from error
 
     @classmethod
-    def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> Standing:
-        plain = json.loads(str(arrays["standing"]))
-        standing = cls(**plain | {"found": [Found(**each) for each in plain["found"]]})
+    def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> ComparisonState:
+        plain = json.loads(str(arrays["state"]))
+        state = cls(**plain | {"results": [EntryResult(**each) for each in plain["results"]]})
         for name in ("latest", "best"):
             if name in arrays:
-                part = json.loads(str(arrays[name]))
+                header = json.loads(str(arrays[name]))
                 fitted = from_arrays(
                     {
                         key: array.item() if array.ndim == 0 else array
                         for key, array in _below(f"{name}.model", arrays).items()
                     }
                 )
-                pipeline = entries[part["entry"]].pipeline()
-                learnt = WarmStart.from_arrays(pipeline, fitted, _below(f"{name}.start", arrays))
-                setattr(standing, name, Model(part["entry"], learnt, part["said"]))
-        return standing
+                pipeline = entries[header["entry"]].pipeline()
+                warm_start = WarmStart.from_arrays(
+                    pipeline, fitted, _below(f"{name}.start", arrays)
+                )
+                setattr(state, name, Model(header["entry"], warm_start, header["record"]))
+        return state
 
 
-def read_found(file: IO[bytes]) -> list[Found] | None:
-    """What stands of the entries in `Standing.packed`, without reading the models in it; None where
-    another release packed it."""
+def read_results(file: IO[bytes]) -> list[EntryResult] | None:
+    """The results in `ComparisonState.packed`, without reading its models; None if another release
+    packed it."""
     with np.load(file, allow_pickle=False) as arrays:
         try:
-            plain = json.loads(str(arrays["standing"]))
-            return [Found(**each) for each in plain["found"]]
+            plain = json.loads(str(arrays["state"]))
+            return [EntryResult(**each) for each in plain["results"]]
         except (KeyError, TypeError):
             return None
 

@@ -1,4 +1,4 @@
-"""From the request for a comparison to its entries, each a training as `POST /v1/jobs` has them."""
+"""From the request for a comparison to its entries, each a body of `POST /v1/jobs`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from svm.solvers import AnyChoice
 from svm.transforms.features import AnyFeatures
 
 NAMELESS = "unnamed"
-"""Stands for the name of a model that is not kept."""
+"""The name of a model that is not kept."""
 
 
 def entries_of(body: ComparisonCreate, limit: int | None = None) -> list[JobCreate]:
     """Each different training once, in the order of the request; of a grid the regularization
     changes fastest. Raises InvalidHyperparameter, and OverflowError beyond `limit` combinations."""
-    found: dict[str, JobCreate] = {}
+    entries: dict[str, JobCreate] = {}
     combinations = _combinations(body)
     for spec in islice(combinations, limit):
         entry = _entry(body, spec)
-        found.setdefault(key_of(entry), entry)
+        entries.setdefault(key_of(entry), entry)
     if next(combinations, None) is not None:
         raise OverflowError(f"more than {limit} entries")
-    return list(found.values())
+    return list(entries.values())
 
 
 def spec_of(entry: JobCreate) -> dict[str, Any]:
-    """What is shown of an entry: a body of `POST /v1/jobs`, but for the name of its model."""
+    """The `spec` of an entry: a body of `POST /v1/jobs`, without the name `unnamed`."""
     shown = entry.model_dump(mode="json", by_alias=True)
     if entry.model_name == NAMELESS:
         del shown["model_name"]
@@ -39,7 +39,7 @@ def spec_of(entry: JobCreate) -> dict[str, Any]:
 
 
 def key_of(entry: JobCreate, *, regularized: bool = True) -> str:
-    """Equal for equal trainings; with `regularized=False` also where only C or λ differ."""
+    """Equal for equal trainings; with `regularized=False` also if only C or λ differ."""
     shown = entry.model_dump(mode="json", by_alias=True)
     if not regularized:
         shown["solver"] |= {"C": None, "lambda": None}
@@ -77,7 +77,7 @@ def _combinations(body: ComparisonCreate) -> Iterator[EntryCreate]:
 def _with_gamma(
     grid: Grid, solver: AnyChoice, features: AnyFeatures
 ) -> Iterator[tuple[AnyChoice, AnyFeatures]]:
-    """γ where it has a meaning; solver and features as they are where it has none."""
+    """Every γ for a solver or features that have one; else both unchanged."""
     if grid.gamma is None:
         yield solver, features
         return
@@ -92,7 +92,7 @@ def _with_gamma(
 
 
 def _given(part: Any, gamma: float | str) -> Any:
-    """The solver or feature map with this γ; None where it has no γ."""
+    """The solver or feature map with this γ; None if it has no γ."""
     if hasattr(part, "gamma"):
         return replace(part, gamma=gamma)
     kernel = getattr(part, "kernel", None)

@@ -1,4 +1,4 @@
-"""In which order the trainings of a comparison are carried out, and what one leaves to the next."""
+"""The order of the trainings of a comparison, and which one begins with the model of another."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from svm.training.preparation import preprocessing_key
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Step:
     """One training."""
 
     entry: int
-    part: int
-    """Of the rows: 0 makes the model, 1 … are those of folds."""
+    split: int
+    """Of the rows: 0 trains the model, 1 … train the folds."""
     data: tuple[Any, ...]
-    """Equal where solvers see the same of the rows, so that it is prepared once."""
-    begins_at: int | None
-    """The entry whose training on the same part, the turn before, this one may begin at."""
+    """Equal if solvers get the same prepared rows, which are then prepared once."""
+    starts_from: int | None
+    """The entry whose model, of the step before and on the same split, this one may begin with."""
 
 
-def turns_of(
-    entries: Sequence[JobCreate], n_parts: int, in_files: Sequence[bool], warm_starts: bool
-) -> list[Turn]:
-    """Entries for which the same data are prepared come together, part by part, and of those that
-    differ in λ the largest first: every training finds what the one before prepared, its kernel
-    rows, and where to begin. The models come after the folds, when it is known which is the best.
+def steps_of(
+    entries: Sequence[JobCreate], n_splits: int, in_files: Sequence[bool], warm_starts: bool
+) -> list[Step]:
+    """Entries with the same prepared data come together, split by split. Of those that differ in λ
+    the largest comes first. So a training reuses the prepared data and kernel rows of the one
+    before and can begin with its model. The models come after the folds, when the best entry is
+    known.
     """
     groups: dict[Any, dict[str, list[int]]] = {}
     for k, entry in enumerate(entries):
         group = groups.setdefault((preprocessing_key(entry.pipeline()), in_files[k]), {})
         group.setdefault(key_of(entry, regularized=False), []).append(k)
-    turns = []
+    steps = []
     for way, chains in groups.items():
-        for part in [*range(1, n_parts), 0]:
+        for split in [*range(1, n_splits), 0]:
             for chain in chains.values():
                 before = None
-                # λ of any number of rows: what stands as C and what stands as λ are ordered alike.
+                # λ for any number of rows: C and λ are ordered by the same measure.
                 for k in sorted(chain, key=lambda k: -entries[k].solver.regularization(1000)):
-                    turns.append(Turn(k, part, (*way, part), before))
-                    before = k if warm_starts and can_begin_elsewhere(entries[k]) else None
-    return turns
+                    steps.append(Step(k, split, (*way, split), before))
+                    before = k if warm_starts and accepts_any_start(entries[k]) else None
+    return steps
 
 
-def can_begin_elsewhere(entry: JobCreate) -> bool:
-    """Whether the start decides only about the time: the solver finds the optimum itself, and is
-    stopped by how far it may be from there. The rule on the change of the cost would stop at once
-    where a training begins near its end, and others go on as slowly as where they began ended."""
+def accepts_any_start(entry: JobCreate) -> bool:
+    """Whether the start changes only the time: the solver converges to the optimum from any start,
+    and stops by its distance from it. The rule on the change of the cost would stop at once if the
+    training began near the optimum."""
     stopping = entry.stopping
     near = stopping.duality_gap is not None and stopping.cost_change is None
     return entry.solver.certifies and near

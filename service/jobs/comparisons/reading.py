@@ -1,18 +1,18 @@
-"""What is shown of a comparison: its results, or what its checkpoint says of them so far."""
+"""The reply for a comparison: its results, or those so far in its checkpoint."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from service.jobs.comparisons.checkpoint import read_found
+from service.jobs.comparisons.checkpoint import read_results
 from service.jobs.comparisons.entries import entries_of
-from service.jobs.comparisons.results import Found, report
+from service.jobs.comparisons.results import EntryResult, report
 from service.jobs.comparisons.schemas import (
     ComparisonCreate,
     ComparisonRead,
+    ComparisonResults,
     ComparisonSummary,
-    OutcomeRead,
 )
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
@@ -23,30 +23,30 @@ def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
     """Raises Corrupt."""
     if file := jobs.open_results(job):
         with file:
-            outcome = OutcomeRead.model_validate_json(file.read())
+            results = ComparisonResults.model_validate_json(file.read())
     else:
-        outcome = OutcomeRead.model_validate(_so_far(jobs, job))
+        results = ComparisonResults.model_validate(_so_far(jobs, job))
     return ComparisonRead(
         **ComparisonSummary.values(job),
         dataset_digest=job.dataset_digest,
-        entries=outcome.entries,
-        objectives=outcome.objectives,
+        entries=results.entries,
+        objectives=results.objectives,
     )
 
 
 def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
     body = ComparisonCreate.model_validate_json(json.dumps(job.spec))
     entries = entries_of(body)
-    found = None
+    results = None
     file = jobs.open_checkpoint(job)
-    if file is None and job.checkpoint_key is not None:  # a newer one has taken its place
+    if file is None and job.checkpoint_key is not None:  # a newer one has replaced it
         file = jobs.open_checkpoint(jobs.get(job.id))
     if file is not None:
         with file:
-            found = read_found(file)
-    told = report(entries, found or [Found() for _ in entries], body.rank_by)
+            results = read_results(file)
+    shown = report(entries, results or [EntryResult() for _ in entries], body.rank_by)
     if job.state == State.RUNNING:
-        for entry in told["entries"]:
+        for entry in shown["entries"]:
             if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":
                 entry["state"] = "running"
-    return told
+    return shown

@@ -1,4 +1,4 @@
-"""What is known of the entries of a comparison, and their order."""
+"""The results of the entries of a comparison, and their ranking."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ NOTHING = dict.fromkeys(
         *("n_support_vectors", "size_bytes"),
     )
 )
-"""Of an entry that has not finished."""
+"""Fields of an entry that has not finished."""
 
 Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What is known of one entry: plain values, which stand in checkpoints and results."""
+class EntryResult:
+    """The result of one entry so far: plain values, stored in checkpoints and results."""
 
     elapsed_s: float = 0.0
     """Of its trainings so far."""
     cpu_s: float = 0.0
     confusion: list[list[int]] | None = None
-    """Of the rows that were held back, those of all folds together."""
+    """Of the validation set; with folds the sum of all."""
     folds: list[dict[str, Any]] = field(default_factory=list)
     """Of each `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
     warm_start_from: int | None = None
-    """Position of another entry."""
-    outcome: dict[str, Any] | None = None
-    """Of the training that makes the model: what `outcome_of` gives. The entry is finished then."""
+    """Position of the entry with whose model it began."""
+    model: dict[str, Any] | None = None
+    """Of the training of the model: what `model_result` gives. Then the entry has finished."""
     curve: list[list[float]] = field(default_factory=list)
     objective: str = ""
     """Equal for equal objectives."""
     regularization: float = 0.0
     error: Error | None = None
-    """Why there is nothing more to come."""
+    """Why it was given up."""
 
     def score(self, rank_by: RankBy) -> float | None:
         """None until the entry has finished."""
-        if self.outcome is None or self.confusion is None:
+        if self.model is None or self.confusion is None:
             return None
         return float(classification_metrics(np.array(self.confusion))[rank_by])
 
-    def place(self, rank_by: RankBy) -> tuple[float, ...]:
+    def sort_key(self, rank_by: RankBy) -> tuple[float, ...]:
         """Ascending from the best: of equal scores the smaller model, then the larger λ, then the
-        fewer updates. No times, so that the same comparison has the same order again."""
+        fewer updates. Times do not count, so that the same comparison always has the same order."""
         score = self.score(rank_by)
         assert score is not None
-        assert self.outcome is not None
-        size, updates = self.outcome["size_bytes"], self.outcome["updates"]
+        assert self.model is not None
+        size, updates = self.model["size_bytes"], self.model["updates"]
         return -score, size, -self.regularization, updates
 
 
-def outcome_of(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `EntryRead` that a model's training decides."""
+def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `EntryRead` that come from the training of a model."""
     worst = result.certificate.worst
     return {
         "train": {name: train[name] for name in SCORES},
@@ -92,7 +92,7 @@ def outcome_of(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, An
 
 
 def objective_of(entry: JobCreate, result: TrainingResult) -> str:
-    """Equal for trainings on the same rows whose costs are values of the same function."""
+    """Equal for trainings on the same rows that minimize the same function."""
     values = [f"{value:.12g}" for value in result.warm_start.regularization]
     content = repr(
         (values, preprocessing_key(entry.pipeline()), entry.solver.intercept, entry.class_weight)
@@ -100,28 +100,30 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def validation_metrics(found: Found) -> dict[str, Any]:
-    """Metrics of the rows held back, in the form of a job's."""
-    metrics = classification_metrics(np.array(found.confusion))
-    if not found.folds:
+def validation_metrics(result: EntryResult) -> dict[str, Any]:
+    """Metrics of the validation set, in the same form as a job's."""
+    metrics = classification_metrics(np.array(result.confusion))
+    if not result.folds:
         return metrics
-    accuracies = [fold["accuracy"] for fold in found.folds]
+    accuracies = [fold["accuracy"] for fold in result.folds]
     return {
         **metrics,
         "accuracy_mean": float(np.mean(accuracies)),
         "accuracy_std": float(np.std(accuracies, ddof=1)),
-        "folds": found.folds,
+        "folds": result.folds,
     }
 
 
-def report(entries: Sequence[JobCreate], found: Sequence[Found], rank_by: RankBy) -> dict[str, Any]:
-    """The JSON of `OutcomeRead`, at any moment."""
-    ranked = [k for k, each in enumerate(found) if each.outcome is not None]
-    ranked.sort(key=lambda k: (*found[k].place(rank_by), k))
+def report(
+    entries: Sequence[JobCreate], results: Sequence[EntryResult], rank_by: RankBy
+) -> dict[str, Any]:
+    """The JSON of `ComparisonResults`, complete or so far."""
+    ranked = [k for k, each in enumerate(results) if each.model is not None]
+    ranked.sort(key=lambda k: (*results[k].sort_key(rank_by), k))
     ranks = {k: rank for rank, k in enumerate(ranked, start=1)}
     by_objective: dict[str, list[int]] = {}
     for k in sorted(ranked):
-        by_objective.setdefault(found[k].objective, []).append(k)
+        by_objective.setdefault(results[k].objective, []).append(k)
     numbers = {key: number for number, key in enumerate(by_objective, start=1)}
     order = [*ranked, *(k for k in range(len(entries)) if k not in ranks)]
     return {
@@ -129,45 +131,45 @@ def report(entries: Sequence[JobCreate], found: Sequence[Found], rank_by: RankBy
             {
                 "number": k + 1,
                 "rank": ranks.get(k),
-                "objective": numbers.get(found[k].objective),
+                "objective": numbers.get(results[k].objective),
                 "spec": spec_of(entries[k]),
-                **_shown(found[k], rank_by),
+                **_entry(results[k], rank_by),
             }
             for k in order
         ],
         "objectives": [
-            {"number": number, **_objective([(k, found[k]) for k in members])}
+            {"number": number, **_objective([(k, results[k]) for k in members])}
             for number, members in enumerate(by_objective.values(), start=1)
         ],
     }
 
 
-def _shown(found: Found, rank_by: RankBy) -> dict[str, Any]:
+def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     validation = None
-    if found.outcome is not None:
-        metrics = validation_metrics(found)
+    if result.model is not None:
+        metrics = validation_metrics(result)
         validation = {name: metrics[name] for name in SCORES}
-        validation["folds"] = [fold["accuracy"] for fold in found.folds] or None
-    begun = found.elapsed_s > 0
-    state = "failed" if found.error else "waiting" if found.outcome is None else "finished"
+        validation["folds"] = [fold["accuracy"] for fold in result.folds] or None
+    begun = result.elapsed_s > 0
+    state = "failed" if result.error else "waiting" if result.model is None else "finished"
     return {
         **NOTHING,
         "warnings": [],
-        **(found.outcome or {}),
+        **(result.model or {}),
         "state": state,
-        "score": found.score(rank_by),
+        "score": result.score(rank_by),
         "validation": validation,
-        "warm_start_from": None if found.warm_start_from is None else found.warm_start_from + 1,
-        "elapsed_s": found.elapsed_s if begun else None,
-        "cpu_s": found.cpu_s if begun else None,
-        "trace": as_table(found.curve) if found.curve else None,
-        "error": found.error,
+        "warm_start_from": None if result.warm_start_from is None else result.warm_start_from + 1,
+        "elapsed_s": result.elapsed_s if begun else None,
+        "cpu_s": result.cpu_s if begun else None,
+        "trace": as_table(result.curve) if result.curve else None,
+        "error": result.error,
     }
 
 
-def _objective(members: list[tuple[int, Found]]) -> dict[str, Any]:
-    costs = sorted((found.curve[-1][1], k) for k, found in members)
-    dual = max(found.curve[-1][2] for _, found in members)
+def _objective(members: list[tuple[int, EntryResult]]) -> dict[str, Any]:
+    costs = sorted((result.curve[-1][1], k) for k, result in members)
+    dual = max(result.curve[-1][2] for _, result in members)
     return {
         "regularization": members[0][1].regularization,
         "entries": [k + 1 for _, k in costs],

@@ -9,15 +9,15 @@ from typing import Any
 import orjson
 
 from service.datasets.dataset import Dataset
-from service.jobs.comparisons.checkpoint import Standing
+from service.jobs.comparisons.checkpoint import ComparisonState
 from service.jobs.comparisons.entries import entries_of
-from service.jobs.comparisons.results import SCORES, Error, Found, report
-from service.jobs.comparisons.run_sequence import ComparisonCourse
+from service.jobs.comparisons.results import SCORES, EntryResult, Error, report
+from service.jobs.comparisons.run_sequence import ComparisonSequence
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import error_of, refusals_of
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
-from service.jobs.core.leases import Ending
+from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.training.run import CHECKPOINT_LOST
 from service.jobs.training.schemas import JobCreate
@@ -38,7 +38,7 @@ class Runner:
         self._settings = context.settings
 
     def __call__(self, attempt: Attempt) -> None:
-        """Train what is to be compared, and end the job.
+        """Train all entries, and end the job.
 
         Raises what the stores raise, Interrupted after the checkpoint was saved, and LeaseLost.
         """
@@ -46,27 +46,29 @@ class Runner:
         body = ComparisonCreate.model_validate_json(json.dumps(attempt.job.spec))
         entries = entries_of(body)
         dataset = self._datasets.get(attempt.job.dataset_id)
-        standing, saved, warnings = self._taken_up(attempt, entries, dataset)
+        state, saved, warnings = self._resumed(attempt, entries, dataset)
         with file_errors_reported():  # rows that stay in files are written once more
-            course = ComparisonCourse(
-                attempt, body, entries, dataset, self._datasets, self._settings, standing, saved
+            sequence = ComparisonSequence(
+                attempt, body, entries, dataset, self._datasets, self._settings, state, saved
             )
-            canceled = course.run()
-        self._finish(attempt, body, entries, dataset, course, canceled, warnings)
+            canceled = sequence.run()
+        self._finish(attempt, body, entries, dataset, sequence, canceled, warnings)
 
-    def _taken_up(
+    def _resumed(
         self, attempt: Attempt, entries: Sequence[JobCreate], dataset: Dataset
-    ) -> tuple[Standing, Arrays, tuple[str, ...]]:
-        """The standing at the last checkpoint or at the start, that of the training in its midst,
-        and warnings."""
+    ) -> tuple[ComparisonState, Arrays, tuple[str, ...]]:
+        """The state at the last checkpoint or at the start, the checkpoint of the unfinished
+        training, and warnings."""
         job, limits = attempt.job, self._settings.limits
         refusals = refusals_of(entries, dataset, limits)
-        fresh = Standing(found=[Found(error=error_of(refusal)) for refusal in refusals])
+        fresh = ComparisonState(
+            results=[EntryResult(error=error_of(refusal)) for refusal in refusals]
+        )
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return fresh, {}, ()
         try:
             content = self._blobs.read(job.checkpoint_key, job.checkpoint_sha256)
-            return *Standing.unpacked(content, entries), ()
+            return *ComparisonState.unpacked(content, entries), ()
         except (BlobDamaged, CheckpointMismatch):
             return fresh, {}, (CHECKPOINT_LOST,)
 
@@ -76,46 +78,46 @@ class Runner:
         body: ComparisonCreate,
         entries: Sequence[JobCreate],
         dataset: Dataset,
-        course: ComparisonCourse,
+        sequence: ComparisonSequence,
         canceled: bool,
         warnings: tuple[str, ...],
     ) -> None:
-        standing = course.standing
-        told = report(entries, standing.found, body.rank_by)
-        best = told["entries"][0] if told["entries"][0]["rank"] else None
+        progress = sequence.state
+        results = report(entries, progress.results, body.rank_by)
+        best = results["entries"][0] if results["entries"][0]["rank"] else None
         attempt.show(_final_progress(attempt.progress, best, canceled), [])
         state = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
-        ending = Ending(
+        outcome = Outcome(
             state=state,
             stop_reason="canceled" if canceled else "finished" if best else "error",
             result=None if best is None else _headline(best),
             warnings=warnings,
-            error=_all_failed(standing.found) if state is State.FAILED else None,
-            results=self._blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(told)),
+            error=_all_failed(progress.results) if state is State.FAILED else None,
+            results=self._blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(results)),
         )
-        if standing.best is None:
-            return attempt.finish(ending)
-        model = standing.best
-        fitted = model.learnt.fitted
+        if progress.best is None:
+            return attempt.finish(outcome)
+        model = progress.best
+        fitted = model.warm_start.fitted
         entry = entries[model.entry]
         prepared = self._models.files.prepare(
             fitted,
             None if dataset.columns is None else list(dataset.columns),
-            model.learnt.with_rows(course.parts[0].kept).to_arrays(),
+            model.warm_start.with_rows(sequence.splits[0].training).to_arrays(),
         )
         assert entry.seed is not None
         seed = entry.seed
         attempt.finish(
-            ending,
+            outcome,
             lambda connection: self._models.register(
                 connection,
                 prepared,
                 model_name=entry.model_name,
                 job_id=attempt.job.id,
                 dataset=dataset,
-                spec=model.said["spec"],
+                spec=model.record["spec"],
                 seed=seed,
-                result=model.said["result"],
+                result=model.record["result"],
                 n_support_vectors=best and best["n_support_vectors"],
                 set_alias=None if canceled else body.set_alias,
             ),
@@ -123,7 +125,7 @@ class Runner:
 
 
 def _headline(best: dict[str, Any]) -> dict[str, Any]:
-    """What lists show."""
+    """The fields of lists."""
     scores = {name: best["validation"][name] for name in SCORES}
     return {
         "best": best["number"],
@@ -137,7 +139,7 @@ def _headline(best: dict[str, Any]) -> dict[str, Any]:
 def _final_progress(
     progress: dict[str, Any], best: dict[str, Any] | None, canceled: bool
 ) -> dict[str, Any]:
-    """Of the best entry, whose model the job's is."""
+    """Of the best entry, whose model becomes the job's."""
     shown = {"fraction": progress.get("fraction", 0.0) if canceled else 1.0, "eta_s": 0.0}
     if best is None:
         return shown
@@ -145,7 +147,7 @@ def _final_progress(
     return shown | {"epoch": best["epochs"], "updates": best["updates"], **certificate}
 
 
-def _all_failed(found: Sequence[Found]) -> Error:
-    first = next(each.error for each in found if each.error is not None)
-    detail = f"none of the {len(found)} entries could be trained; the first one: {first['detail']}"
+def _all_failed(results: Sequence[EntryResult]) -> Error:
+    first = next(each.error for each in results if each.error is not None)
+    detail = f"none of the {len(results)} entries could be trained; the first: {first['detail']}"
     return {**first, "detail": detail}

@@ -21,10 +21,10 @@ from service.jobs.training.schemas import (
     MAX_SEED,
     ClassWeight,
     FeaturesChoice,
-    HeldBack,
     NewAlias,
     SolverChoice,
     Validation,
+    ValidationSplit,
 )
 from service.web.http.names import ModelName
 from svm.hyperparameters import Moderate, Positive
@@ -37,7 +37,7 @@ RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
 
 
 class EntryCreate(BaseModel):
-    """One training to compare; what it leaves out is as the comparison says."""
+    """One training to compare; the comparison gives the fields that it leaves out."""
 
     model_config = WRITE
 
@@ -50,10 +50,10 @@ class EntryCreate(BaseModel):
 
 
 class Grid(BaseModel):
-    """Every combination of these: what an axis names takes the place of what the solver says.
+    """Every combination of these values; an axis replaces the value in the solver.
 
-    An axis that a solver has no use for does not multiply its entries: γ is that of the solver's
-    kernel or, where the solver has none, of the features.
+    An axis that a solver does not use does not multiply its entries: γ is that of the solver's
+    kernel or, if the solver has none, of the features.
     """
 
     model_config = WRITE
@@ -76,11 +76,11 @@ class ComparisonCreate(KindCreate):
     """The request for a job, with several `specs`, or a `grid`, in place of one solver."""
 
     specs: list[EntryCreate] = Field(default_factory=list)
-    """Trainings to compare, each as far as it differs from what stands below."""
+    """Trainings to compare; each needs only the fields that differ from those below."""
     grid: Grid | None = None
     """And every combination of these."""
     scaling: ScalingName = "none"
-    """Scaling of the features, learnt from the training rows and kept in the model."""
+    """Scaling of the features, fitted on the training rows and kept in the model."""
     features: FeaturesChoice = Identity()
     """What the solvers see instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
@@ -91,21 +91,20 @@ class ComparisonCreate(KindCreate):
     stopping: Stopping = Stopping()
     """When to stop each training; nothing given means a relative duality gap of 1e-3 or 1,000
     epochs."""
-    validation: Validation = HeldBack(fraction=0.2)
-    """The same rows for all: some `fraction` of them is held back from every training, or they are
-    dealt into `folds`, and every entry is trained once for each and once more on all rows."""
+    validation: Validation = ValidationSplit(fraction=0.2)
+    """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
+    with `folds`, which trains every entry once for each fold and once more on all rows."""
     rank_by: RankBy = "accuracy"
-    """What decides, on the rows that a training did not see."""
+    """The score that ranks the entries, on rows that a training did not see."""
     warm_starts: bool = True
-    """Of entries that differ only in C or λ, let solvers that find the optimum itself begin where
-    the one with the next larger λ ended. False where curves of cost against time shall all begin
-    at zero."""
+    """If entries differ only in C or λ, solvers that converge to the optimum begin with the model
+    of the next larger λ. False: all trainings begin at zero, and so do their curves."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
-    """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
+    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     model_name: ModelName | None = None
-    """The model that the best entry becomes a version of; none is kept without."""
+    """The best entry becomes a version of this model; without a name no model is kept."""
     set_alias: NewAlias | None = None
-    """An alias that shall point to that version."""
+    """An alias to point to that version."""
 
     @model_validator(mode="after")
     def _something_to_compare(self) -> Self:
@@ -117,7 +116,7 @@ class ComparisonCreate(KindCreate):
 
 
 class ScoresRead(BaseModel):
-    """How well an entry does on some rows."""
+    """Scores of an entry on some rows."""
 
     model_config = READ
 
@@ -127,8 +126,8 @@ class ScoresRead(BaseModel):
 
 
 class ValidationScoresRead(ScoresRead):
-    """On the rows that were held back; with folds, on all rows, each predicted by the training that
-    did not see it."""
+    """On the validation set; with folds, on all rows, each predicted by the training that did not
+    see it."""
 
     folds: list[float] | None
     """Of folds, the accuracy of each."""
@@ -152,7 +151,7 @@ EntryState = Literal["waiting", "running", "finished", "failed"]
 
 
 class EntryRead(BaseModel):
-    """One training, or with folds some, and what came out."""
+    """One training, or with folds several, and the result."""
 
     model_config = READ
 
@@ -162,9 +161,9 @@ class EntryRead(BaseModel):
     """1 is the best; null until it has finished."""
     state: EntryState
     spec: dict[str, Any]
-    """As `POST /v1/jobs` takes it, to train the like again."""
+    """A body of `POST /v1/jobs` for the same training."""
     score: float | None
-    """What `rank_by` asks for, on the rows held back."""
+    """The score named by `rank_by`, on the validation set."""
     train: ScoresRead | None
     validation: ValidationScoresRead | None
     objective: int | None
@@ -178,7 +177,7 @@ class EntryRead(BaseModel):
     size_bytes: int | None
     """Of the model in memory."""
     warm_start_from: int | None
-    """The entry whose end it began at."""
+    """The entry with whose model it began."""
     elapsed_s: float | None
     """Time of its trainings, those of folds included."""
     cpu_s: float | None
@@ -188,12 +187,12 @@ class EntryRead(BaseModel):
     least a tenth of its time after the one before."""
     warnings: list[str]
     error: JobErrorRead | None
-    """Why it failed; the comparison goes on without it."""
+    """Why it failed; the comparison continues without it."""
 
 
 class ObjectiveRead(BaseModel):
-    """One and the same function, which some of the entries minimize: equal λ, rows as solvers see
-    them, weights and treatment of the intercept. Only their costs can be compared."""
+    """A function that several entries minimize: equal λ, prepared rows, weights and treatment of
+    the intercept. Only costs of the same function can be compared."""
 
     model_config = READ
 
@@ -203,9 +202,9 @@ class ObjectiveRead(BaseModel):
     entries: list[int]
     """Numbers of the entries, by the cost they reached."""
     dual: float
-    """The best lower bound that any of them found: it holds for all."""
+    """The best lower bound of all of them: it is valid for each."""
     excess: list[float]
-    """How far each may be above the optimum at most, relative to its cost: in the order of
+    """Upper bound of each one's distance from the optimum, relative to its cost, in the order of
     `entries`."""
 
 
@@ -235,8 +234,8 @@ class ComparisonSummary(KindRead):
         }
 
 
-class OutcomeRead(BaseModel):
-    """What a comparison has found so far."""
+class ComparisonResults(BaseModel):
+    """The results of a comparison so far."""
 
     model_config = READ
 
@@ -246,7 +245,7 @@ class OutcomeRead(BaseModel):
 
 
 class ComparisonRead(ComparisonSummary):
-    """A comparison as it is now: a job like any other, whose results grow while it runs."""
+    """A comparison as it is now; its results grow while it runs."""
 
     dataset_digest: str
     entries: list[EntryRead]
@@ -272,7 +271,7 @@ class EntryPlanRead(BaseModel):
     number: int
     spec: dict[str, Any]
     memory_bytes: int | None
-    """What a worker needs at most; null where the entry cannot be trained."""
+    """Peak memory of a worker; null if the entry cannot be trained."""
     rows_in_files: bool | None
     """Whether the rows stay in files."""
     error: JobErrorRead | None
@@ -280,7 +279,7 @@ class EntryPlanRead(BaseModel):
 
 
 class ComparisonPlanRead(BaseModel):
-    """What a comparison would do."""
+    """The plan of a comparison."""
 
     model_config = READ
 

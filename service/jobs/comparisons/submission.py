@@ -48,7 +48,7 @@ class Comparisons(Submission[ComparisonCreate]):
     def _checked(
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
-        """The request with all that it leaves open, and its entries with what is against them."""
+        """The request with defaults filled in, and its entries with their errors."""
         dataset = self.stores.datasets.find(body.dataset_id)
         check_labels(dataset, self.stores.limits.classes)
         drawn = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
@@ -65,7 +65,9 @@ class Comparisons(Submission[ComparisonCreate]):
         limit = self.stores.limits.comparison_entries
         try:
             return entries_of(body, limit)
-        except InvalidHyperparameter as error:  # of a grid: a solver does not take every value
+        except (
+            InvalidHyperparameter
+        ) as error:  # of a grid: not every value is valid for every solver
             fault = Fault(code="invalid-field", message=str(error), pointer="/grid")
             raise InvalidContent("invalid-field", f"/grid: {error}", (fault,)) from None
         except OverflowError:
@@ -80,7 +82,7 @@ class Comparisons(Submission[ComparisonCreate]):
 def refusals_of(
     entries: Sequence[JobCreate], dataset: Dataset, limits: Limits
 ) -> list[InvalidContent | None]:
-    """What is known to be wrong with each entry before it is tried."""
+    """Errors of each entry that are known before it is trained."""
 
     def refusal(entry: JobCreate) -> InvalidContent | None:
         try:

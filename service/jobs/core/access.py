@@ -1,4 +1,4 @@
-"""What the routes of jobs use: the table, the events, and who waits for a change."""
+"""What the routes of jobs use: the table, the events, and the watcher of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One attempt at a job: keeps the lease, shows progress, saves checkpoints, brings wishes."""
+"""One attempt at a job: keeps the lease, reports progress, saves checkpoints, reads requests to
+cancel or pause."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ import psutil
 
 from service.errors import StorageFull, Unavailable
 from service.jobs.core.leases import (
-    Ending,
+    ControlFlags,
     Lease,
     LeaseLost,
     Leases,
     Memory,
-    Orders,
+    Outcome,
     Register,
     Report,
 )
@@ -28,42 +29,42 @@ from service.settings import Settings
 from svm.errors import Interrupted
 
 LOOK_S = 0.1
-"""How often to look for a wish of the caller, and at the memory that this process uses."""
+"""How often to read the control flags, and the memory that this process uses."""
 MEMORY_STEP = 1 / 16
-"""Growth of the memory, as a part of the limit, that is told at once: a worker that takes too much
-has no time for last words."""
+"""Growth of the memory, as a part of the limit, that is reported at once: a worker that is killed
+for its memory cannot report it."""
 PAUSE_S, STOP_S = 0.5, 6.0
-"""How long the work may overlook that the job is to pause, or that this process stops. Then the job
-is taken out of its hands, and goes on one day from the checkpoint that it has."""
+"""How long the work may ignore a request to pause, or the stop of this process. Then the job is
+released without it, and resumes later from its last checkpoint."""
 RETRY_S = 1.0
-"""Pause before the next try to write how the attempt ended."""
+"""Pause before the outcome is written again."""
 REPORT_S = 0.25
 """Shortest time between two reports."""
 REPORT_SHARE = 1e-3
-"""The same as a share of the time spent so far: long jobs have few thousand events, too."""
+"""The same as a share of the time spent so far: it limits long jobs to a few thousand events."""
 CHECKPOINT_COST = 20
 """Time between two checkpoints, as a multiple of what one takes."""
 
 PASSING = (OSError, StorageFull, Unavailable)
-"""Trouble with files or the database, which may be over soon and is no fault of the job."""
+"""Errors of files or the database, which may be temporary and are not caused by the job."""
 
 logger = logging.getLogger(__name__)
 
 
-class Wish(Enum):
-    """What the work on a job should do now; the first that applies."""
+class Command(Enum):
+    """What the work on a job must do now; the first that applies."""
 
-    LET_GO = auto()
-    """The job was canceled, or belongs to another attempt: drop everything."""
+    DROP = auto()
+    """The job was canceled, or belongs to another attempt: stop, keep nothing."""
     KEEP_AND_END = auto()
-    """Canceled, but what was learnt so far is wanted."""
-    SAVE_AND_LEAVE = auto()
-    """The job is to pause, or this process stops: save a checkpoint and give the job back."""
-    GO_ON = auto()
+    """Canceled, but the model so far must be kept."""
+    SAVE_AND_RELEASE = auto()
+    """The job must pause, or this process stops: save a checkpoint and release the job."""
+    CONTINUE = auto()
 
 
 class Attempt:
-    """A leased job as the code that carries it out sees it. Made by `attempting`."""
+    """A leased job as a runner uses it. Made by `attempting`."""
 
     def __init__(
         self, lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
@@ -71,19 +72,19 @@ class Attempt:
         self.job = lease.job
         self.has_checkpoint = lease.job.checkpoint_key is not None
         self.may_end = not self.has_checkpoint
-        """Whether `KEEP_AND_END` interrupts the work: not while it makes the model to keep."""
+        """Whether `KEEP_AND_END` interrupts the work: not while the model to keep is made."""
         self._lease = lease
         self._leases = leases
         self._settings = settings
         self._stopping = stopping
-        self._orders = Orders(end=lease.job.cancel_requested, pause=False)
+        self._control_flags = ControlFlags(end=lease.job.cancel_requested, pause=False)
         self._lost = False
-        self._obeys = False
-        """The work was told to save and leave, and is about it."""
-        self._overlooked_since: float | None = None
+        self._is_releasing = False
+        """The work was interrupted to save and release the job, and is doing so."""
+        self._ignored_since: float | None = None
         self._started = time.monotonic()
         self.progress = lease.job.progress
-        """As last shown."""
+        """As last reported."""
         self._trace: list[dict[str, Any]] = []
         self._next_report = self._started
         self._next_checkpoint = self._started + settings.checkpoint_s
@@ -91,22 +92,22 @@ class Attempt:
         self._moved = False
 
     @property
-    def wish(self) -> Wish:
+    def command(self) -> Command:
         if self._lost:
-            return Wish.LET_GO
-        if self._orders.end:
-            return Wish.KEEP_AND_END
-        leave = self._stopping.is_set() or self._orders.pause
-        return Wish.SAVE_AND_LEAVE if leave else Wish.GO_ON
+            return Command.DROP
+        if self._control_flags.end:
+            return Command.KEEP_AND_END
+        leave = self._stopping.is_set() or self._control_flags.pause
+        return Command.SAVE_AND_RELEASE if leave else Command.CONTINUE
 
     def check(self) -> None:
-        """Raises Interrupted where the work should stop. Costs nothing, callable in any thread."""
-        wish = self.wish
-        if wish is Wish.KEEP_AND_END and not self.may_end:
+        """Raises Interrupted if the work must stop. Cheap; callable in any thread."""
+        command = self.command
+        if command is Command.KEEP_AND_END and not self.may_end:
             return
-        if wish is not Wish.GO_ON:
-            self._obeys = wish is Wish.SAVE_AND_LEAVE
-            raise Interrupted(wish.name)
+        if command is not Command.CONTINUE:
+            self._is_releasing = command is Command.SAVE_AND_RELEASE
+            raise Interrupted(command.name)
 
     @property
     def elapsed_s(self) -> float:
@@ -114,7 +115,7 @@ class Attempt:
         return self.job.elapsed_s + time.monotonic() - self._started
 
     def show(self, progress: dict[str, Any], trace: list[dict[str, Any]]) -> None:
-        """The work moved on. Written a few times a second; rows wait for the next write."""
+        """Report progress. Written a few times a second; rows wait for the next write."""
         self.progress = progress
         self._trace += trace
         self._moved = True
@@ -132,10 +133,10 @@ class Attempt:
         return self._moved and time.monotonic() >= self._next_checkpoint
 
     def save(self, content: bytes) -> None:
-        """Let the next attempt begin with `content`; nothing happens where nothing moved.
+        """Make `content` the checkpoint of the next attempt, if there was progress since the last.
 
-        A full disk or a database that is away is no reason to stop: the work goes on, with the
-        checkpoint that it has.
+        A full disk or an unavailable database does not stop the work: it continues with the
+        previous checkpoint.
         """
         if not self._moved:
             return
@@ -152,54 +153,56 @@ class Attempt:
         self._next_checkpoint = time.monotonic() + pause
 
     def give_back(self) -> None:
-        """End the attempt: the job is paused, or another worker goes on from the checkpoint."""
+        """End the attempt: the job is paused, or another worker resumes it from the checkpoint."""
         self._insist(lambda: self._leases.release(self._lease, self._report()))
 
-    def finish(self, ending: Ending, register: Register | None = None) -> None:
+    def finish(self, outcome: Outcome, register: Register | None = None) -> None:
         """End the job and register its model in one transaction."""
-        self._insist(lambda: self._leases.finish(self._lease, ending, self._report(), register))
+        self._insist(lambda: self._leases.finish(self._lease, outcome, self._report(), register))
 
     def _insist(self, write: Callable[[], None]) -> None:
-        """Write how the attempt ended, again and again while database or files are away, until the
-        lease is lost or this process stops: what was done would only be done again."""
+        """Retry to write how the attempt ended while database or files are unavailable, until the
+        lease is lost or this process stops; otherwise the work would be repeated."""
         while True:
             try:
                 return write()
             except PASSING:
                 if self._stopping.wait(RETRY_S):
                     raise
-                logger.exception("to be written again")
+                logger.exception("the end of the attempt could not be written; trying again")
 
     def _report(self) -> Report:
         trace = list(self._trace)
         return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
 
-    def _overlooks_its_wish(self) -> bool:
-        """Whether the work has gone on for too long after it should have left."""
-        if self._obeys or self.wish is not Wish.SAVE_AND_LEAVE:
-            self._overlooked_since = None
+    def _ignores_its_command(self) -> bool:
+        """Whether the work has continued for too long after a command to release the job."""
+        if self._is_releasing or self.command is not Command.SAVE_AND_RELEASE:
+            self._ignored_since = None
             return False
         now = time.monotonic()
-        self._overlooked_since = self._overlooked_since or now
-        patience = PAUSE_S if self._orders.pause else STOP_S
-        return now - self._overlooked_since > patience
+        self._ignored_since = self._ignored_since or now
+        patience = PAUSE_S if self._control_flags.pause else STOP_S
+        return now - self._ignored_since > patience
 
     def _keep_lease(self, ended: threading.Event) -> None:
         lease_s, limit = self._settings.lease_s, self._settings.limits.worker_memory_bytes
         process = psutil.Process()
-        next_beat, told, reachable = 0.0, 0, True
+        next_beat, reported, reachable = 0.0, 0, True
         while not ended.wait(LOOK_S):
             used = process.memory_info().rss
-            due = time.monotonic() >= next_beat or used - told > limit * MEMORY_STEP
+            due = time.monotonic() >= next_beat or used - reported > limit * MEMORY_STEP
             try:
                 if due:
-                    self._orders = self._leases.heartbeat(self._lease, lease_s, Memory(used, limit))
-                    next_beat, told = time.monotonic() + lease_s / 4, used
+                    self._control_flags = self._leases.heartbeat(
+                        self._lease, lease_s, Memory(used, limit)
+                    )
+                    next_beat, reported = time.monotonic() + lease_s / 4, used
                 else:
-                    self._orders = self._leases.orders(self._lease)
+                    self._control_flags = self._leases.control_flags(self._lease)
                 reachable = True
-                if self._overlooks_its_wish():
-                    logger.warning("taken out of the hands of work that does not look up")
+                if self._ignores_its_command():
+                    logger.warning("the work did not react to pause or stop; the job is released")
                     self._leases.release(self._lease, self._report())
                     self._lost = True
                     return
@@ -207,7 +210,7 @@ class Attempt:
                 self._lost = True
                 return
             except PASSING:
-                # The lease may outlive it; if not, the next write is refused.
+                # The lease may last longer than the outage; if not, the next write is refused.
                 if reachable:
                     logger.exception("heartbeat failed")
                 reachable = False
@@ -217,11 +220,11 @@ class Attempt:
 def attempting(
     lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
 ) -> Iterator[Attempt]:
-    """Keep the lease alive for the length of the block. `stopping` says that this process ends."""
+    """Keep the lease while the block runs. `stopping` is set when this process ends."""
     attempt = Attempt(lease, leases, settings, stopping)
     ended = threading.Event()
     heartbeat = threading.Thread(
-        target=copy_context().run,  # its log lines name the job, as those of this thread do
+        target=copy_context().run,  # with the job in its log lines, as in this thread
         args=(attempt._keep_lease, ended),
         name="heartbeat",
         daemon=True,

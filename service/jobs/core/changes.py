@@ -1,4 +1,4 @@
-"""How a job's row is changed: the row, its revision and the events that tell of it, together."""
+"""Changes of a job: its row, its revision and its events, in one transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.errors import NotFound
-from service.jobs.core.events import Telling, record
+from service.jobs.core.events import EventBuilder, record
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State, sources
 from service.storage.database import now
@@ -15,8 +15,8 @@ from service.storage.database.tables import jobs
 
 
 def locked(connection: sa.Connection, job_id: str) -> Job:
-    """The job, which nobody else changes before the transaction ends. Raises NotFound."""
-    # SQLite has one writer at a time anyway, and leaves FOR UPDATE out.
+    """The job, locked until the transaction ends. Raises NotFound."""
+    # SQLite has one writer at a time anyway, and no FOR UPDATE.
     row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
     if row is None:
         raise NotFound("not-found", f"there is no job {job_id}")
@@ -33,12 +33,12 @@ def move(target: State) -> sa.Update:
     return sa.update(jobs).where(jobs.c.state.in_(sources(target))).values(values)
 
 
-def change(connection: sa.Connection, update: sa.Update, *tellings: Telling) -> Job | None:
-    """Carry out an update of one job and record its events; None where no job fitted."""
-    statement = update.values(revision=jobs.c.revision + len(tellings)).returning(*jobs.c)
+def change(connection: sa.Connection, update: sa.Update, *builders: EventBuilder) -> Job | None:
+    """Update one job and record its events; None if no job matched."""
+    statement = update.values(revision=jobs.c.revision + len(builders)).returning(*jobs.c)
     row = connection.execute(statement).one_or_none()
     if row is None:
         return None
     job = Job.from_row(row)
-    record(connection, job, *tellings)
+    record(connection, job, *builders)
     return job

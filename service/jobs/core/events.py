@@ -1,4 +1,4 @@
-"""What happened to a job, in order: written in the transaction of the change it tells of.
+"""The events of a job, in order, each written in the transaction of its change.
 
 An event's number is the revision that the change gave the job. The row is locked from the update to
 the commit, so of one job lower numbers are never seen after higher ones, on any database.
@@ -22,10 +22,10 @@ from service.storage.database.tables import job_events, job_trace, jobs
 
 class Kind(StrEnum):
     STATE = "state"
-    """The state changed, or the wish to cancel or pause."""
+    """The state changed, or cancel or pause was requested."""
     PROGRESS = "progress"
     CHECKPOINT = "checkpoint"
-    """What was learnt is safe: a lost worker costs no more than the work since."""
+    """The progress is saved: a lost worker costs at most the work since then."""
     WARNING = "warning"
     END = "end"
     """The last event."""
@@ -39,7 +39,7 @@ class Event:
     data: dict[str, Any]
 
 
-Telling = Callable[[Job], tuple[Kind, dict[str, Any]]]
+EventBuilder = Callable[[Job], tuple[Kind, dict[str, Any]]]
 """Makes an event of a job as the change left it."""
 
 
@@ -61,7 +61,7 @@ def checkpoint(job: Job) -> tuple[Kind, dict[str, Any]]:
     return Kind.CHECKPOINT, {"attempt": job.attempt, **reached, "elapsed_s": job.elapsed_s}
 
 
-def warning(message: str) -> Telling:
+def warning(message: str) -> EventBuilder:
     return lambda _: (Kind.WARNING, {"message": message})
 
 
@@ -80,20 +80,20 @@ def end(job: Job) -> tuple[Kind, dict[str, Any]]:
     }
 
 
-def record(connection: sa.Connection, job: Job, *tellings: Telling) -> None:
+def record(connection: sa.Connection, job: Job, *builders: EventBuilder) -> None:
     """Write these events of a job whose revision has just grown by their number."""
-    first = job.revision - len(tellings) + 1
-    told = [telling(job) for telling in tellings]
+    first = job.revision - len(builders) + 1
+    built = [build(job) for build in builders]
     rows = [
         {"job_id": job.id, "number": number, "kind": kind, "data": data}
-        for number, (kind, data) in enumerate(told, first)
+        for number, (kind, data) in enumerate(built, first)
     ]
     connection.execute(sa.insert(job_events).values(created_at=now()), rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events of a job after a given one, and what can be said of those to come."""
+    """Events of a job after a given one, and whether more can follow."""
 
     events: tuple[Event, ...]
     revision: int
@@ -103,8 +103,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """What those who wait for a job want to know of it."""
+class Snapshot:
+    """The parts of a job that waiting requests compare."""
 
     revision: int
     is_final: bool
@@ -126,36 +126,36 @@ class EventLog:
             .limit(limit)
         )
         with self._database.read() as connection:
-            # The job first: if it has ended then, all its events are there afterwards.
-            found = connection.execute(job).first()
-            if found is None:
+            # The job first: if it has ended, all its events are written.
+            current = connection.execute(job).first()
+            if current is None:
                 raise NotFound("not-found", f"there is no job {job_id}")
             rows = connection.execute(events).all()
         return Batch(
             tuple(Event(row.number, Kind(row.kind), row.created_at, row.data) for row in rows),
-            found.revision,
-            State(found.state) in FINAL and len(rows) < limit,
+            current.revision,
+            State(current.state) in FINAL and len(rows) < limit,
         )
 
-    def sightings(self, job_ids: list[str]) -> dict[str, Sighting]:
-        """How far each of these jobs is; those that do not exist are left out."""
+    def snapshots(self, job_ids: list[str]) -> dict[str, Snapshot]:
+        """Revision and end of each of these jobs; deleted ones are left out."""
         statement = sa.select(jobs.c.id, jobs.c.revision, jobs.c.state).where(
             jobs.c.id.in_(job_ids)
         )
         with self._database.read() as connection:
             return {
-                row.id: Sighting(row.revision, State(row.state) in FINAL)
+                row.id: Snapshot(row.revision, State(row.state) in FINAL)
                 for row in connection.execute(statement)
             }
 
     def prune(self, older_than_s: float) -> None:
-        """Remove the events and traces of jobs that ended so long ago; the jobs stay."""
+        """Remove events and traces of jobs that ended more than this time ago; the jobs stay."""
         histories = (job_events, job_trace)
         kept = (sa.exists().where(table.c.job_id == jobs.c.id) for table in histories)
         old = sa.select(jobs.c.id).where(jobs.c.finished_at < now() - older_than_s, sa.or_(*kept))
         with self._database.read() as connection:
             job_ids = connection.execute(old).scalars().all()
-        for job_id in job_ids:  # one by one: nobody waits long for the write lock
+        for job_id in job_ids:  # one by one: the write lock is never held for long
             with self._database.write() as connection:
                 for table in histories:
                     connection.execute(sa.delete(table).where(table.c.job_id == job_id))

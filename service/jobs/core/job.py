@@ -19,7 +19,7 @@ class Job:
     state: State
     priority: int
     caller: str
-    """Who asked for it; callers share the workers fairly."""
+    """Who created it; callers share the workers fairly."""
     request_id: str | None
     """The request that made it, for the logs."""
     spec: dict[str, Any]
@@ -37,12 +37,12 @@ class Job:
     lease_expires_at: float | None
     worker: str | None
     worker_memory_bytes: int | None
-    """Resident memory of the worker when it was last heard of, and its limit."""
+    """Resident memory of the worker at its last heartbeat, and its limit."""
     worker_memory_limit_bytes: int | None
     cancel_requested: bool
     keep_model: bool
     pause_requested: bool
-    """A worker is to save the job and let it go; false again once it has."""
+    """A worker must save and release the job; false again once it has."""
     progress: dict[str, Any]
     elapsed_s: float
     checkpoint_key: str | None
@@ -53,7 +53,7 @@ class Job:
     warnings: list[str]
     error: dict[str, Any] | None
     results_key: str | None
-    """Of the file that a batch prediction made."""
+    """Of the file of results."""
     results_sha256: str | None
     results_bytes: int | None
     revision: int
@@ -70,6 +70,6 @@ class Job:
 
     @property
     def log_context(self) -> dict[str, Any]:
-        """What every log line about the present attempt says."""
+        """The fields of every log line of the current attempt."""
         made_by = {} if self.request_id is None else {"request_id": self.request_id}
         return {"job_id": self.id, "attempt": self.attempt, **made_by}

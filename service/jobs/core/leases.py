@@ -1,8 +1,8 @@
 """A worker's side of the jobs table: lease the next job, keep it, end it.
 
 A lease is a job together with its attempt number. Every write carries both and is refused once a
-newer attempt exists or the job has left the state `running`, so a worker that was thought dead can
-do no harm when it comes back.
+newer attempt exists or the job is no longer `running`, so a worker that was wrongly considered lost
+cannot change anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from service.jobs.core import events
 from service.jobs.core.changes import change, move
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
-from service.jobs.core.lost_workers import let_go
+from service.jobs.core.lost_workers import resolve_lost
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, transaction_lock
@@ -45,17 +45,22 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What the caller of the job wishes by now."""
+class ControlFlags:
+    """What the caller has requested."""
 
     end: bool
-    """The job is canceled; what was learnt so far is to become its model."""
+    """The job is canceled, and the model so far must be kept."""
     pause: bool
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> ControlFlags:
+        """Of a row with `CONTROL_FLAGS`."""
+        return cls(row.cancel_requested, row.pause_requested)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a worker process takes, so that it can be told afterwards why it died."""
+    """Memory of a worker process, to explain later why it died."""
 
     used_bytes: int
     limit_bytes: int
@@ -63,7 +68,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """How far an attempt has come."""
+    """Progress of an attempt."""
 
     progress: dict[str, Any]
     elapsed_s: float
@@ -73,7 +78,7 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class Outcome:
     """How a job ended; `state` is final."""
 
     state: State
@@ -128,50 +133,48 @@ class Leases:
             )
         )
         with self._database.write() as connection:
-            # Two workers at the same time would not count each other's job as running.
+            # Two workers at once would not count each other's job as running.
             transaction_lock(connection, "take")
             job = change(connection, lease, events.state)
         return None if job is None else Lease(job)
 
     def reclaim(self) -> None:
-        """Take the jobs of lost workers out of their hands: most are queued again."""
+        """Resolve the jobs of lost workers: most are queued again."""
         lost = sa.select(jobs).where(_expired()).with_for_update(skip_locked=True)
         with self._database.write() as connection:
-            found = [Job.from_row(row) for row in connection.execute(lost)]
-            left = [let_go(connection, job) for job in found]
-        for job in left:
+            lost_jobs = [Job.from_row(row) for row in connection.execute(lost)]
+            resolved = [resolve_lost(connection, job) for job in lost_jobs]
+        for job in resolved:
             if job.is_final:
                 self._blobs.delete(checkpoint_folder(job.id))
 
-    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> Orders:
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
         """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
-        extend = (
-            sa.update(jobs)
-            .where(lease.owned)
-            .values(
-                lease_expires_at=now() + lease_s,
-                worker_memory_bytes=memory.used_bytes,
-                worker_memory_limit_bytes=memory.limit_bytes,
-            )
-        )
+        values = {
+            "lease_expires_at": now() + lease_s,
+            "worker_memory_bytes": memory.used_bytes,
+            "worker_memory_limit_bytes": memory.limit_bytes,
+        }
+        extend = sa.update(jobs).where(lease.owned).values(values).returning(*CONTROL_FLAGS)
         with self._database.write() as connection:
-            return _orders(connection.execute(extend.returning(*ORDERS)).first(), lease)
+            return ControlFlags.of(_first(connection, extend, lease))
 
-    def orders(self, lease: Lease) -> Orders:
-        """What the caller wishes. Writes nothing. Raises LeaseLost."""
+    def control_flags(self, lease: Lease) -> ControlFlags:
+        """What the caller has requested. Writes nothing. Raises LeaseLost."""
+        flags = sa.select(*CONTROL_FLAGS).where(lease.owned)
         with self._database.read() as connection:
-            return _orders(connection.execute(sa.select(*ORDERS).where(lease.owned)).first(), lease)
+            return ControlFlags.of(_first(connection, flags, lease))
 
     def report(self, lease: Lease, report: Report) -> None:
-        """Show how far the attempt has come. Raises LeaseLost."""
+        """Write the progress of the attempt. Raises LeaseLost."""
         with self._database.write() as connection:
             _write(connection, lease, report, sa.update(jobs), events.progress)
 
     def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
         """Make `content` what the next attempt begins with. Raises LeaseLost.
 
-        From the moment that the row names it, the attempts before count as fruitful. Callers write
-        a checkpoint only when the training has moved on since the last one.
+        Once the row has its key, the count of attempts without progress is zero. Callers write a
+        checkpoint only if there was progress since the last one.
         """
         blob = self._blobs.write(_checkpoint_key(lease, number), content)
         try:
@@ -184,33 +187,33 @@ class Leases:
             self._blobs.delete(previous)
 
     def release(self, lease: Lease, report: Report) -> None:
-        """Give an unfinished job back: to be taken by the next free worker, or to be paused.
+        """Release an unfinished job: the next free worker takes it, or it is paused.
 
         Raises LeaseLost.
         """
         with self._database.write(makes_room=True) as connection:
-            pause = _held(connection, lease).pause_requested
+            pause = _locked(connection, lease).pause_requested
             target = State.PAUSED if pause else State.QUEUED
             _write(connection, lease, report, move(target), events.state)
 
     def finish(
-        self, lease: Lease, ending: Ending, report: Report, register: Register | None = None
+        self, lease: Lease, outcome: Outcome, report: Report, register: Register | None = None
     ) -> None:
         """End the job and register its model, both or neither. Raises LeaseLost."""
         with self._database.write() as connection:
-            _held(connection, lease)  # first of all: nothing is registered for a lost lease
-            ended = move(ending.state).values(
-                stop_reason=ending.stop_reason,
-                converged=ending.converged,
-                result=ending.result,
-                warnings=list(ending.warnings),
-                error=ending.error,
-                results_key=ending.results and ending.results.key,
-                results_sha256=ending.results and ending.results.sha256,
-                results_bytes=ending.results and ending.results.size_bytes,
+            _locked(connection, lease)  # first: nothing is registered for a lost lease
+            ended = move(outcome.state).values(
+                stop_reason=outcome.stop_reason,
+                converged=outcome.converged,
+                result=outcome.result,
+                warnings=list(outcome.warnings),
+                error=outcome.error,
+                results_key=outcome.results and outcome.results.key,
+                results_sha256=outcome.results and outcome.results.sha256,
+                results_bytes=outcome.results and outcome.results.size_bytes,
                 model_version=None if register is None else register(connection),
             )
-            warnings = (events.warning(message) for message in ending.warnings)
+            warnings = (events.warning(message) for message in outcome.warnings)
             _write(connection, lease, report, ended, *warnings, events.state, events.end)
         self._blobs.delete(checkpoint_folder(lease.job.id))
 
@@ -218,7 +221,7 @@ class Leases:
         self, connection: sa.Connection, lease: Lease, blob: Blob, report: Report
     ) -> str | None:
         """Returns the key of the checkpoint before."""
-        previous = _held(connection, lease).checkpoint_key
+        previous = _locked(connection, lease).checkpoint_key
         named = sa.update(jobs).values(
             checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, fruitless_attempts=0
         )
@@ -226,22 +229,21 @@ class Leases:
         return previous
 
 
-ORDERS = (jobs.c.cancel_requested, jobs.c.pause_requested)
+CONTROL_FLAGS = (jobs.c.cancel_requested, jobs.c.pause_requested)
 
 
-def _orders(row: Any, lease: Lease) -> Orders:
-    """`row` is one of ORDERS, or None."""
+def _first(connection: sa.Connection, statement: sa.Executable, lease: Lease) -> sa.Row[Any]:
+    """The row of the leased job that the statement gives. Raises LeaseLost."""
+    row: sa.Row[Any] | None = connection.execute(statement).first()
     if row is None:
         raise LeaseLost(lease.job.id)
-    return Orders(end=row.cancel_requested, pause=row.pause_requested)
+    return row
 
 
-def _held(connection: sa.Connection, lease: Lease) -> Job:
-    """The leased job as it is now, locked. Raises LeaseLost."""
-    row = connection.execute(sa.select(jobs).where(lease.owned).with_for_update()).first()
-    if row is None:
-        raise LeaseLost(lease.job.id)
-    return Job.from_row(row)
+def _locked(connection: sa.Connection, lease: Lease) -> Job:
+    """The leased job as it is now. Raises LeaseLost."""
+    statement = sa.select(jobs).where(lease.owned).with_for_update()
+    return Job.from_row(_first(connection, statement, lease))
 
 
 def _write(
@@ -249,11 +251,11 @@ def _write(
     lease: Lease,
     report: Report,
     update: sa.Update,
-    *tellings: events.Telling,
+    *builders: events.EventBuilder,
 ) -> None:
     """Carry out `update` on the leased job, and the report. Raises LeaseLost, nothing written."""
     update = update.where(lease.owned).values(progress=report.progress, elapsed_s=report.elapsed_s)
-    if change(connection, update, *tellings) is None:
+    if change(connection, update, *builders) is None:
         raise LeaseLost(lease.job.id)
     if report.trace:
         newest = {(row["pair"], row["updates"]): row for row in report.trace}
@@ -266,8 +268,8 @@ def _write(
 
 
 def _next_job(running_per_caller: int | None) -> sa.ScalarSelect[str]:
-    waiting, found = _waiting(running_per_caller)
-    return found.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
+    waiting, ids = _waiting(running_per_caller)
+    return ids.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
 
 
 def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
@@ -280,15 +282,15 @@ def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[A
         .subquery("running")
     )
     running_jobs = sa.func.coalesce(running.c.jobs, 0)
-    found = (
+    ids = (
         sa.select(waiting.c.id)
         .outerjoin(running, running.c.caller == waiting.c.caller)
         .where(waiting.c.state == State.QUEUED)
         .order_by(waiting.c.priority.desc(), running_jobs, waiting.c.created_at, waiting.c.id)
     )
     if running_per_caller is not None:
-        found = found.where(running_jobs < running_per_caller)
-    return waiting, found
+        ids = ids.where(running_jobs < running_per_caller)
+    return waiting, ids
 
 
 def _expired() -> sa.ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""The states of a job and what may follow what.
+"""The states of a job and the transitions between them.
 
 queued ── leased by a worker ──▶ running ──▶ succeeded | failed | canceled
   ▲  │                            │   │
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-MAX_FRUITLESS_ATTEMPTS = 3
-"""So many leases lost since the last checkpoint, and the job fails as `worker-lost`."""
+MAX_ATTEMPTS_WITHOUT_PROGRESS = 3
+"""After this many lost leases since the last checkpoint the job fails as `worker-lost`."""
 
 
 class State(StrEnum):
@@ -23,7 +23,7 @@ class State(StrEnum):
     RUNNING = "running"
     """A worker holds the lease of the present attempt."""
     PAUSED = "paused"
-    """Waits to be resumed; goes on from its checkpoint then."""
+    """Waits to be resumed; then continues from its checkpoint."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -32,7 +32,7 @@ class State(StrEnum):
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELED})
 ACTIVE = frozenset(State) - FINAL
 WAITING = frozenset({State.QUEUED, State.PAUSED})
-"""Accepted, and in no worker's hands."""
+"""Accepted, and without a worker."""
 
 TRANSITIONS = {
     State.QUEUED: frozenset({State.RUNNING, State.PAUSED, State.CANCELED}),
@@ -53,18 +53,18 @@ class Effect(StrEnum):
     """What a request to cancel, pause or resume a job does."""
 
     ALREADY = "already"
-    """The job is there already."""
+    """The job is in the requested state already."""
     AT_ONCE = "at-once"
     REQUESTED = "requested"
-    """A worker is to do it."""
+    """A worker must do it."""
     IMPOSSIBLE = "impossible"
 
 
 def cancellation(state: State, *, keep_model: bool, has_checkpoint: bool) -> Effect:
     """What canceling a job in this state does.
 
-    Only a worker can turn what was learnt into a model. Where none is to be kept, the job ends at
-    once even while it runs: its worker has lost the lease and can write nothing more.
+    Only a worker can make a model of a checkpoint. If none must be kept, the job ends at once even
+    while it runs: its worker loses the lease and can write nothing more.
     """
     if state is State.CANCELED:
         return Effect.ALREADY
@@ -76,7 +76,7 @@ def cancellation(state: State, *, keep_model: bool, has_checkpoint: bool) -> Eff
 
 
 def pausing(state: State, *, cancel_requested: bool) -> Effect:
-    """What pausing a job in this state does; one that is being canceled goes on to its end."""
+    """What pausing a job in this state does; one that is being canceled is not paused."""
     if state is State.PAUSED:
         return Effect.ALREADY
     if state in FINAL or cancel_requested:

@@ -1,4 +1,4 @@
-"""Jobs for Prometheus: how many in each state, how long they wait and take, how good they end."""
+"""Metrics of jobs for Prometheus: counts by state, queue wait, duration, final duality gap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from service.storage.database import Database, now
 from service.storage.database.tables import jobs
 
 LATE_S = 60.0
-"""A row may become visible so long after the time that stands in it."""
+"""A row may become visible this long after the time in its columns."""
 SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 GAPS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0)
 MEASURED = (
@@ -33,7 +33,7 @@ COVERS = (
 
 
 class JobMetrics(Collector):
-    """Looks when asked: the table is the truth, and workers change it in other processes."""
+    """Reads the table for every scrape, because workers change it in other processes."""
 
     def __init__(self, store: JobStore, database: Database) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class JobMetrics(Collector):
         """When this process started, by the database's clock."""
         self._since = 0.0
         self._counted: dict[tuple[str, str], float] = {}
-        """What was counted after `_since`: (job, what) and the time that stands in the row."""
+        """Counted after `_since`: (job, what) and the time in the row."""
         self._wait = Histogram(
             "svm_job_queue_wait_seconds",
             f"Time from a job's creation to its first start. {COVERS}",
@@ -73,7 +73,7 @@ class JobMetrics(Collector):
             yield from histogram.describe()
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing while the database is away: the metrics of others shall be seen then too."""
+        """Nothing while the database is unavailable, so that other metrics are still served."""
         family = _states()
         try:
             for state, count in self._store.counts().items():

@@ -1,4 +1,4 @@
-"""All rows of a dataset put through a model, a block at a time: what kinds of jobs share."""
+"""Scores of all rows of a dataset, block by block; used by several kinds of jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset
 from service.errors import MAX_FAULTS, Fault, InvalidContent
-from service.jobs.core.attempts import Attempt, Wish
+from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.kind import RunContext
-from service.jobs.core.leases import Ending
+from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack, unpack
@@ -22,7 +22,7 @@ from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
 
 BLOCK_ROWS = 4096
-"""Rows between two looks at what is wished."""
+"""Rows between two checks for a command."""
 
 Columns = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
@@ -30,7 +30,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A dataset, and what a model says of its rows."""
+    """A dataset and the outputs of a model for its rows."""
 
     dataset: Dataset
     version: ModelVersion
@@ -49,7 +49,7 @@ class Scorer:
     def __call__(self, attempt: Attempt, outputs: list[str]) -> Scored | None:
         """The `outputs` (label, decision, probability) of all rows, in order.
 
-        None where the job was canceled: it has ended then. Raises what the stores raise,
+        None if the job was canceled: it has ended then. Raises what the stores raise,
         InvalidData, Interrupted after the checkpoint was saved, and LeaseLost.
         """
         attempt.may_end = True
@@ -62,9 +62,9 @@ class Scorer:
         try:
             columns = self._columns(attempt, fitted, data, order, outputs)
         except Interrupted:
-            if attempt.wish is not Wish.KEEP_AND_END:
+            if attempt.command is not Command.KEEP_AND_END:
                 raise
-            attempt.finish(Ending(state=State.CANCELED, stop_reason="canceled"))
+            attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
             return None
         return Scored(dataset, version, fitted, data.codes, columns)
 
@@ -93,20 +93,20 @@ class Scorer:
                 if attempt.checkpoint_is_due:
                     attempt.save(_checkpoint(done, columns))
         except Interrupted:
-            if attempt.wish is Wish.SAVE_AND_LEAVE:
+            if attempt.command is Command.SAVE_AND_RELEASE:
                 attempt.save(_checkpoint(done, columns))
             raise
         return columns
 
     def _begin(self, attempt: Attempt, n: int) -> tuple[int, Columns]:
-        """How many rows an earlier attempt has done, and what it found."""
+        """How many rows an earlier attempt has done, and their outputs."""
         job = attempt.job
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return 0, {}
         try:
             saved = unpack(self._context.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
         except BlobDamaged:
-            return 0, {}  # nothing is lost but time
+            return 0, {}  # only time is lost
         done = int(saved.pop("done"))
         columns = {}
         for name, values in saved.items():
@@ -116,7 +116,7 @@ class Scorer:
 
 
 def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
-    """Where in the dataset each of the model's features stands; None where they are in order.
+    """The position in the dataset of each of the model's features; None if they are in order.
 
     Raises InvalidContent `feature-mismatch`.
     """
@@ -140,7 +140,7 @@ def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
 
 
 def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
-    hint = "take a dataset with the features that the model was trained on"
+    hint = "use a dataset with the features that the model was trained on"
     fault = Fault(code="feature-mismatch", message=message, pointer="/dataset_id", hint=hint)
     extra = {"expected": expected, "got": got, "first_difference": first}
     return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
@@ -157,15 +157,15 @@ def _outputs(
         message = f"row {row} has numbers so large that its decision value overflows"
         raise InvalidData("non-finite-value", message)
     decision = fitted.decision_from_scores(scores)
-    found: list[tuple[str, npt.NDArray[Any]]] = []
+    outputs_: list[tuple[str, npt.NDArray[Any]]] = []
     for name in outputs:
         if name == "label":
-            found.append((name, fitted.codes_from_decision(decision).astype(np.int32)))
+            outputs_.append((name, fitted.codes_from_decision(decision).astype(np.int32)))
         elif name == "decision":
-            found.append((name, decision))
+            outputs_.append((name, decision))
         else:
-            found.append((name, fitted.probabilities_from_scores(scores)))
-    return found
+            outputs_.append((name, fitted.probabilities_from_scores(scores)))
+    return outputs_
 
 
 def _checkpoint(done: int, columns: Columns) -> bytes:

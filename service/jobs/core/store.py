@@ -1,4 +1,4 @@
-"""The jobs table as callers of the API use it; `leases` is the side of the workers."""
+"""The jobs table as the API uses it; workers use `leases`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Also: TypeAlias = Callable[[sa.Connection, Job], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs a list shows; None lets all pass."""
+    """Which jobs a list shows; None: all."""
 
     kind: str | None = None
     state: State | None = None
@@ -100,7 +100,7 @@ class JobStore:
         self._blobs.check_room()
         dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
-            transaction_lock(connection, "queue")  # so that no two count the same free place
+            transaction_lock(connection, "queue")  # so that two do not take the same free place
             # Locked: a deletion waits, and then finds the job.
             dataset = dataset.with_for_update(key_share=True, read=True)
             if connection.execute(dataset).first() is None:
@@ -118,10 +118,10 @@ class JobStore:
             return job
 
     def _check_queue(self, connection: sa.Connection, caller: str) -> None:
-        """Raises Unavailable where the queue has no place for a job of this caller.
+        """Raises Unavailable if the queue is full for this caller.
 
-        Some places beyond the limit are for callers of whom hardly any job waits: whoever fills
-        the queue keeps nobody out.
+        Some places beyond the limit are for callers with few waiting jobs: one caller that fills
+        the queue does not block the others.
         """
         # Paused jobs count too: each can be resumed at any time.
         waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
@@ -145,7 +145,7 @@ class JobStore:
             return _get(connection, job_id)
 
     def open_results(self, job: Job) -> BufferedReader | None:
-        """The file that a job made, None where it made none. Raises Corrupt."""
+        """The file of results; None if there is none. Raises Corrupt."""
         if job.results_key is None or job.results_sha256 is None:
             return None
         try:
@@ -154,7 +154,7 @@ class JobStore:
             raise Corrupt("results-corrupt", "the file of results is damaged") from None
 
     def open_checkpoint(self, job: Job) -> BufferedReader | None:
-        """What the next attempt would begin with; None where there is nothing, or no longer."""
+        """The last checkpoint; None if there is none."""
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return None
         try:
@@ -182,7 +182,7 @@ class JobStore:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
-        """Cancel now, or have a worker do it. Raises NotFound, Conflict `invalid-state`."""
+        """Cancel now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
         with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
             effect = cancellation(
@@ -198,17 +198,17 @@ class JobStore:
             elif effect is Effect.REQUESTED and not (
                 job.cancel_requested and job.keep_model == keep_model
             ):
-                asked = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
-                asked = asked.values(
+                requested = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
+                requested = requested.values(
                     cancel_requested=True, keep_model=keep_model, pause_requested=False
                 )
-                job = _changed(connection, job, asked, events.state)
+                job = _changed(connection, job, requested, events.state)
         if effect is Effect.AT_ONCE:
             self._blobs.delete(checkpoint_folder(job_id))
         return job, effect
 
     def pause(self, job_id: str) -> tuple[Job, Effect]:
-        """Pause now, or have the worker do it. Raises NotFound, Conflict `invalid-state`."""
+        """Pause now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
         with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
             effect = pausing(job.state, cancel_requested=job.cancel_requested)
@@ -218,8 +218,8 @@ class JobStore:
             if effect is Effect.AT_ONCE:
                 job = _changed(connection, job, move(State.PAUSED), events.state)
             elif effect is Effect.REQUESTED and not job.pause_requested:
-                asked = sa.update(jobs).values(pause_requested=True)
-                job = _changed(connection, job, asked, events.state)
+                requested = sa.update(jobs).values(pause_requested=True)
+                job = _changed(connection, job, requested, events.state)
             return job, effect
 
     def resume(self, job_id: str) -> tuple[Job, Effect]:
@@ -241,7 +241,7 @@ class JobStore:
     def delete(self, job_id: str, check: Callable[[Job], None] = lambda job: None) -> None:
         """Remove a job that has ended, its events and its trace.
 
-        `check` raises where the job is not to be deleted. Raises NotFound, Conflict.
+        `check` raises if the job must not be deleted. Raises NotFound, Conflict.
         """
         with self._database.write(makes_room=True) as connection:
             job = locked(connection, job_id)
@@ -257,8 +257,8 @@ class JobStore:
         """How many jobs are in each state."""
         statement = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
         with self._database.read() as connection:
-            found = {State(state): count for state, count in connection.execute(statement)}
-        return {state: found.get(state, 0) for state in State}
+            counts = {State(state): count for state, count in connection.execute(statement)}
+        return {state: counts.get(state, 0) for state in State}
 
 
 def checkpoint_folder(job_id: str) -> str:
@@ -267,7 +267,7 @@ def checkpoint_folder(job_id: str) -> str:
 
 
 def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[Any], sa.Table]:
-    """The jobs that pass, and the table whose index has them in order."""
+    """The jobs of the filter, and the table whose index has them in order."""
     columns = {
         jobs.c.kind: filter.kind,
         jobs.c.state: filter.state,
@@ -278,10 +278,10 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
     statement = sa.select(jobs).where(*others)
     if filter.label is None:
         return statement, jobs
-    labelled = has_label(job_labels, filter.label)
+    labeled = has_label(job_labels, filter.label)
     if others and is_common(connection, job_labels, filter.label):
-        return statement.where(sa.exists().where(job_labels.c.id == jobs.c.id, labelled)), jobs
-    return statement.join(job_labels).where(labelled), job_labels
+        return statement.where(sa.exists().where(job_labels.c.id == jobs.c.id, labeled)), jobs
+    return statement.join(job_labels).where(labeled), job_labels
 
 
 def _get(connection: sa.Connection, job_id: str) -> Job:
@@ -292,9 +292,9 @@ def _get(connection: sa.Connection, job_id: str) -> Job:
 
 
 def _changed(
-    connection: sa.Connection, job: Job, update: sa.Update, *tellings: events.Telling
+    connection: sa.Connection, job: Job, update: sa.Update, *builders: events.EventBuilder
 ) -> Job:
-    """The job, which the transaction has locked, after an update that fits its state."""
-    changed = change(connection, update.where(jobs.c.id == job.id), *tellings)
+    """The locked job after an update that its state allows."""
+    changed = change(connection, update.where(jobs.c.id == job.id), *builders)
     assert changed is not None
     return changed

@@ -1,4 +1,4 @@
-"""Jobs change in other processes: here one task looks for all that wait, ten times a second."""
+"""Watches jobs, which other processes change: one task polls the table ten times a second."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from collections.abc import Callable
 import anyio
 from anyio.to_thread import run_sync
 
-from service.jobs.core.events import EventLog, Sighting
+from service.jobs.core.events import EventLog, Snapshot
 from service.web.health import Health
 
-LOOK_S = 0.1
+POLL_S = 0.1
 FAILED_S = 1.0
-"""Time between two looks while the database does not answer."""
+"""Time between two polls while the database does not answer."""
 
 logger = logging.getLogger(__name__)
 
-Condition = Callable[[Sighting], bool]
+Condition = Callable[[Snapshot], bool]
 
 
 class Watcher:
     """Wakes the long polls and event streams of this process. Belongs to one event loop.
 
-    A look is one query for the jobs that somebody waits for, however many wait; while nobody does,
-    there is none.
+    A poll is one query for all jobs that are waited for; if there are none, there is no query.
     """
 
     def __init__(self, log: EventLog, health: Health) -> None:
@@ -34,13 +33,13 @@ class Watcher:
 
     @property
     def closing(self) -> bool:
-        """This process is on its way out: nobody shall wait any longer."""
+        """This process shuts down: waiting ends early."""
         return self._health.draining
 
     async def until(self, job_id: str, condition: Condition, timeout_s: float) -> bool:
-        """Wait until the job meets the condition or is gone; False where time ran out.
+        """Wait until the job meets the condition or is deleted; False after the timeout.
 
-        Ends early, as if the condition were met, once the process is on its way out.
+        Returns True early when the process shuts down.
         """
         waiter = _Waiter(job_id, condition)
         self._waiters.add(waiter)
@@ -52,23 +51,25 @@ class Watcher:
         return waiter.woken.is_set()
 
     async def run(self) -> None:
-        """Look again and again until canceled."""
+        """Poll until canceled."""
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(POLL_S)
             if not self._waiters:
                 continue
             try:
-                await self._look()
-            except Exception:  # whatever it is, those who wait must not wait for ever
-                logger.exception("cannot look for changes of jobs")
+                await self._poll()
+            except Exception:  # any error: waiting requests must not hang
+                logger.exception("changes of jobs cannot be read")
                 await anyio.sleep(FAILED_S)
 
-    async def _look(self) -> None:
-        waiters = tuple(self._waiters)  # others may come while the database is asked
+    async def _poll(self) -> None:
+        waiters = tuple(self._waiters)  # others may be added during the query
         if not self.closing:
             job_ids = list({waiter.job_id for waiter in waiters})
-            seen = await run_sync(self._log.sightings, job_ids)
-            waiters = tuple(waiter for waiter in waiters if waiter.is_met(seen.get(waiter.job_id)))
+            snapshots = await run_sync(self._log.snapshots, job_ids)
+            waiters = tuple(
+                waiter for waiter in waiters if waiter.is_met(snapshots.get(waiter.job_id))
+            )
         for waiter in waiters:
             waiter.woken.set()
 
@@ -79,5 +80,5 @@ class _Waiter:
         self.woken = anyio.Event()
         self._condition = condition
 
-    def is_met(self, job: Sighting | None) -> bool:
+    def is_met(self, job: Snapshot | None) -> bool:
         return job is None or self._condition(job)

@@ -1,4 +1,4 @@
-"""A child process that is kept running, and that lives by its standard input.
+"""A child process that is kept running, and that ends when its standard input closes.
 
 The child is `python -m <module>`, with the settings in its environment. When it dies it is started
 again. Once its standard input closes, because this process stops or dies, it saves what it does
@@ -21,7 +21,7 @@ from service.settings import Settings
 from service.storage.machine_code import machine_code_folder
 
 STOP_S = 18
-"""How long a stop may take before the child is killed; jobs then go on from their checkpoints."""
+"""How long a stop may take before the child is killed; jobs then resume from their checkpoints."""
 HEALTHY_S = 60
 """A child that lived this long is started again at once."""
 MAX_PAUSE_S = 30.0
@@ -32,20 +32,20 @@ DASK = {
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "0.95",
-    # A nanny starts its worker again however often it dies. Dask would end the nanny of a worker
-    # that is away now and was away this long ago.
+    # A nanny starts its worker again however often it dies. By default Dask ends the nanny of a
+    # worker that is lost a second time within this time.
     "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "1000 days",
-    # No dashboard, no sampling of stacks, no way of logging of its own.
+    # No dashboard, no sampling of stacks, no logging configuration of its own.
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
     "DASK_LOGGING__VERSION": "1",
     "DASK_LOGGING__DISABLE_EXISTING_LOGGERS": "False",
-    # Where the engine is killed, Python's resource tracker removes the semaphores of its nannies,
-    # and warns of each: that is no trouble of the operator's.
+    # If the engine is killed, Python's resource tracker removes the semaphores of its nannies
+    # and warns about each: operators need not see that.
     "PYTHONWARNINGS": "ignore:resource_tracker",
 }
-"""What Dask shall do otherwise than by default; variables that are set already go before."""
+"""Our defaults for Dask; variables of the environment override them."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Child:
                     return
                 try:
                     process = self._process = self._launch()
-                except OSError:  # no memory or no process left at the moment
+                except OSError:  # out of memory or processes at the moment
                     logger.exception("%s could not be started", self._module)
                     pause = MAX_PAUSE_S
                     continue
@@ -119,7 +119,7 @@ class Child:
                 **DASK,
                 **inherited,
                 **self._settings.environment(),
-                # The child finds what this process finds, from whatever directory it was started.
+                # The child imports the same modules as this process, from any directory.
                 "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
                 # Before NumPy is imported there: results must not depend on the number of cores.
                 "OPENBLAS_NUM_THREADS": "1",
@@ -129,7 +129,7 @@ class Child:
         )
 
 
-def told_to_stop() -> threading.Event:
+def stop_requested() -> threading.Event:
     """In the child: set once standard input closes or SIGTERM comes."""
     stop = threading.Event()
 
@@ -143,7 +143,7 @@ def told_to_stop() -> threading.Event:
 
 
 def end_within(seconds: float) -> None:
-    """In the child: end, and with it the processes below it, should one of them hang."""
+    """In the child: end after this time, with all its child processes, even if one hangs."""
 
     def end() -> None:
         for process in multiprocessing.active_children():

@@ -1,11 +1,11 @@
-"""The engine process: keeps every worker of a Dask cluster at taking the next job.
+"""The engine process: gives every worker of a Dask cluster the task to take the next job.
 
 The cluster is its own, on this machine, or one that runs already (`SVM_DASK_ADDRESS`). Dask starts
 the worker processes, starts them again when they die, and ends those that take too much memory. It
 knows nothing of jobs: a task means "take the next job", so a lost task, or one too many, harms
 nothing. Each task is pinned to one worker, so that none waits behind a long job while another
-worker is free. Where several replicas of the service share a cluster, each worker has one task of
-each of them, and carries out one at a time.
+worker is free. If several replicas of the service share a cluster, each worker has one task of
+each of them, and runs one at a time.
 """
 
 # mypy: disallow-untyped-calls=False, disallow-any-generics=False
@@ -21,7 +21,7 @@ import time
 
 from distributed import Client, Future, LocalCluster
 
-from service.jobs.engine.child import end_within, told_to_stop
+from service.jobs.engine.child import end_within, stop_requested
 from service.jobs.engine.versions import versions
 from service.jobs.engine.worker_process import save_and_stop, take_next_job
 from service.settings import Settings
@@ -30,7 +30,7 @@ from service.web.server.logs import configure_logging
 LOOK_S = 0.2
 """How often to look for workers without a task."""
 SHORT_S = 30.0
-"""Fewer workers than wanted for so long, and this process ends for another one to begin."""
+"""After this time with too few workers this process ends and is started again."""
 SAVE_S = 12.0
 """How long workers have to save their jobs at a stop."""
 CLOSE_S = 5.0
@@ -48,7 +48,7 @@ def main() -> None:
     """Run until standard input closes or SIGTERM comes."""
     settings = Settings()
     configure_logging(settings.log_level)
-    stop = told_to_stop()
+    stop = stop_requested()
     if settings.dask_address is None:
         _own_cluster(settings, stop)
     else:
@@ -78,11 +78,11 @@ def _own_cluster(settings: Settings, stop: threading.Event) -> None:
 
 
 def _existing_cluster(address: str, stop: threading.Event) -> None:
-    """Jobs that run at the stop go on: the workers are not ours."""
+    """Running jobs continue after the stop: the workers are not ours."""
 
     def end_soon() -> None:
         stop.wait()
-        end_within(CLOSE_S)  # Dask may be waiting for an answer
+        end_within(CLOSE_S)  # Dask may be waiting for a reply
 
     threading.Thread(target=end_soon, daemon=True).start()
     reached = True
@@ -92,9 +92,11 @@ def _existing_cluster(address: str, stop: threading.Event) -> None:
                 reached = True
                 logger.info("connected to the scheduler at %s", address)
                 _keep_workers_busy(client, stop)
-        except Exception as error:  # Dask has many ways to say that the scheduler is gone
+        except Exception as error:  # Dask raises many types of errors for a lost scheduler
             if reached:
-                logger.warning("no scheduler at %s (%s); it is tried for ever", address, error)
+                logger.warning(
+                    "no scheduler at %s (%s); trying again until there is one", address, error
+                )
             reached = False
         stop.wait(RETRY_S)
     os._exit(0)
@@ -102,7 +104,7 @@ def _existing_cluster(address: str, stop: threading.Event) -> None:
 
 def _keep_workers_busy(client: Client, stop: threading.Event, wanted: int = 0) -> None:
     """Keep one task in flight for every worker, by address, until `stop`, or until fewer than
-    `wanted` workers have been there for SHORT_S."""
+    `wanted` workers have been running for SHORT_S."""
     tasks: dict[str, Future] = {}
     refused_until: dict[str, float] = {}
     complete_at = time.monotonic()
@@ -112,7 +114,7 @@ def _keep_workers_busy(client: Client, stop: threading.Event, wanted: int = 0) -
         if len(addresses) >= wanted:
             complete_at = now
         elif now - complete_at > SHORT_S:
-            logger.error("%s of %s workers are there", len(addresses), wanted)
+            logger.error("only %s of %s workers are running", len(addresses), wanted)
             return
         for gone in tasks.keys() - addresses:
             del tasks[gone]

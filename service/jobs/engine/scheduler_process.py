@@ -16,7 +16,7 @@ import threading
 
 from distributed import Scheduler
 
-from service.jobs.engine.child import end_within, told_to_stop
+from service.jobs.engine.child import end_within, stop_requested
 from service.settings import Settings
 from service.web.server.logs import configure_logging
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 def main(host: str, port: int) -> None:
     """Run until standard input closes or SIGTERM comes."""
     configure_logging(Settings().log_level)
-    stop = told_to_stop()
+    stop = stop_requested()
     asyncio.run(_run(host, port, stop))
     os._exit(0 if stop.is_set() else 1)
 

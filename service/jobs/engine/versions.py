@@ -1,4 +1,4 @@
-"""What must be the same on both ends of a cluster, so that every worker makes the same bits."""
+"""Versions that must be equal in a whole cluster, so that all workers make the same bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def versions() -> dict[str, str]:
 
 
 def difference(theirs: dict[str, str]) -> str | None:
-    """What is not the same here as where `theirs` comes from, in words; None where all is."""
+    """How the versions here differ from `theirs`, in words; None if they are equal."""
     ours = versions()
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if not names:

@@ -1,8 +1,7 @@
 """The worker processes of one machine in a cluster: `svm-service worker`.
 
-Each has a nanny, which starts it again when it dies and enforces its memory limit. Where the
-scheduler is lost, workers save their jobs and give them back, and this process ends for another
-one to begin.
+Each has a nanny, which starts it again when it dies and enforces its memory limit. If the
+scheduler is lost, workers save and release their jobs, and this process ends and is started again.
 """
 
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False
@@ -19,14 +18,14 @@ import time
 from distributed import Nanny, Status, WorkerPlugin
 from distributed.worker import Worker
 
-from service.jobs.engine.child import end_within, told_to_stop
+from service.jobs.engine.child import end_within, stop_requested
 from service.jobs.engine.worker_process import save_and_stop
 from service.settings import Settings
 from service.web.server.logs import configure_logging
 
 LOOK_S = 0.2
 SHORT_S = 30.0
-"""A nanny without a worker for so long, and this process ends for another one to begin."""
+"""After this time with a nanny without a worker this process ends and is started again."""
 SAVE_S = 12.0
 """How long workers have to save their jobs at a stop."""
 
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class SaveAtTheEnd(WorkerPlugin):
-    """Dask's worker closes: the job that it carries out is saved and given back first."""
+    """When Dask's worker closes, its job is saved and released first."""
 
     async def teardown(self, worker: Worker) -> None:
         await save_and_stop()
@@ -45,7 +44,7 @@ def main() -> None:
     """Run until standard input closes or SIGTERM comes."""
     settings = Settings()
     configure_logging(settings.log_level)
-    stop = told_to_stop()
+    stop = stop_requested()
     asyncio.run(_run(settings, stop))
     os._exit(0 if stop.is_set() else 1)
 
@@ -74,7 +73,7 @@ async def _run(settings: Settings, stop: threading.Event) -> None:
         elif any(nanny.status in (Status.closed, Status.failed) for nanny in nannies):
             logger.warning("a nanny ended: the scheduler may be lost")
             break
-    if not started.done():  # Dask would go on trying to reach the scheduler
+    if not started.done():  # Dask would keep trying to reach the scheduler
         os._exit(0 if stop.is_set() else 1)
     end_within(SAVE_S + 3)
     # Dask kills a worker after four fifths of the time.

@@ -1,4 +1,4 @@
-"""A worker process: built once from the settings, then it takes one job after the other."""
+"""A worker process: takes one job after the other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import structlog
 
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
-from service.jobs.core.attempts import PASSING, Attempt, Wish, attempting
+from service.jobs.core.attempts import PASSING, Attempt, Command, attempting
 from service.jobs.core.kind import RunContext
-from service.jobs.core.leases import Ending, LeaseLost, Leases
+from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.engine.versions import difference
 from service.jobs.kinds import KINDS
@@ -35,29 +35,29 @@ LOOK_S = 0.2
 IDLE_S = 10.0
 """How long it looks before it returns to Dask, which then asks again."""
 RETRY_S = 5.0
-"""Pause after a failure of files or database, which may be away for a while."""
+"""Pause after an error of files or the database."""
 
 NICENESS = 10
-"""Of the threads that train: a request that wants a processor gets it before them."""
+"""Of the threads that train: requests get the processor first."""
 
-CANCELED = Ending(state=State.CANCELED, stop_reason="canceled")
+CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
 
 _stopping = threading.Event()
-"""This process is to save its job, and to take no other."""
+"""This process must save its job and take no other one."""
 _at_work = threading.Event()
-"""A job is being carried out, or looked for."""
+"""A job is running, or being looked for."""
 _warm = threading.Event()
 """The compiled loops are loaded."""
 
 
 def take_next_job(required: dict[str, str]) -> str | None:
-    """Wait a while for a job and carry it out: the task that every worker always has.
+    """Wait a while for a job and run it: the task that every worker always has.
 
-    `required` are the versions where the task comes from; returns why it is refused where they
-    are others here. What the worker needs to know, secrets among it, stands in its environment
-    and never travels through Dask.
+    `required` are the versions of the sender; if they differ from ours the task is refused and
+    the reason returned. Settings and secrets of the worker are in its environment and are never
+    sent through Dask.
     """
     if unequal := difference(required):
         logger.error("task refused: %s", unequal)
@@ -70,8 +70,8 @@ def take_next_job(required: dict[str, str]) -> str | None:
         try:
             if _stopping.is_set() or worker.take_next_job():
                 break
-        except Exception:  # a database that is away, a disk that is full: both may come back
-            logger.exception("no job could be taken, or the work on one failed")
+        except Exception:  # such as no database, or a full disk: both may be temporary
+            logger.exception("a job could not be taken, or failed")
             _stopping.wait(RETRY_S)
         finally:
             _at_work.clear()
@@ -83,12 +83,14 @@ def take_next_job(required: dict[str, str]) -> str | None:
 def step_back() -> None:
     """Give this thread, and those that it starts, a lower priority."""
     thread = threading.get_native_id()
-    niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread))  # never less than it has
+    niceness = max(
+        NICENESS, os.getpriority(os.PRIO_PROCESS, thread)
+    )  # never a higher priority than now
     os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 async def save_and_stop() -> None:
-    """Let this process save its job, give it back, and take no other one; wait until it has."""
+    """Save and release the job of this process, take no other one, and wait for that."""
     _stopping.set()
     logging.getLogger("distributed").setLevel(logging.ERROR)  # it warns of tasks that end early
     while _at_work.is_set():
@@ -96,14 +98,14 @@ async def save_and_stop() -> None:
 
 
 def _warm_up() -> None:
-    """Compile the loops before a job needs them; they stay on disk for the other processes."""
+    """Compile the loops before a job needs them; other processes load them from disk."""
     if _warm.is_set():
         return
     # A disk that is full or fails is no reason to take no jobs.
     with suppress(DataDirInUse, OSError), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
-        # One worker compiles at a time: the others stay free for jobs meanwhile.
+        # One worker compiles at a time: the others stay free for jobs.
         _warm.set()
-        # Numba, which the engine process has no use for
+        # Numba, which the engine process does not need
         from svm.training.warm_up import warm_up
 
         warm_up(_stopping.is_set)
@@ -117,7 +119,7 @@ def _worker() -> Worker:
 
 
 class Worker:
-    """Takes jobs and carries them out, one at a time."""
+    """Takes jobs and runs them, one at a time."""
 
     def __init__(self, settings: Settings, stopping: threading.Event) -> None:
         database = Database(settings.database_url)
@@ -132,7 +134,7 @@ class Worker:
         self._runners = {name: kind.runner(context) for name, kind in KINDS.items()}
 
     def take_next_job(self) -> bool:
-        """Carry out the next job, if there is one; returns whether there was."""
+        """Run the next job; returns whether there was one."""
         if not self._leases.work_waits():
             return False
         lease = self._leases.take(self._name, self._settings.lease_s)
@@ -143,33 +145,33 @@ class Worker:
             logger.info("job taken")
             with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
                 try:
-                    self._carry_out(attempt)
+                    self._run(attempt)
                 except LeaseLost:
                     logger.info("the job was canceled, or another attempt took it")
             logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
 
-    def _carry_out(self, attempt: Attempt) -> None:
+    def _run(self, attempt: Attempt) -> None:
         try:
             self._runners[attempt.job.kind](attempt)
         except Interrupted:
-            match attempt.wish:
-                case Wish.LET_GO:
+            match attempt.command:
+                case Command.DROP:
                     raise LeaseLost(attempt.job.id) from None
-                case Wish.KEEP_AND_END if not attempt.has_checkpoint:
+                case Command.KEEP_AND_END if not attempt.has_checkpoint:
                     attempt.finish(CANCELED)
                 case _:
-                    # Also where the wish changed while the work was being saved: to none, or to
-                    # a model, which the next attempt makes from the checkpoint.
+                    # Also if the command changed while the checkpoint was saved. The next
+                    # attempt makes the model from it, if one is requested.
                     attempt.give_back()
         except LeaseLost:
             raise
-        except StorageFull as error:  # of the model's file; the database's room is waited for
+        except StorageFull as error:  # for the model's file; a full database is tried again
             hint = "free disk space where the workers keep their files, then train again"
             attempt.finish(_failed(error.code, error.detail, hint))
         except PASSING:
-            logger.exception("job given back", extra={"job_id": attempt.job.id})
-            self._stopping.wait(RETRY_S)  # other jobs would meet the same trouble
+            logger.exception("job released", extra={"job_id": attempt.job.id})
+            self._stopping.wait(RETRY_S)  # other jobs would fail in the same way
             attempt.give_back()
         except InvalidData as error:
             attempt.finish(_failed(error.code, error.message))
@@ -186,6 +188,6 @@ class Worker:
             attempt.finish(_failed("internal-error", detail))
 
 
-def _failed(code: str, detail: str, hint: str | None = None) -> Ending:
+def _failed(code: str, detail: str, hint: str | None = None) -> Outcome:
     error = {"code": code, "detail": detail, "hint": hint}
-    return Ending(state=State.FAILED, stop_reason="error", error=error)
+    return Outcome(state=State.FAILED, stop_reason="error", error=error)

@@ -1,4 +1,4 @@
-"""The kind of job that holds a model against a labelled dataset."""
+"""Runs evaluations: a model is measured on a labeled dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from service.datasets.dataset import Dataset
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
-from service.jobs.core.leases import Ending
+from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.scoring import Scorer
 from service.models.versions import ModelVersion
@@ -58,7 +58,7 @@ class Runner:
         content = orjson.dumps(metrics)
         headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
         attempt.finish(
-            Ending(
+            Outcome(
                 state=State.SUCCEEDED,
                 stop_reason="finished",
                 result={"metrics": headline},
@@ -68,7 +68,7 @@ class Runner:
 
 
 def outputs_of(version: ModelVersion) -> list[str]:
-    """What an evaluation needs of every row."""
+    """The outputs that an evaluation needs for every row."""
     return ["decision"] if version.calibration is None else ["decision", "probability"]
 
 
@@ -88,7 +88,7 @@ def class_numbers(dataset: Dataset, version: ModelVersion) -> npt.NDArray[np.int
         if _identity(label) not in known:
             shown = ", ".join(repr(one) for one in version.classes[:5])
             more = ", …" if len(version.classes) > 5 else ""
-            message = f"the model has no class {label!r}; it tells {shown}{more} apart"
+            message = f"the model has no class {label!r}; its classes are {shown}{more}"
             raise InvalidData("unknown-class", message)
     return np.array([known[_identity(label)] for label in dataset.classes])
 
@@ -100,7 +100,7 @@ def evaluation_metrics(
     probabilities: npt.NDArray[np.float64] | None,
     classes: list[Label],
 ) -> dict[str, Any]:
-    """All that is said of a model, as JSON; its size does not grow with the rows.
+    """All metrics as JSON; the size does not grow with the rows.
 
     `codes` and `predicted` are (n,) numbers of `classes`, `decision` (n,) or (n, n_classes).
     """

@@ -13,14 +13,14 @@ from service.web.http.names import ModelReference
 
 
 class EvaluationCreate(KindCreate):
-    """A labelled dataset to hold a model against."""
+    """A labeled dataset to measure a model on."""
 
     model: ModelReference
-    """The model, one of its versions, or one of its aliases: what it means now counts."""
+    """The model, one of its versions, or one of its aliases, resolved when the job is created."""
 
 
 class ClassMetricsRead(BaseModel):
-    """How well one class is told from the others; a ratio whose denominator is 0 is 0."""
+    """How well one class is separated from the others; a ratio with denominator 0 is 0."""
 
     model_config = READ
 
@@ -33,8 +33,8 @@ class ClassMetricsRead(BaseModel):
 
 
 class RocRead(BaseModel):
-    """A ROC curve: the share of a class's rows that are found, against that of other rows that are
-    taken for it, as the threshold on the decision value falls."""
+    """A ROC curve: true positive rate against false positive rate of a class, as the threshold on
+    the decision value falls."""
 
     model_config = READ
 
@@ -43,7 +43,7 @@ class RocRead(BaseModel):
     auc: float
     """Area under the whole curve, of which at most 201 points are given."""
     thresholds: list[float | None]
-    """Null where nothing is found yet."""
+    """Null at the first point, where no row is predicted."""
     false_positive_rate: list[float]
     true_positive_rate: list[float]
 
@@ -89,7 +89,7 @@ class CalibrationRead(BaseModel):
 
 
 class EvaluationMetricsRead(BaseModel):
-    """How well a model tells the rows of a dataset apart."""
+    """How well a model classifies the rows of a dataset."""
 
     model_config = READ
 
@@ -106,14 +106,14 @@ class EvaluationMetricsRead(BaseModel):
     per_class: list[ClassMetricsRead]
     roc_auc: float | None
     """Area under the ROC curve, by decision values; of more than two classes the mean of each
-    against the rest. Null where no class can be told from another."""
+    against the rest. Null if the rows have only one class."""
     roc_auc_one_vs_one: float | None
-    """The mean over all pairs of classes (Hand and Till); of two classes the same."""
+    """The mean over all pairs of classes (Hand and Till); the same as `roc_auc` for two classes."""
     roc: list[RocRead]
-    """For every class that has rows, as have others."""
+    """For every class, if it has rows and other classes have, too."""
     margins: MarginsRead
     calibration: CalibrationRead | None
-    """Null where the model gives no probabilities."""
+    """Null if the model is not calibrated."""
 
 
 class EvaluationSummary(KindRead):
@@ -135,7 +135,7 @@ class EvaluationSummary(KindRead):
 
 
 class EvaluationRead(EvaluationSummary):
-    """An evaluation as it is now: a job like any other."""
+    """An evaluation as it is now."""
 
     dataset_digest: str
     metrics: EvaluationMetricsRead | None

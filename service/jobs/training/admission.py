@@ -1,4 +1,4 @@
-"""What can be said against a job before it is queued: whether its data can be trained on."""
+"""Checks before a job is queued: can its data be trained on?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.training.memory_plan import rows_stay_in_files
-from service.jobs.training.schemas import Folds, HeldBack, JobCreate
+from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit
 from service.rows.spec import Label
 from service.settings import Limits
 from svm.data.splitting import held_out_rows
@@ -24,7 +24,7 @@ def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
 
 
 def check_labels(dataset: Dataset, max_classes: int) -> None:
-    """What can be said against the data whatever is trained on them. Raises InvalidContent."""
+    """Checks of the data that every training needs. Raises InvalidContent."""
     many = f"the labels have {dataset.n_distinct_labels} different values"
     if dataset.n_distinct_labels == 0:
         raise _refusal(
@@ -45,7 +45,7 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
                 "target-continuous",
                 "/dataset_id",
                 f"{many}: these are measurements, not classes",
-                "put them into classes, or name another column as `target`",
+                "group them into classes, or give another column as `target`",
             )
         raise _refusal(
             "too-many-classes",
@@ -56,7 +56,7 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
 
 
 def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
-    """What else can be said against a training on these data. Raises InvalidContent."""
+    """The checks that depend on the training. Raises InvalidContent."""
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
         raise _refusal(
             "scaling-unsupported",
@@ -68,7 +68,7 @@ def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
     _check_weights(spec, dataset)
     match spec.validation:
-        case HeldBack(fraction=fraction, stratify=True):
+        case ValidationSplit(fraction=fraction, stratify=True):
             _check_split(fraction, dataset)
         case Folds(folds=count):
             _check_folds(count, dataset)
@@ -76,7 +76,7 @@ def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
 
 @contextmanager
 def refused(pointer: str) -> Iterator[None]:
-    """What `svm` has against data is what the service has against the field that names them."""
+    """Report errors of `svm` about data as faults of the field that names the data."""
     try:
         yield
     except InvalidData as error:
@@ -118,12 +118,12 @@ def _check_split(fraction: float, dataset: Dataset) -> None:
     assert dataset.classes is not None
     assert dataset.class_counts is not None
     for label, count in zip(dataset.classes, dataset.class_counts, strict=True):
-        held_back = held_out_rows(count, fraction)
-        if held_back == 0 or held_back == count:
+        held_out = held_out_rows(count, fraction)
+        if held_out == 0 or held_out == count:
             raise _refusal(
                 "class-too-small",
                 "/validation/fraction",
-                f"class {label!r} has {count} rows: too few to hold back {fraction:g} of them",
+                f"class {label!r} has {count} rows: too few for a validation set of {fraction:g}",
                 "choose another fraction, or no validation",
             )
 

@@ -1,4 +1,4 @@
-"""The solvers on offer, told from their dataclasses: `/v1/solvers`."""
+"""`/v1/solvers`: the solvers, as described by their dataclasses."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SolverName = Annotated[str, Path(description="Name of a solver.", examples=["peg
 
 
 class WarmStartRead(BaseModel):
-    """What a job with `warm_start_from` begins with."""
+    """What a job with `warm_start_from` inherits."""
 
     model_config = READ
 
-    goes_on_from: list[str]
-    """Solvers whose models it can begin at."""
+    continues_from: list[str]
+    """Solvers with whose models it can begin."""
     takes: str
-    """What it takes over."""
+    """What it inherits."""
     needs_rows: bool
     """Whether the dataset must be the model's, or made from it by `append`."""
 
 
 class SolverRead(BaseModel):
-    """What a solver minimizes, and what it takes."""
+    """What a solver minimizes, and its parameters."""
 
     model_config = READ
 
@@ -75,21 +75,23 @@ def router() -> Routes:
     )
     def get_solver(name: SolverName) -> SolverRead:
         if name not in CHOICES:
-            raise NotFound("not-found", f"no such solver; there are {', '.join(CHOICES)}")
+            raise NotFound(
+                "not-found", f"there is no such solver; the solvers are {', '.join(CHOICES)}"
+            )
         return describe(name)
 
     return routes
 
 
 def warm_up() -> None:
-    """Make now what the first requests would wait for."""
+    """Describe all solvers now, so that the first request does not wait."""
     for name in CHOICES:
         describe(name)
 
 
 @cache
 def describe(name: str) -> SolverRead:
-    """What `/v1/solvers` says of a solver that exists."""
+    """The reply for a solver that exists."""
     solver = CHOICES[name]
     return SolverRead(
         name=name,
@@ -98,7 +100,7 @@ def describe(name: str) -> SolverRead:
         cost_per_epoch=solver.cost_per_epoch,
         reference=solver.reference,
         warm_start=WarmStartRead(
-            goes_on_from=list(solver.starts_from),
+            continues_from=list(solver.starts_from),
             takes=solver.inherits,
             needs_rows=issubclass(solver, HasDualCoefficients),
         ),

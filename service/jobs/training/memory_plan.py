@@ -1,24 +1,24 @@
-"""What a job takes of its worker's memory, and whether its rows stay in files."""
+"""How much memory a job needs in its worker, and whether its rows stay in files."""
 
 from __future__ import annotations
 
 from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
-from service.jobs.training.schemas import HeldBack, JobCreate
+from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.versions import ModelVersion
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
 from svm.training.memory import DataSize, rows_bytes, training_bytes
 
 WORKER_BYTES = 240 * 1024 * 1024
-"""What a worker takes before it has a job: Python, the libraries, the compiled loops."""
+"""Used by a worker without a job: Python, the libraries, the compiled loops."""
 USABLE = 0.9
 """Share of its limit that is planned with; at 0.95 the worker is ended."""
 
 
 def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
-    """Whether the rows of a job would take a worker beyond `limit` bytes, and its solver can read
-    them a few at a time instead. Raises InvalidContent where neither will do."""
+    """Whether the rows of a job would exceed the worker's limit in bytes, and its solver can read
+    them in blocks instead. Raises InvalidContent if neither fits."""
     usable = int(USABLE * limit)
     in_memory = peak_bytes(spec, dataset, in_files=False)
     if in_memory <= usable:
@@ -27,7 +27,7 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
     if in_files > usable:
         without = spec.model_copy(update={"calibration": None})
         if peak_bytes(without, dataset, in_files=True) <= usable:
-            hint = "learn probabilities from fewer rows: hold back a smaller fraction"
+            hint = "calibrate on fewer rows: use a smaller `fraction` for validation"
             raise _too_large(in_files, usable, hint, "/calibration")
         raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
     if not spec.solver.streams:
@@ -43,11 +43,11 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
 
 
 def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit: int) -> None:
-    """Raises InvalidContent where a worker of `limit` bytes has no room for the scores of all rows:
-    they are ranked, so they are needed at once."""
+    """Raises InvalidContent if the scores of all rows do not fit in a worker of `limit` bytes: they
+    are ranked, so they are needed at once."""
     n_classes = len(version.classes)
     scores = 8 * dataset.n_samples * n_outputs * (n_classes if n_classes > 2 else 1)
-    # Once as they are, once ranked, and once on the way into a checkpoint.
+    # The scores, the ranks, and a copy for the checkpoint.
     needed = WORKER_BYTES + version.size_bytes + 3 * scores
     if needed > int(USABLE * limit):
         hint = "evaluate a part of the rows: POST /v1/datasets/{id}/split makes one"
@@ -55,7 +55,7 @@ def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit:
 
 
 def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
-    """What a worker needs at most, the rows in memory or in files."""
+    """The peak memory of a worker, with the rows in memory or in files."""
     assert dataset.classes is not None
     n, labels = dataset.n_samples, dataset.classes
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
@@ -67,7 +67,7 @@ def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
         n_classes=len(labels),
         label_bytes=4 * longest,
     )
-    # The rows of a part are copied out of all rows.
+    # The rows of a split are copied.
     copies = 1 if spec.validation is None else 2
     rows = 0 if in_files else copies * rows_bytes(size)
     training = training_bytes(spec.pipeline(), size, in_files=in_files)
@@ -75,21 +75,21 @@ def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
 
 
 def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
-    """What trainings take together with the scores that probabilities are learnt from."""
+    """Trainings together with the scores that probabilities are fitted on."""
     if spec.calibration is None:
         return training
     each = 8 * len(splits_of(spec.multiclass, n_classes))
-    if isinstance(spec.validation, HeldBack):
-        # There once the training has gone, and at times as votes beside them.
+    if isinstance(spec.validation, ValidationSplit):
+        # After the training; for a while the votes are in memory, too.
         return max(training, 5 * each * held_out_rows(n_samples, spec.validation.fraction) // 2)
-    # Of all folds so far, the votes, and as often again on the way into a checkpoint, twice.
+    # Of all folds so far, the votes, and two copies of both for the checkpoint.
     return training + 4 * each * n_samples
 
 
 def _stored_values(dataset: Dataset) -> int:
     if not dataset.sparse:
         return dataset.n_samples * dataset.n_features
-    # Of each value a number and its column are stored, of each row where it begins and its label.
+    # For each value a number and its column, for each row its start and its label.
     return (dataset.size_bytes - 8 * dataset.n_samples) // 12
 
 

@@ -1,4 +1,4 @@
-"""The rows of a training job: which are trained on, which are held back, and how a model does."""
+"""The rows of a training job: training sets, validation sets, and how a model scores on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
-from service.jobs.training.schemas import Folds, HeldBack
+from service.jobs.training.schemas import Folds, ValidationSplit
 from svm.data.matrices import Indices, Matrix
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import pieces
@@ -19,18 +19,16 @@ from svm.model.pipeline import FittedPipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Rows for one training, by number in the dataset, ascending."""
+class Split:
+    """The rows of one training, by number in the dataset, ascending."""
 
-    kept: Indices
-    """To train on."""
-    held_back: Indices | None
-    """To measure on."""
+    training: Indices
+    validation: Indices | None
     digest: str
-    """Stands for values and labels of the rows to train on: equal for equal ones."""
+    """Equal for equal values and labels of the training rows."""
 
 
-class LabelledRows:
+class LabeledRows:
     """A dataset that can be trained on."""
 
     def __init__(
@@ -52,20 +50,20 @@ class LabelledRows:
         return len(self._codes)
 
     def of(self, rows: Indices) -> tuple[Any, npt.NDArray[Any]]:
-        """(X, labels) of some rows, ascending; all of them are not copied."""
+        """(X, labels) of some rows, ascending; not copied if these are all rows."""
         if len(rows) == len(self):
             return self._X, self._labels[self._codes]
         return self._X[rows], self._labels[self._codes[rows]]
 
-    def parts(self, validation: HeldBack | Folds | None, seed: int) -> list[Part]:
-        """The part that the model is trained on, and one more for every fold.
+    def splits(self, validation: ValidationSplit | Folds | None, seed: int) -> list[Split]:
+        """The split of the model, and one more for every fold.
 
         Raises InvalidData (`class-too-small`).
         """
         everything = np.arange(len(self))
         chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:
-            case HeldBack(fraction=fraction, stratify=stratify):
+            case ValidationSplit(fraction=fraction, stratify=stratify):
                 chosen = [split(self._codes, fraction, stratify=stratify, seed=seed)]
             case Folds(folds=count):
                 numbers = fold_numbers(self._codes, count, seed=seed)
@@ -74,14 +72,14 @@ class LabelledRows:
                     for k in range(count)
                 ]
         origin = f"{self._digest} {validation!r} {seed}"
-        return [Part(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
+        return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
     def scores(
         self, fitted: FittedPipeline, rows: Indices
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """(n, n_problems) scores of these rows, and (n,) their classes by number."""
-        parts = [fitted.problem_scores(X) for X in self._pieces(fitted, rows)]
-        return np.concatenate(parts), self.codes(rows)
+        scores = [fitted.problem_scores(X) for X in self._pieces(fitted, rows)]
+        return np.concatenate(scores), self.codes(rows)
 
     def codes(self, rows: Indices) -> npt.NDArray[np.int64]:
         """(n,) classes of these rows, by number."""
@@ -100,7 +98,7 @@ class LabelledRows:
         return total
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
-        """So that neither the features nor the scores of all rows need room at once."""
+        """Of a size that bounds the memory for features and scores."""
         width = max(fitted.features.n_outputs, len(fitted.intercepts))
         for piece in pieces(self._X, width, rows):
             self._interrupted()

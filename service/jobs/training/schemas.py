@@ -44,8 +44,8 @@ def _not_latest(alias: str) -> str:
 
 
 class _MadeOnce:
-    """The schema of a union whose members tell themselves apart by `name`, for all models that have
-    one: Pydantic would make that of all solvers, which takes 0.1 s, for each anew."""
+    """The schema of a union that is discriminated by `name`, made once and shared by all models:
+    Pydantic would make that of all solvers, which takes 0.1 s, for each model again."""
 
     def __init__(self, union: Any) -> None:
         self._schema = TypeAdapter(Annotated[union, Field(discriminator="name")]).core_schema
@@ -62,36 +62,37 @@ NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
 ClassWeight = Literal["balanced"] | dict[str, Moderate]
 
 
-class HeldBack(BaseModel):
-    """Rows held back from the training, to measure the model on."""
+class ValidationSplit(BaseModel):
+    """A validation set: rows that are not trained on, to measure the model on."""
 
     model_config = WRITE
 
     fraction: Annotated[float, Gt(0), Lt(1)]
-    """Share of the rows that is held back."""
+    """Share of the rows in the validation set."""
     stratify: bool = True
-    """Hold back the same share of every class."""
+    """Take the same share of every class."""
 
 
 class Folds(BaseModel):
-    """A model trained on all rows, measured by others: each trained on all folds but one."""
+    """Cross-validation: the model is trained on all rows, and measured by trainings on all but one
+    fold."""
 
     model_config = WRITE
 
     folds: Annotated[int, Ge(2), Le(100)]
-    """Parts of the rows, of one size and with the same share of every class. Beside the model's
-    training there is one for each, from zero also where the model begins at another one; a time
-    budget is shared among them."""
+    """Parts of the rows, of equal size and with the same share of every class. Each fold is one
+    more training. It begins at zero even if the model's training does not; all trainings share a
+    time budget."""
 
 
 def _kind_of_validation(value: object) -> str:
-    # Not the names of fields, which would be looked for in the body when an error is told.
+    # Not the names of fields, which would be looked up in the body for an error.
     folds = "folds" in value if isinstance(value, dict) else isinstance(value, Folds)
     return "cross-validation" if folds else "hold-out"
 
 
 Validation = Annotated[
-    Annotated[HeldBack, Tag("hold-out")] | Annotated[Folds, Tag("cross-validation")],
+    Annotated[ValidationSplit, Tag("hold-out")] | Annotated[Folds, Tag("cross-validation")],
     Discriminator(_kind_of_validation),
 ]
 
@@ -100,7 +101,9 @@ def _held_out(
     calibration: CalibrationName | None, fields: ValidationInfo
 ) -> CalibrationName | None:
     if calibration is not None and fields.data.get("validation") is None:
-        raise ValueError("calibration needs rows held back: give `validation` a fraction or folds")
+        raise ValueError(
+            "calibration needs a validation set: give `validation` a fraction or folds"
+        )
     return calibration
 
 
@@ -114,10 +117,10 @@ class JobCreate(BaseModel):
     model_name: ModelName
     """The model that gets a new version."""
     solver: SolverChoice
-    """How to train; `GET /v1/solvers` explains each. `auto` takes a solver by the data; the job's
-    warnings say which and why, the `spec` of the model's version shows it."""
+    """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
+    job's warnings say which and why, the `spec` of the model version shows it."""
     scaling: ScalingName = "none"
-    """Scaling of the features, learnt from the training rows and kept in the model."""
+    """Scaling of the features, fitted on the training rows and kept in the model."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
@@ -128,24 +131,24 @@ class JobCreate(BaseModel):
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     validation: Validation | None = None
-    """How to measure the model on rows that it was not trained on: some `fraction` of the rows is
-    held back, or they are dealt into `folds`."""
+    """How to measure the model on rows that it was not trained on: a `fraction` of the rows
+    as a validation set, or cross-validation with `folds`."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
-    """Have the model give probabilities, learnt from the scores of the rows held back, with folds
-    from those of every row by the training that did not see it: by a sigmoid, for which hundreds
-    of rows are enough, or by steps, which take thousands."""
+    """Fit probabilities on the scores of the validation set, or with folds on the score of every
+    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
+    isotonic steps, which need thousands."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
-    """Jobs with a higher one are taken first."""
+    """Jobs with a higher priority start first."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None
-    """A model version to begin at instead of at zero, such as `iris/3`, or an alias, such as
-    `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` says
-    what a solver takes over from which others."""
+    """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
+    `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists
+    what a solver inherits from which others."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
-    """Decides every random choice; drawn, and shown in `spec`, where it is not given."""
+    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     set_alias: NewAlias | None = None
-    """An alias that shall point to the new version, once the job has succeeded."""
+    """An alias to point to the new version when the job succeeds."""
     labels: Labels = Field(default_factory=dict)
-    """Your own remarks, to find the job by."""
+    """Your own keys and values, to find the job by."""
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""
@@ -170,8 +173,8 @@ class JobCreate(BaseModel):
         }
         return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
 
-    def taken(self, solver: AnyChoice) -> dict[str, Any]:
-        """The same as plain JSON, with the solver that was taken where this asks for `auto`."""
+    def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
+        """The same as plain JSON, with the solver that was chosen for `auto`."""
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 

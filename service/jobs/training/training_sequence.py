@@ -1,7 +1,7 @@
 """The trainings of one job, one after the other: the model's, then one for every fold.
 
-The model comes first: its curve is what the caller watches, a training that diverges does so
-before any fold, and a job that is canceled with `keep_model` has the model of all rows to keep.
+The model comes first: the caller watches its curve, divergence shows before any fold, and a job
+that is canceled with `keep_model` has the model of all rows to keep.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from service.jobs.core.attempts import Attempt, Wish
+from service.jobs.core.attempts import Attempt, Command
 from service.settings import Settings
 from service.storage.arrays import Arrays, pack
 from svm.data.matrices import Vector
@@ -23,13 +23,13 @@ from svm.training.progress import Evaluation, Progress
 from svm.training.results import TrainingResult
 
 SHORTEST_S = 1e-3
-"""What a training gets of a time budget that is spent."""
+"""The time for a training if the budget is spent."""
 
 Begin = Callable[[int, float, Arrays | None], Training]
-"""Begins training `number` (0 is the model's) with a time budget in seconds, or takes it up at a
-checkpoint; then raises CheckpointMismatch."""
+"""Begins training `number` (0 is the model's) with a time budget in seconds, or resumes it from a
+checkpoint. Raises CheckpointMismatch."""
 Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
-"""What is to be told of fold `number`, 1 …, as JSON; and the scores of its rows, to be kept."""
+"""The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are kept."""
 
 
 def threads_of(settings: Settings) -> int:
@@ -37,13 +37,13 @@ def threads_of(settings: Settings) -> int:
     return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
 
 
-class Course:
-    """Goes through the trainings, and can be taken up at any point."""
+class TrainingSequence:
+    """Runs the trainings, and can be resumed at any point."""
 
     model: TrainingResult
     """Once `run` has returned."""
     folds: list[dict[str, Any]]
-    """What was measured of the folds that are done."""
+    """Metrics of the folds that are done."""
     scores: list[Vector]
     """Of the rows of these folds, if they are kept."""
 
@@ -56,7 +56,7 @@ class Course:
         budget_s: float,
         saved: Arrays | None,
     ) -> None:
-        """`count` trainings in `budget_s` seconds. `saved` is what an earlier attempt packed.
+        """`count` trainings in `budget_s` seconds. `saved` is the last checkpoint.
 
         The model's training begins here. Raises CheckpointMismatch if `saved` is not of this job.
         """
@@ -66,7 +66,7 @@ class Course:
         self._begin = begin
         self._measure = measure
         self._budget_s = budget_s
-        self._learnt = attempt.has_checkpoint
+        self._has_model = attempt.has_checkpoint
         self._finished: Mapping[str, Any] = {}
         self.folds, self.scores = [], []
         self._spent_s = 0.0
@@ -82,7 +82,7 @@ class Course:
         self._fold_saved = _below("fold", saved) or None
 
     def run(self) -> bool:
-        """To the end, or until canceled with the wish to keep the model, which returns True.
+        """Returns False at the end, True if canceled with `keep_model`.
 
         Raises what a training raises, and Interrupted after the checkpoint was saved.
         """
@@ -94,9 +94,9 @@ class Course:
                 self._train()
             return False
         except Interrupted:
-            if attempt.wish is Wish.SAVE_AND_LEAVE:
+            if attempt.command is Command.SAVE_AND_RELEASE:
                 attempt.save(self._packed())
-            if attempt.wish is not Wish.KEEP_AND_END or not self._learnt:
+            if attempt.command is not Command.KEEP_AND_END or not self._has_model:
                 raise
             if self._done == 0:
                 assert self._training is not None
@@ -112,13 +112,13 @@ class Course:
     def _train(self) -> None:
         number = self._done
         if self._training is None:
-            # What is left is shared alike, so that folds measure what such a budget brings.
+            # Equal shares of the rest, so that each fold measures what such a budget gives.
             share = (self._budget_s - self._spent_s) / (self._count - number)
             saved, self._fold_saved = self._fold_saved, None
             self._training = self._begun(number, max(share, SHORTEST_S), saved)
         training = self._training
         for progress in training:
-            self._learnt = True
+            self._has_model = True
             self._show(number, progress, training)
             if self._attempt.checkpoint_is_due:
                 self._attempt.save(self._packed())
@@ -126,8 +126,8 @@ class Course:
         if number == 0:
             self._finish_model(training)
         else:
-            told, scores = self._measure(number, training.result())
-            self.folds.append(told)
+            measured, scores = self._measure(number, training.result())
+            self.folds.append(measured)
             if scores is not None:
                 self.scores.append(scores)
         self._training = None
@@ -135,7 +135,7 @@ class Course:
     def _begun(self, number: int, budget_s: float, saved: Arrays | None) -> Training:
         try:
             return self._begin(number, budget_s, saved)
-        except CheckpointMismatch:  # costs one fold's time and changes nothing else
+        except CheckpointMismatch:  # repeats one fold and changes nothing else
             return self._begin(number, budget_s, None)
 
     def _finish_model(self, training: Training) -> None:
@@ -169,7 +169,7 @@ class Course:
                 "dual": progress.dual,
                 "relative_gap": progress.relative_gap,
             }
-        # What a lost worker did since its checkpoint is not in this, nor is the loading of data.
+        # Without the work of lost workers since their checkpoints, and without loading data.
         elapsed_s = self._spent_s + training.elapsed_s
         shown["fraction"] = fraction
         shown["fold"] = number or None

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
-from service.jobs.training.schemas import HeldBack, JobCreate
+from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from svm.data.matrices import Indices
@@ -27,16 +27,18 @@ SEEN_ROWS = (
 
 
 def find_start(spec: JobCreate, registry: ModelRegistry) -> ModelVersion | None:
-    """The version that a job is to begin at. Raises NotFound."""
+    """The version that a job begins with. Raises NotFound."""
     return None if spec.warm_start_from is None else registry.find(spec.warm_start_from)
 
 
 def check_start(
     spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
 ) -> None:
-    """Raises InvalidContent `warm-start-unsupported` with the first difference that matters."""
+    """Raises InvalidContent `warm-start-unsupported` with the first difference."""
     if start.imported is not None:
-        raise _refusal("the version was imported, without what a training needs to go on")
+        raise _refusal(
+            "the version was imported, without the state that a training needs to continue"
+        )
     if start.warm_start_key is None:
         raise _refusal("the version is older than warm starts: train it again")
     if start.quarantined_at is not None:
@@ -44,7 +46,7 @@ def check_start(
     try:
         check_warm_start(spec.pipeline(), _pipeline_of(start))
     except InvalidData as error:
-        hint = "ask for what the version's `spec` shows"
+        hint = "use the settings in the version's `spec`"
         raise _refusal(error.message, hint) from None
     classes = list(dataset.classes or ())
     if [(type(label), label) for label in classes] != [(type(c), c) for c in start.classes]:
@@ -59,8 +61,8 @@ def check_start(
             raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {found!r}")
     if isinstance(spec.solver, HasDualCoefficients) and not _has_rows_of(dataset, start, datasets):
         raise _refusal(
-            f"{spec.solver.name} takes over numbers of rows, and the dataset does not begin with "
-            "those that the model was trained on",
+            f"{spec.solver.name} inherits row numbers, and the dataset does not begin with the "
+            "rows that the model was trained on",
             f"append the new rows to {start.dataset_id}",
         )
 
@@ -74,7 +76,7 @@ def load_start(
 ) -> tuple[WarmStart, tuple[str, ...]] | None:
     """What the training on these `rows` of the dataset begins with, and warnings.
 
-    None for a job that begins at zero. Raises NotFound, Corrupt.
+    None if the job begins at zero. Raises NotFound, Corrupt.
     """
     start = find_start(spec, registry)
     if start is None:
@@ -90,7 +92,9 @@ def load_start(
 def _seen_rows(
     spec: JobCreate, dataset: Dataset, start: ModelVersion, datasets: DatasetStore
 ) -> tuple[str, ...]:
-    if not isinstance(spec.validation, HeldBack) or not _has_rows_of(dataset, start, datasets):
+    if not isinstance(spec.validation, ValidationSplit) or not _has_rows_of(
+        dataset, start, datasets
+    ):
         return ()
     split = spec.validation.model_dump(mode="json"), spec.seed, dataset.matrix_digest
     same = split == (start.spec.get("validation"), start.seed, start.dataset_digest)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.jobs.core import watcher as tail_module
+from service.jobs.core import watcher as watcher_module
 from service.jobs.core.events import Event, EventLog, Kind
-from service.jobs.core.leases import Ending, Leases
+from service.jobs.core.leases import Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Watcher
@@ -29,10 +29,10 @@ from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
 
 pytestmark = ON_ALL_BACKENDS
 
-SUCCEEDED = Ending(
+SUCCEEDED = Outcome(
     state=State.SUCCEEDED, stop_reason="converged", converged=True, warnings=("look out",)
 )
-FAILED = Ending(state=State.FAILED, stop_reason="error", error={"code": "diverged"})
+FAILED = Outcome(state=State.FAILED, stop_reason="error", error={"code": "diverged"})
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_tail_outlives_a_database_that_is_away(
 ) -> None:
     """Those who wait are woken once it is back."""
     job_id = queue(jobs, dataset_id).id
-    monkeypatch.setattr(tail_module, "FAILED_S", 0.1)
+    monkeypatch.setattr(watcher_module, "FAILED_S", 0.1)
 
     async def wait() -> bool:
         away = EventLog(Database("sqlite:////nowhere/service.db"))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from service.errors import Conflict
 from service.jobs.core.events import EventLog, Kind
-from service.jobs.core.leases import Ending, LeaseLost, Leases
+from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import FINAL, TRANSITIONS, State
 from service.jobs.core.store import JobStore
 from service.storage.database import Database
@@ -24,8 +24,8 @@ from tests.service.jobs.rows import queue, report
 pytestmark = ON_ALL_BACKENDS
 
 ENDINGS = (
-    Ending(state=State.SUCCEEDED, stop_reason="converged", converged=True, warnings=("slow",)),
-    Ending(state=State.FAILED, stop_reason="error", error={"code": "diverged"}),
+    Outcome(state=State.SUCCEEDED, stop_reason="converged", converged=True, warnings=("slow",)),
+    Outcome(state=State.FAILED, stop_reason="error", error={"code": "diverged"}),
 )
 
 

@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from service.jobs.core.leases import Ending, Lease, LeaseLost, Leases, Memory
-from service.jobs.core.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
+from service.jobs.core.leases import Lease, LeaseLost, Leases, Memory, Outcome
+from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.store import JobStore
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
@@ -22,7 +22,7 @@ from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
 
 pytestmark = ON_ALL_BACKENDS
 
-SUCCEEDED = Ending(state=State.SUCCEEDED, stop_reason="converged", converged=True, result={"a": 1})
+SUCCEEDED = Outcome(state=State.SUCCEEDED, stop_reason="converged", converged=True, result={"a": 1})
 
 
 def expire(database: Database, lease: Lease) -> None:
@@ -103,7 +103,7 @@ def test_many_processes_never_take_a_job_twice(
     "write",
     [
         lambda leases, lease: leases.heartbeat(lease, 30, MEMORY),
-        lambda leases, lease: leases.orders(lease),
+        lambda leases, lease: leases.control_flags(lease),
         lambda leases, lease: leases.report(lease, report(trace=[trace_row()])),
         lambda leases, lease: leases.checkpoint(lease, 2, b"stale", report()),
         lambda leases, lease: leases.release(lease, report()),
@@ -154,7 +154,7 @@ def test_worker_lost_three_times_without_a_checkpoint_fails_the_job(
 ) -> None:
     """Two lost workers are forgiven, the third ends the job."""
     job_id = queue(jobs, dataset_id).id
-    for _ in range(MAX_FRUITLESS_ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS_WITHOUT_PROGRESS - 1):
         lose(database, leases)
         assert jobs.get(job_id).state is State.QUEUED
     lose(database, leases)
@@ -183,7 +183,7 @@ def test_error_of_a_lost_worker_says_what_was_seen(
 ) -> None:
     """The memory that the last one used, and that it was too much."""
     job_id = queue(jobs, dataset_id).id
-    for _ in range(MAX_FRUITLESS_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS_WITHOUT_PROGRESS):
         lease = take(leases)
         if used is not None:
             leases.heartbeat(lease, 30, Memory(int(used * 2**31), 2**31))
@@ -222,7 +222,7 @@ def test_given_back_job_counts_as_no_lost_worker(
 ) -> None:
     """Stopping the service any number of times does not fail a job."""
     job_id = queue(jobs, dataset_id).id
-    for _ in range(MAX_FRUITLESS_ATTEMPTS + 1):
+    for _ in range(MAX_ATTEMPTS_WITHOUT_PROGRESS + 1):
         leases.release(take(leases), report())
     job = jobs.get(job_id)
     assert (job.state, job.fruitless_attempts, job.worker) == (State.QUEUED, 0, None)
@@ -240,7 +240,7 @@ def test_lost_job_that_was_canceled_is_not_taken_again(
     assert jobs.get(lease.job.id).state is State.CANCELED
 
 
-@pytest.mark.parametrize("losses", [1, MAX_FRUITLESS_ATTEMPTS])
+@pytest.mark.parametrize("losses", [1, MAX_ATTEMPTS_WITHOUT_PROGRESS])
 def test_lost_job_that_was_to_pause_is_paused(
     database: Database, jobs: JobStore, leases: Leases, dataset_id: str, losses: int
 ) -> None:
@@ -350,5 +350,5 @@ def test_a_caller_has_so_many_jobs_running(
     other = queue(jobs, dataset_id, caller="modest")
     assert leases.work_waits()
     assert take(leases).job.id == other.id
-    leases.finish(first, Ending(state=State.CANCELED, stop_reason="canceled"), report())
+    leases.finish(first, Outcome(state=State.CANCELED, stop_reason="canceled"), report())
     assert take(leases).job.caller == "greedy"

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from service.jobs.core.leases import Ending, Leases
+from service.jobs.core.leases import Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore
@@ -21,8 +21,8 @@ from tests.service.jobs.rows import queue, report, take
 
 pytestmark = ON_ALL_BACKENDS
 
-SUCCEEDED = Ending(state=State.SUCCEEDED, stop_reason="gap-reached", converged=True)
-FAILED = Ending(state=State.FAILED, stop_reason="error", error={"code": "diverged"})
+SUCCEEDED = Outcome(state=State.SUCCEEDED, stop_reason="gap-reached", converged=True)
+FAILED = Outcome(state=State.FAILED, stop_reason="error", error={"code": "diverged"})
 
 
 @pytest.fixture

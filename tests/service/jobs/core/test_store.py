@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.errors import Conflict, NotFound, Unavailable
-from service.jobs.core.leases import Ending, LeaseLost, Leases
+from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
@@ -182,11 +182,11 @@ def test_canceling_a_running_job_asks_its_worker(
         True,
         Effect.REQUESTED,
     )
-    assert leases.orders(lease).end
+    assert leases.control_flags(lease).end
     job, what = jobs.cancel(lease.job.id, keep_model=False)
     assert (job.state, what) == (State.CANCELED, Effect.AT_ONCE)
     with pytest.raises(LeaseLost):
-        leases.orders(lease)
+        leases.control_flags(lease)
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
@@ -196,7 +196,7 @@ def test_job_that_ended_otherwise_cannot_be_canceled(
     """Conflict, and the job stays as it is."""
     queue(jobs, dataset_id)
     lease = take(leases)
-    leases.finish(lease, Ending(state=state, stop_reason="converged"), report())
+    leases.finish(lease, Outcome(state=state, stop_reason="converged"), report())
     with pytest.raises(Conflict) as refusal:
         jobs.cancel(lease.job.id, keep_model=False)
     assert refusal.value.code == "invalid-state"
@@ -229,7 +229,7 @@ def test_only_ended_jobs_are_deleted_and_their_trace_with_them(
     with pytest.raises(Conflict):
         jobs.delete(job.id)
     leases.finish(
-        lease, Ending(state=State.FAILED, stop_reason="error"), report(trace=[trace_row()])
+        lease, Outcome(state=State.FAILED, stop_reason="error"), report(trace=[trace_row()])
     )
     assert len(jobs.trace(job.id)) == 1
     jobs.delete(job.id)
@@ -271,7 +271,7 @@ def test_every_visible_change_moves_the_revision(
     revisions.append(jobs.get(job_id).revision)
     jobs.cancel(job_id, keep_model=True)
     revisions.append(jobs.get(job_id).revision)
-    leases.finish(lease, Ending(state=State.CANCELED, stop_reason="canceled"), report())
+    leases.finish(lease, Outcome(state=State.CANCELED, stop_reason="canceled"), report())
     revisions.append(jobs.get(job_id).revision)
     assert revisions == sorted(set(revisions))
 
@@ -303,7 +303,7 @@ def test_pausing_a_running_job_asks_its_worker(
     asked, effect = jobs.pause(job_id)
     assert (asked.state, asked.pause_requested, effect) == (State.RUNNING, True, Effect.REQUESTED)
     assert jobs.pause(job_id) == (asked, Effect.REQUESTED)
-    assert leases.orders(lease).pause
+    assert leases.control_flags(lease).pause
     leases.checkpoint(lease, 1, b"state", report())
     leases.release(lease, report())
     paused = jobs.get(job_id)
@@ -322,7 +322,7 @@ def test_pause_can_be_withdrawn_before_the_worker_obeys(
     jobs.pause(job_id)
     job, effect = jobs.resume(job_id)
     assert (job.state, job.pause_requested, effect) == (State.RUNNING, False, Effect.AT_ONCE)
-    assert not leases.orders(lease).pause
+    assert not leases.control_flags(lease).pause
     leases.release(lease, report())
     assert jobs.get(job_id).state is State.QUEUED
 
@@ -334,7 +334,7 @@ def test_job_that_ends_before_its_worker_hears_of_the_pause_has_ended(
     job_id = queue(jobs, dataset_id).id
     lease = take(leases)
     jobs.pause(job_id)
-    leases.finish(lease, Ending(state=State.SUCCEEDED, stop_reason="converged"), report())
+    leases.finish(lease, Outcome(state=State.SUCCEEDED, stop_reason="converged"), report())
     ended = jobs.get(job_id)
     assert (ended.state, ended.pause_requested) == (State.SUCCEEDED, False)
     for steer in (jobs.pause, jobs.resume):
@@ -350,7 +350,7 @@ def test_canceling_overrules_a_pause(jobs: JobStore, leases: Leases, dataset_id:
     lease = take(leases)
     jobs.pause(job_id)
     jobs.cancel(job_id, keep_model=True)
-    orders = leases.orders(lease)
+    orders = leases.control_flags(lease)
     assert (orders.end, orders.pause) == (True, False)
     with pytest.raises(Conflict):
         jobs.pause(job_id)
@@ -371,7 +371,7 @@ def test_canceled_while_paused_a_job_is_queued_only_for_a_model_to_keep(
         if job.state is State.QUEUED:
             lease = take(leases)
             assert (lease.job.id, lease.job.keep_model) == (job_id, True)
-            canceled = Ending(state=State.CANCELED, stop_reason="canceled")
+            canceled = Outcome(state=State.CANCELED, stop_reason="canceled")
             leases.finish(lease, canceled, report(), lambda _: 1)
     assert list(blobs.keys()) == []
 

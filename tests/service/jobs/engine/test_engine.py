@@ -17,7 +17,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.jobs.core.lifecycle import MAX_FRUITLESS_ATTEMPTS
+from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS
 from service.jobs.engine.child import Child
 from service.settings import MIB, Limits, Settings
 from service.storage.database import Database
@@ -164,7 +164,9 @@ def test_job_that_takes_too_much_memory_says_so(
         job_id = create(client, features=features, solver={"name": "newton", "C": 1.0})
         database = Database(settings.database_url)
         with database.write() as connection:  # as if it had lost workers before
-            connection.execute(jobs.update().values(fruitless_attempts=MAX_FRUITLESS_ATTEMPTS - 1))
+            connection.execute(
+                jobs.update().values(fruitless_attempts=MAX_ATTEMPTS_WITHOUT_PROGRESS - 1)
+            )
         database.close()
         small.start()
         until(lambda: read(client, job_id)["state"] not in ("queued", "running"))

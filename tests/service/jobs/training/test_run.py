@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.errors import Unavailable
-from service.jobs.core.attempts import Attempt, Wish
-from service.jobs.core.leases import Ending, LeaseLost
-from service.jobs.core.lifecycle import MAX_FRUITLESS_ATTEMPTS, State
+from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.leases import LeaseLost, Outcome
+from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.run import CHECKPOINT_LOST
 from service.settings import Limits, Settings
@@ -292,7 +292,7 @@ def test_trouble_with_files_or_database_is_not_the_job_s(
     worker = Worker(settings, stopping)
     worker._runners["train"] = work
     job_id = create(client)
-    for attempt in range(1, MAX_FRUITLESS_ATTEMPTS + 2):
+    for attempt in range(1, MAX_ATTEMPTS_WITHOUT_PROGRESS + 2):
         job = carry_out(client, worker, job_id)
         assert (job["state"], job["attempt"]) == ("queued", attempt)
 
@@ -310,7 +310,7 @@ def test_end_of_a_job_is_written_once_the_database_is_back(
         return 7
 
     def work(attempt: Attempt) -> None:
-        attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="converged"), register)
+        attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="converged"), register)
 
     worker._runners["train"] = work
     job = carry_out(client, worker, create(client))
@@ -331,7 +331,7 @@ def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
             time.sleep(0.02)
         assert time.monotonic() - asked < 5  # less than 1 where nothing else runs
         try:
-            attempt.finish(Ending(state=State.SUCCEEDED, stop_reason="converged"))
+            attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="converged"))
         except LeaseLost:
             refused.append(attempt)
             raise
@@ -343,26 +343,26 @@ def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
 
 @pytest.mark.parametrize(
     ("second_thought", "wish", "state"),
-    [("resume", Wish.GO_ON, "queued"), ("cancel", Wish.LET_GO, "canceled")],
+    [("resume", Command.CONTINUE, "queued"), ("cancel", Command.DROP, "canceled")],
 )
 def test_second_thought_while_the_worker_obeys_the_first_counts(
     client: TestClient,
     worker: Worker,
     settings: Settings,
     second_thought: str,
-    wish: Wish,
+    wish: Command,
     state: str,
 ) -> None:
     """A pause withdrawn after the work was interrupted ends no job; one overruled holds up none."""
     job_id = create(client)
 
-    def until(attempt: Attempt, wanted: Wish) -> None:
-        while attempt.wish is not wanted:
+    def until(attempt: Attempt, wanted: Command) -> None:
+        while attempt.command is not wanted:
             time.sleep(0.01)
 
     def work(attempt: Attempt) -> None:
         client.post(f"/v1/jobs/{job_id}/pause")
-        until(attempt, Wish.SAVE_AND_LEAVE)
+        until(attempt, Command.SAVE_AND_RELEASE)
         client.post(f"/v1/jobs/{job_id}/{second_thought}")
         until(attempt, wish)
         raise Interrupted

@@ -237,7 +237,7 @@ def test_lost_file_fails_the_job_and_nothing_else(
 def test_catalog_tells_what_a_solver_takes(client: TestClient) -> None:
     """Which models it goes on from, what it takes, and whether the rows must be the same."""
     by_name = {each["name"]: each for each in client.get("/v1/solvers").json()["solvers"]}
-    assert by_name["pegasos"]["warm_start"]["goes_on_from"] == ["pegasos", "subgradient"]
+    assert by_name["pegasos"]["warm_start"]["continues_from"] == ["pegasos", "subgradient"]
     needs = {name: each["warm_start"]["needs_rows"] for name, each in by_name.items()}
     assert needs["dual-coordinate-descent"]
     assert needs["kernel-pegasos"]
