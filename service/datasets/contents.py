@@ -13,39 +13,18 @@ from anyio.to_thread import run_sync
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
+from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.rendering.columnar import nameable
-from service.rows.spec import (
-    CSV,
-    JSON,
-    LIBSVM,
-    NDJSON,
-    NPY,
-    NPZ,
-    PARQUET,
-    TSV,
-    RenderSpec,
-)
+from service.rows.spec import LIBSVM, NPY, PARQUET, RenderSpec
 from service.storage.blobs import Blobs
 
 KEPT_BYTES = 1024**3
 """Files are kept up to this for the ranges that may follow; the one used last always."""
 
-FORMATS = {
-    CSV: ".csv",
-    JSON: ".json",
-    NDJSON: ".ndjson",
-    TSV: ".tsv",
-    NPZ: ".npz",
-    PARQUET: ".parquet",
-    NPY: ".npy",
-    LIBSVM: ".libsvm",
-}
-"""Media types of content, those that are rather given first, and endings of file names."""
-
 
 def formats_of(dataset: Dataset) -> tuple[str, ...]:
-    """The media types that can hold a dataset."""
+    """The media types that can hold a dataset, the preferred ones first."""
     if dataset.sparse:
         return (LIBSVM,)
     unfit = {LIBSVM}

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from service.datasets.schemas import UploadOptions
+from service.rows.format_table import SUFFIXES
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
@@ -82,8 +83,7 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             "file": {
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
-                "from the file's name: .csv, .tsv, .json, .ndjson, .jsonl, .libsvm, .svm, .npy, "
-                ".npz, .parquet; else it is CSV.",
+                f"from the file's name: {', '.join(SUFFIXES)}; else it is CSV.",
                 "example": "iris.csv",
             },
             "labels": {

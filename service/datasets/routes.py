@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.datasets import upload_routes
-from service.datasets.contents import FORMATS, Contents, formats_of
+from service.datasets.contents import Contents, formats_of
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import (
     DatasetPage,
@@ -21,6 +21,7 @@ from service.datasets.schemas import (
 )
 from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
+from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import CSV, TSV
 from service.settings import Limits
@@ -114,7 +115,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
             size_bytes=content.size_bytes,
             sha256=content.sha256,
             media_type=_with_parameters(media_type, dataset),
-            filename=dataset.id + FORMATS[media_type],
+            filename=dataset.id + FORMATS[media_type].suffixes[0],
         )
         reply.headers["Vary"] = "Accept"
         return reply

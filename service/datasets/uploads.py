@@ -9,37 +9,13 @@ from pydantic import ValidationError
 
 from service.datasets.schemas import UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
-from service.rows.spec import (
-    CSV,
-    FORMATS,
-    JSON,
-    LIBSVM,
-    NDJSON,
-    NPY,
-    NPZ,
-    PARQUET,
-    TSV,
-    ParseSpec,
-    ReadLimits,
-)
+from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
+from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits
 from service.settings import Limits
 from service.web.bodies.uploads import IncomingBody, Part, media_type, parameter
 from service.web.bodies.validation import parameter_error
 
 FORM = "multipart/form-data"
-_LABEL_FORMATS = (CSV, TSV, NPY)
-_SUFFIXES = {
-    ".csv": CSV,
-    ".tsv": TSV,
-    ".json": JSON,
-    ".ndjson": NDJSON,
-    ".jsonl": NDJSON,
-    ".libsvm": LIBSVM,
-    ".svm": LIBSVM,
-    ".npy": NPY,
-    ".npz": NPZ,
-    ".parquet": PARQUET,
-}
 _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
 """What browsers and curl send for files that they do not know."""
 
@@ -78,7 +54,7 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
     options = _with_header(_options(parts, query), file.content_type)
     return Upload(
         options,
-        _spec(options, _format(file, FORMATS), file.path, folder, limits, labels),
+        _spec(options, _format(file, tuple(FORMATS)), file.path, folder, limits, labels),
         file.filename,
     )
 
@@ -123,7 +99,7 @@ def _spec(
         out=str(folder),
         limits=read_limits(limits),
         labels=None if labels is None else str(labels.path),
-        labels_media_type=CSV if labels is None else _format(labels, _LABEL_FORMATS),
+        labels_media_type=CSV if labels is None else _format(labels, LABEL_FORMATS),
         target=options.target,
         header=options.header,
         delimiter=options.delimiter,
@@ -140,7 +116,7 @@ def read_limits(limits: Limits) -> ReadLimits:
 def _format(part: Part, offered: tuple[str, ...]) -> str:
     found = media_type(part.content_type)
     if found in _SAY_NOTHING:
-        found = _SUFFIXES.get(PurePosixPath(part.filename).suffix.lower(), CSV)
+        found = SUFFIXES.get(PurePosixPath(part.filename).suffix.lower(), CSV)
     if found not in offered:
         raise _unsupported(found, offered)
     return found

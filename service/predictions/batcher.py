@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.predictions.answers import Answer, Scored
-from service.predictions.error_reader import too_many_rows
 from service.predictions.loaded_models import LoadedModel
+from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
 
 Rows: TypeAlias = NDArray[np.float64]
@@ -110,7 +110,7 @@ def scored(model: LoadedModel, X: Matrix) -> Answer:
     `too-many-rows` where many classes make too many scores of them."""
     most = max(1, MOST_SCORES // len(model.fitted.intercepts))
     if X.shape[0] > most:
-        raise too_many_rows(most)
+        raise too_many("rows", most)
     return Answer(X, _scored(model, X), 0, X.shape[0])
 
 

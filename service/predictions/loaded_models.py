@@ -16,6 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import to_bytes
+from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.model_changes import ANY
 from svm.model.pipeline import FittedPipeline
@@ -60,11 +61,9 @@ class LoadedModel:
         return 1000 * n_classes + coupling
 
     @cached_property
-    def header(self) -> bytes | None:
-        """The feature names as the first line of a CSV file, if none of them needs quotes."""
-        names = self.columns or []
-        plain = names and not any(mark in name for name in names for mark in ',"\r\n')
-        return ",".join(names).encode() if plain else None
+    def features(self) -> Columns:
+        """What the readers of rows need to know of the model."""
+        return Columns(self.n_features, self.columns)
 
     @cached_property
     def json_head(self) -> bytes:
@@ -74,17 +73,13 @@ class LoadedModel:
 
     @cached_property
     def json_labels(self) -> list[bytes]:
-        """The classes as they stand in JSON."""
+        """The classes as JSON."""
         return [orjson.dumps(label) for label in self.classes]
 
     @cached_property
     def tensor_labels(self) -> list[bytes]:
-        """The classes as they stand in a tensor of the Open Inference Protocol."""
+        """The classes as elements of a tensor of the Open Inference Protocol."""
         return [to_bytes(label) for label in self.fitted.classes[:, None]]
-
-    def column(self, position: int) -> str | int:
-        """What a fault calls a feature."""
-        return position if self.columns is None else self.columns[position]
 
 
 class _Meaning(NamedTuple):

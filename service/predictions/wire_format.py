@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from service.errors import Fault, InvalidContent, InvalidRequest
-from service.predictions import bodies, replies
+import math
+from typing import NamedTuple
+
+from service.errors import (
+    Fault,
+    InvalidContent,
+    InvalidRequest,
+    UnsupportedFormat,
+    pointer_to_member,
+)
+from service.predictions import replies
 from service.predictions.answers import Answer
-from service.predictions.error_reader import Instances
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.schemas import OUTPUTS
+from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
+from service.rows.faults import invalid_field, refuse, shown
+from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
+from service.rows.spec import JSON, NPY, RowLimits, Rows
 from service.settings import Limits
 from service.web.access.fast_path import Headers, Reply
 from service.web.http.content_negotiation import best_of
 from service.web.http.encodings import inflate, media_type_of
+from svm.data.matrices import Matrix, is_sparse
+
+_CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
+_DENSE_VALUES = 1 << 22
+"""Rows of so many values may be made dense at once; larger batches are, block by block."""
+
+
+class Instances(NamedTuple):
+    """Rows to predict, (n_samples, n_features), finite; and which of `OUTPUTS` to answer."""
+
+    X: Matrix
+    outputs: tuple[str, ...]
 
 
 class PlainExchange:
-    """Rows in any of `bodies.MEDIA_TYPES`, answers in any of `replies.MEDIA_TYPES`."""
+    """Rows in any of `ROW_FORMATS`, answers in any of `replies.MEDIA_TYPES`."""
 
     def __init__(self, headers: Headers, outputs: str | None, limits: Limits) -> None:
         """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         self._limits = limits
-        content_type, accept, self._encoding = bodies.JSON, "*/*", ""
+        content_type, accept, self._encoding = JSON, "*/*", ""
         for name, value in headers:
             if name == b"content-type":
                 content_type = media_type_of(value)
@@ -36,12 +59,12 @@ class PlainExchange:
         self._content_type = content_type
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
-        self.is_binary = content_type == bodies.NPY and not self._encoding
+        self.is_binary = content_type == NPY and not self._encoding
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
-        instances = bodies.decode(self._content_type, body, model, self._limits)
+        instances = decode(self._content_type, body, model, self._limits)
         if self._outputs is not None:
             instances = instances._replace(outputs=self._outputs)
         if "explanation" in instances.outputs:
@@ -52,6 +75,51 @@ class PlainExchange:
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
         return replies.write(self._accept, answer, asked.outputs)
+
+
+def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> Instances:
+    """The rows of a body of one of `ROW_FORMATS`, and what a JSON body says of the outputs.
+
+    Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad row.
+    """
+    known = FORMATS.get(media_type)
+    if known is None or known.read_rows is None:
+        raise UnsupportedFormat("unsupported-format", f"send the rows as {', '.join(ROW_FORMATS)}")
+    if known.lines and len(body) > limits.line_bytes:
+        _check_lines(body, limits.line_bytes)
+    row_limits = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
+    try:
+        rows = known.read_rows(body, model.features, row_limits)
+    except (InvalidContent, InvalidRequest):
+        check_format(media_type, bytes(body[:HEAD_BYTES]))  # a clearer error
+        raise
+    X = rows.X
+    if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
+        X = X.toarray()
+    return Instances(X, outputs_of(rows))
+
+
+def _check_lines(body: bytes, limit_bytes: int) -> None:
+    """Raises InvalidContent `csv-cell-too-large` if one is longer."""
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if len(line) > limit_bytes:
+            message = f"line {number} has more than {limit_bytes:,} bytes"
+            raise refuse("csv-cell-too-large", message, hint="is a line end missing?")
+
+
+def outputs_of(rows: Rows) -> tuple[str, ...]:
+    """Raises InvalidContent `invalid-field`."""
+    for name in rows.others:
+        if name != "outputs":
+            message = "unknown; known are `instances` and `outputs`"
+            raise invalid_field(pointer_to_member((), name), message)
+    outputs = rows.others.get("outputs", DEFAULT_OUTPUTS)
+    if not isinstance(outputs, (list, tuple)):
+        raise invalid_field("/outputs", f"give a list of {_CHOICES}, not {shown(outputs)}")
+    for i, output in enumerate(outputs):
+        if output not in OUTPUTS:
+            raise invalid_field(f"/outputs/{i}", f"give {_CHOICES}, not {shown(output)}")
+    return tuple(dict.fromkeys(outputs))
 
 
 def _not_calibrated() -> InvalidContent:

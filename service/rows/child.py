@@ -5,9 +5,12 @@ Bytes from outside meet parsers here, where a crash or a full memory ends nothin
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 from service.errors import InvalidContent, ServiceError
+from service.rows.format_table import FORMATS
 from service.rows.reader import read
-from service.rows.rendering.render import render
 from service.rows.spec import (
     Divided,
     Parsed,
@@ -29,6 +32,15 @@ MEMORY_BYTES = 2 * 1024**3
 def main() -> None:
     configure_logging("info")
     work(lambda line: encode(answer(decode(line))), MEMORY_BYTES)
+
+
+def render(spec: RenderSpec) -> Rendered:
+    """Write a dataset to a file. Its bytes are a function of the dataset and the format."""
+    with Path(spec.out).open("wb") as file:
+        FORMATS[spec.media_type].write(spec.stored, file)
+    with Path(spec.out).open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return Rendered(sha256=sha256, size_bytes=file.tell())
 
 
 def answer(

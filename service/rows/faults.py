@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+from typing import Any
+
 from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
 
 MAX_VALUE_CHARACTERS = 64
@@ -14,35 +18,46 @@ class Faults:
 
     def __init__(self) -> None:
         self._listed: list[Fault] = []
+        self._extra: dict[str, Any] = {}
         self.total = 0
 
     def add(
         self,
         code: str,
         message: str,
+        value: str | None = None,
+        hint: str | None = None,
         *,
         row: int,
         column: str | int | None = None,
-        value: str | None = None,
-        hint: str | None = None,
+        pointer: str | None = None,
     ) -> None:
-        """`message` says what is wrong; where it is gets added."""
-        self.total += 1
-        if len(self._listed) == MAX_FAULTS:
+        """`message` says what is wrong; the place, and a value that is there, are put before it."""
+        if self.total >= MAX_FAULTS:
+            self.total += 1
             return
-        shown = None if value is None else value[:MAX_VALUE_CHARACTERS]
+        cut = None if value is None else value[:MAX_VALUE_CHARACTERS]
         place = f"row {row}" if column is None else f"row {row}, column {column!r}"
-        what = message if shown is None else f"{shown!r} {message}"
-        self._listed.append(
+        what = message if cut is None or code == "missing-value" else f"{cut!r} {message}"
+        self.add_fault(
             Fault(
                 code=code,
                 message=f"{place}: {what}",
+                pointer=pointer,
                 row=row,
                 column=column,
-                value=shown,
+                value=cut,
                 hint=hint,
             )
         )
+
+    def add_fault(self, fault: Fault, extra: dict[str, Any] | None = None) -> None:
+        """`extra`: members of the problem, if this is the first fault."""
+        self.total += 1
+        if self.total == 1:
+            self._extra = extra or {}
+        if self.total <= MAX_FAULTS:
+            self._listed.append(fault)
 
     def check(self) -> None:
         """Raises InvalidContent with the first fault's code if there is any fault."""
@@ -52,7 +67,26 @@ class Faults:
         detail = first.message if first.hint is None else f"{first.message}; {first.hint}"
         if self.total > 1:
             detail += f" (and {self.total - 1} more)"
-        raise InvalidContent(first.code, detail, tuple(self._listed), self.total)
+        raise InvalidContent(first.code, detail, tuple(self._listed), self.total, extra=self._extra)
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, shortened; of a list or an object only what it is."""
+    if type(value) in (list, dict):
+        return f"{'a list' if type(value) is list else 'an object'} of {len(value)}"
+    if type(value) is float and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    text = value if type(value) is str else json.dumps(value)
+    if len(text) > MAX_VALUE_CHARACTERS - 2:
+        text = text[: MAX_VALUE_CHARACTERS - 3] + "…"
+    return f"'{text}'" if type(value) is str else text
+
+
+def invalid_field(pointer: str, message: str) -> InvalidContent:
+    """The error for a member of a JSON body; `message` may end with "; " and a hint."""
+    what, _, hint = message.partition("; ")
+    fault = Fault(code="invalid-field", message=what, pointer=pointer, hint=hint or None)
+    return InvalidContent("invalid-field", f"{pointer or 'the body'}: {message}", (fault,))
 
 
 def refuse(
@@ -71,7 +105,7 @@ def refuse(
 
 
 def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:
-    """The error for more than `limit` "rows", "columns" or "values"; `row` has the first beyond."""
+    """The error for more than `limit` "rows", "columns" or "values", from this row on."""
     code = {"rows": "too-many-rows", "columns": "too-many-columns", "values": "too-many-values"}
     message = f"at most {limit:,} {what} are allowed"
     faults = () if row is None else (Fault(code=code[what], message=message, row=row),)

@@ -5,7 +5,6 @@ Rows for a dataset that is there already are joined with its rows in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,45 +12,12 @@ import numpy as np
 
 from service.errors import InvalidRequest
 from service.rows.faults import refuse
-from service.rows.formats import (
-    delimited,
-    json_rows,
-    labels_file,
-    libsvm,
-    ndjson,
-    npy,
-    npz,
-    parquet,
-)
-from service.rows.formats.detection import HEAD_BYTES, check_format
-from service.rows.spec import (
-    CSV,
-    JSON,
-    LIBSVM,
-    NDJSON,
-    NPY,
-    NPZ,
-    PARQUET,
-    TSV,
-    Parsed,
-    ParseSpec,
-)
+from service.rows.format_table import FORMATS, HEAD_BYTES, check_format
+from service.rows.formats import labels_file
+from service.rows.spec import Parsed, ParseSpec
 from service.rows.table.joining import append, expecting
 from service.rows.table.labels import Target
 from service.rows.table.summary import finished
-from service.rows.table.writers import Table
-
-_READERS: dict[str, Callable[[ParseSpec], Table]] = {
-    CSV: delimited.read,
-    TSV: delimited.read,
-    JSON: json_rows.read,
-    NDJSON: ndjson.read,
-    LIBSVM: libsvm.read,
-    NPY: npy.read,
-    NPZ: npz.read,
-    PARQUET: parquet.read,
-}
-_OPTIONS = {"header": {CSV, TSV}, "delimiter": {CSV, TSV}, "index_base": {LIBSVM}}
 
 
 def read(spec: ParseSpec) -> Parsed:
@@ -63,7 +29,7 @@ def read(spec: ParseSpec) -> Parsed:
     if spec.onto is not None:
         spec = expecting(spec, spec.onto)
     folder = Path(spec.out)
-    table = _READERS[spec.media_type](spec)
+    table = FORMATS[spec.media_type].read(spec)
     if spec.labels is not None:
         table = replace(table, target=labels_file.read(spec, table.n_samples))
     if spec.onto is not None:
@@ -88,17 +54,17 @@ def _check_labels(target: Target | None, limit_bytes: int) -> None:
 
 def _check_options(spec: ParseSpec) -> None:
     """Raises InvalidRequest for an option that would do nothing."""
-    formats = {spec.media_type} | ({spec.labels_media_type} if spec.labels is not None else set())
+    used = {spec.media_type, spec.media_type if spec.labels is None else spec.labels_media_type}
     given = {
         "header": spec.header != "auto",
         "delimiter": spec.delimiter is not None,
         "index_base": spec.index_base is not None,
     }
-    for name, readers in _OPTIONS.items():
-        if given[name] and not formats & readers:
-            raise InvalidRequest(
-                "invalid-parameter", f"`{name}` is for {' and '.join(sorted(readers))} only"
-            )
+    for name in (name for name in given if given[name]):
+        readers = {one.media_type for one in FORMATS.values() if name in one.options}
+        if not used & readers:
+            message = f"`{name}` is for {' and '.join(sorted(readers))} only"
+            raise InvalidRequest("invalid-parameter", message)
 
 
 def _check_format(media_type: str, path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.columns import Columns
 from service.subprocesses.messages import Messages
+from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
 Header: TypeAlias = Literal["auto", "present", "absent"]
@@ -22,8 +26,6 @@ LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
 PARQUET = "application/vnd.apache.parquet"
-FORMATS = (CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, PARQUET)
-"""Media types of uploads."""
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""
@@ -42,6 +44,22 @@ class ReadLimits:
     inflated_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class RowLimits:
+    """The part of `settings.Limits` that concerns rows to predict."""
+
+    rows: int
+    cell_bytes: int
+    line_bytes: int
+
+
+class Rows(NamedTuple):
+    """Rows to predict, (n_samples, n_features), finite; and the other members of a document."""
+
+    X: Matrix
+    others: Mapping[str, Any] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """A dataset that was kept; its arrays lie in `folder` as `<name>.npy`, copies of their own."""
@@ -54,6 +72,10 @@ class Stored:
     columns: list[str] | None
     target: str | None
     classes: list[Label] | None
+
+    @property
+    def features(self) -> Columns:
+        return Columns(self.n_features, self.columns)
 
     @property
     def labelled(self) -> bool:

@@ -16,7 +16,7 @@ SLICE_BYTES = 256 * 1024
 RECORD_BYTES = 4 * 1024 * 1024
 """A record that does not end within so many is refused."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -44,7 +44,7 @@ def slices(
     line = 1
     rest = b""
     with path.open("rb") as file:
-        if (head := file.read(len(_BOM))) != _BOM:
+        if (head := file.read(len(BOM))) != BOM:
             file.seek(0)
         if head.startswith(_UTF16):
             raise bad_encoding("this is UTF-16", 1)
@@ -115,7 +115,7 @@ def decode_text(data: bytes) -> str:
     """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
     if data.startswith(_UTF16):
         raise bad_encoding("this is UTF-16", 1)
-    return _decode(data.removeprefix(_BOM), 1)
+    return _decode(data.removeprefix(BOM), 1)
 
 
 def _slice(data: bytes, line: int, quotes: bool) -> Slice:

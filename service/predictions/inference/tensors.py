@@ -6,17 +6,17 @@ import json
 import re
 import secrets
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import Fault, InvalidContent, InvalidRequest, pointer
+from service.errors import InvalidContent, InvalidRequest, pointer
 from service.predictions.datatypes import NUMBERS
-from service.predictions.error_reader import wrong_width
-from service.predictions.loaded_models import LoadedModel
+from service.rows.cell_faults import CellFault, fault_of_value
+from service.rows.columns import Columns
+from service.rows.faults import Faults, invalid_field
 from service.rows.formats import json_numbers
-from service.web.bodies.validation import MAX_VALUE_CHARACTERS
 
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""
@@ -49,26 +49,18 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
-    """A member of the JSON part that cannot be."""
-    return invalid_at(pointer(path), message)
+    """The error for a member of the JSON part."""
+    return invalid_field(pointer(path), message)
 
 
-def invalid_at(place: str, message: str) -> InvalidContent:
-    """The same with its JSON pointer."""
-    what, _, hint = message.partition("; ")
-    fault = Fault(code="invalid-field", message=what, pointer=place, hint=hint or None)
-    return InvalidContent("invalid-field", f"{place or 'the body'}: {message}", (fault,))
-
-
-def check_shape(shape: Any, model: LoadedModel) -> tuple[int, int]:
+def check_shape(shape: Any, columns: Columns) -> tuple[int, int]:
     """Raises InvalidContent."""
     path = ("inputs", 0, "shape")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise invalid(path, "give a list of whole numbers")
     if len(shape) != 2:
-        raise invalid(path, f"give [rows, {model.n_features}], not {len(shape)} dimensions")
-    if shape[1] != model.n_features:
-        raise wrong_width(shape[1], model)
+        raise invalid(path, f"give [rows, {columns.n_features}], not {len(shape)} dimensions")
+    columns.check_width(shape[1])
     if shape[0] == 0:
         raise InvalidContent("empty-data", "the tensor holds no row")
     return shape[0], shape[1]
@@ -84,7 +76,7 @@ def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArr
     return np.frombuffer(data, kind).reshape(shape)
 
 
-def from_json(data: Any, datatype: str, shape: tuple[int, int], model: LoadedModel) -> NDArray[Any]:
+def from_json(data: Any, datatype: str, shape: tuple[int, int], columns: Columns) -> NDArray[Any]:
     """The tensor in a flat or nested JSON list of numbers. Raises InvalidContent."""
     path: tuple[str | int, ...] = ("inputs", 0, "data")
     if not isinstance(data, list):
@@ -99,20 +91,20 @@ def from_json(data: Any, datatype: str, shape: tuple[int, int], model: LoadedMod
     allowed = {bool} if datatype == "BOOL" else {int, float}
     if not set(map(type, flat)) <= allowed:
         at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
-        raise _bad_cell(flat[at], at, model, datatype)
+        _refuse_cell(flat[at], at, columns, datatype)
     kind = np.dtype(NUMBERS[datatype])
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         for at, value in enumerate(flat):
             if not limits.min <= value <= limits.max or value != int(value):
-                raise _bad_cell(value, at, model, datatype)
+                _refuse_cell(value, at, columns, datatype)
         return np.array([int(value) for value in flat], dtype=kind).reshape(shape)
     try:
         with np.errstate(over="ignore"):  # what is infinite now is found later
             return np.array(flat, dtype=np.float64).astype(kind).reshape(shape)
     except OverflowError:  # an integer beyond float64
         largest = max(flat, key=abs)
-        raise _bad_cell(largest, flat.index(largest), model, datatype) from None
+        _refuse_cell(largest, flat.index(largest), columns, datatype)
 
 
 def from_numbers(
@@ -128,16 +120,16 @@ def from_numbers(
         return numbers.astype(kind, copy=False).reshape(shape)
 
 
-def _bad_cell(value: Any, at: int, model: LoadedModel, datatype: str) -> InvalidContent:
-    row, position = divmod(at, model.n_features)
-    column = model.column(position)
-    code, what = "not-a-number", f"is not of type {datatype}"
-    hint = "numbers stand without quotes, in the range of their datatype"
-    if value is None:
-        code, what, hint = "missing-value", "is missing", "nothing is imputed"
-    elif type(value) is int and datatype.startswith("FP"):
-        code, what, hint = "non-finite-value", "is too large to be finite", "numbers reach 1.8e308"
-    shown = (value if isinstance(value, str) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
-    text = f"row {row + 1}, column {column!r}: {shown} {what}"
-    fault = Fault(code=code, message=text, row=row + 1, column=column, value=shown, hint=hint)
-    return InvalidContent(code, text, (fault,))
+def _refuse_cell(value: Any, at: int, columns: Columns, datatype: str) -> NoReturn:
+    row, position = divmod(at, columns.n_features)
+    fault = None
+    if value is None or (type(value) is int and datatype.startswith("FP")):
+        fault = fault_of_value(value)
+    if fault is None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        hint = "send numbers without quotes, in the range of their datatype"
+        fault = CellFault("not-a-number", f"is not of type {datatype}", text, hint)
+    faults = Faults()
+    faults.add(*fault, row=row + 1, column=columns.column(position))
+    faults.check()
+    raise AssertionError  # there is a fault

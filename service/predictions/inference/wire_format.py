@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
 from service.predictions.answers import Answer
-from service.predictions.bodies import finite
 from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
-from service.predictions.error_reader import too_many_rows
 from service.predictions.inference.tensors import (
     MARK,
     check_shape,
@@ -25,9 +23,11 @@ from service.predictions.inference.tensors import (
     from_json,
     from_numbers,
     invalid,
-    invalid_at,
 )
 from service.predictions.loaded_models import LoadedModel
+from service.rows.cell_faults import finite
+from service.rows.columns import Columns
+from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
 from service.web.access.fast_path import Headers, Reply
 from service.web.bodies.strict_json import MAX_DEPTH, decode_json
@@ -99,7 +99,7 @@ class InferenceExchange:
         if not isinstance(inputs, list) or len(inputs) != 1:
             raise invalid(("inputs",), "give a list with one tensor")
         tensor = _members(inputs[0], _INPUT, ("inputs", 0))
-        X = self._tensor(tensor, numbers, data, model)
+        X = self._tensor(tensor, numbers, data, model.features)
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
@@ -150,15 +150,15 @@ class InferenceExchange:
         tensor: dict[str, Any],
         numbers: NDArray[np.float64] | None,
         data: memoryview,
-        model: LoadedModel,
+        columns: Columns,
     ) -> NDArray[np.float64]:
         binary = self._head_bytes is not None
         datatype = tensor.get("datatype")
         if not isinstance(datatype, str) or datatype not in NUMBERS:
             raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
-        shape = check_shape(tensor.get("shape"), model)
+        shape = check_shape(tensor.get("shape"), columns)
         if shape[0] > self._limits.predict_rows:
-            raise too_many_rows(self._limits.predict_rows)
+            raise too_many("rows", self._limits.predict_rows)
         size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
         if size is not None or (binary and "data" not in tensor):
             if "data" in tensor:
@@ -175,8 +175,8 @@ class InferenceExchange:
                 raise invalid(("inputs", 0, "data"), "these are not the numbers read")
             values = from_numbers(numbers, datatype, shape)
         else:
-            values = from_json(tensor.get("data"), datatype, shape, model)
-        return finite(np.require(values, np.float64, ["C", "A"]), model)
+            values = from_json(tensor.get("data"), datatype, shape, columns)
+        return finite(np.require(values, np.float64, ["C", "A"]), columns)
 
 
 def _parse(head: bytes) -> Any:
@@ -207,7 +207,7 @@ def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> 
         raise invalid(path, "give an object")
     if unknown := value.keys() - known:
         place = pointer_to_member(path, min(unknown))
-        raise invalid_at(place, f"unknown; known are {', '.join(sorted(known))}")
+        raise invalid_field(place, f"unknown; known are {', '.join(sorted(known))}")
     return value
 
 

@@ -10,18 +10,12 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.cell_faults import HINT, CellFault, fault_of_text, ragged
 from service.rows.faults import Faults
-from service.rows.number_text import (
-    BLANKS,
-    BOOLEANS,
-    NUMBER,
-    is_not_finite,
-    number_hint,
-)
+from service.rows.number_text import BLANKS, BOOLEANS
 from service.rows.table.layout import Layout
 from service.storage.locked_duckdb import connect, literal
 
-HINT = "nothing is imputed: remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"
 
 LARGE_BYTES = 2 * 1024 * 1024
@@ -89,12 +83,7 @@ def examine(
     columns = [layout.column(i) for i in range(layout.n_cells) if i != layout.target]
     for row, cells in enumerate(records, first_row):
         if len(cells) != layout.n_cells:
-            faults.add(
-                "ragged-row",
-                f"{len(cells)} cells where {layout.n_cells} are expected",
-                row=row,
-                hint="give one cell for each column",
-            )
+            faults.add(*ragged(len(cells), layout.n_cells), row=row)
             continue
         if layout.target is not None:
             cells.pop(layout.target)
@@ -131,25 +120,13 @@ def _with_booleans(cells: list[str]) -> list[float]:
 def _examine_cell(
     cell: str, row: int, column: str | int, cell_bytes: int, faults: Faults, hint: str
 ) -> None:
-    text = cell.strip(BLANKS)
+    fault = fault_of_text(cell, hint)
     if len(cell) > cell_bytes:
-        code, message = "csv-cell-too-large", f"has more than {cell_bytes:,} characters"
+        message = f"has more than {cell_bytes:,} characters"
         hint = "a number needs no more; is a delimiter or a quote missing?"
-    elif not text:
-        faults.add("missing-value", "the cell is empty", row=row, column=column, hint=hint)
-        return
-    elif text in BOOLEANS:
-        return
-    elif NUMBER.fullmatch(text):
-        if isfinite(float(text)):
-            return
-        code, message = "non-finite-value", "is too large to be finite"
-    elif is_not_finite(text):
-        code, message = "non-finite-value", "is not finite"
-    else:
-        code, message = "not-a-number", "is not a number"
-        hint = number_hint(text) or hint
-    faults.add(code, message, row=row, column=column, value=cell, hint=hint)
+        fault = CellFault("csv-cell-too-large", message, cell, hint)
+    if fault is not None:
+        faults.add(*fault, row=row, column=column)
 
 
 def _has_long_cell(text: str, delimiter: str, cell_bytes: int) -> bool:

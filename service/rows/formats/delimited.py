@@ -5,18 +5,23 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import InvalidContent
+from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats.cells import examine, matrix, released_after
-from service.rows.spec import TSV, ParseSpec
+from service.rows.formats.json_numbers import read_lists
+from service.rows.number_text import is_value
+from service.rows.spec import TSV, ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout
-from service.rows.table.writers import DenseWriter, Table
-from service.rows.text import Slice, check_lengths, records, slices, unterminated
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.text import BOM, Slice, check_lengths, decode_text, records, slices, unterminated
 
 _QUOTED = re.compile(r'"[^"]*"')
 
@@ -28,15 +33,13 @@ def read(spec: ParseSpec) -> Table:
     parts = slices(path)
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
-    labels = None
-    if layout.target is not None:
-        labels = Labels(faults, layout.column(layout.target), keep_text=spec.text_labels)
+    labels = labels_of(layout, faults, keep_text=spec.text_labels)
     with (
         released_after(path.stat().st_size),
         DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer,
     ):
         n_samples = 0
-        for part in _chain(first, parts):
+        for part in chain([first], parts):
             n_samples += _read_slice(
                 part, layout, spec, delimiter, n_samples, writer, labels, faults
             )
@@ -44,23 +47,94 @@ def read(spec: ParseSpec) -> Table:
             raise InvalidContent("empty-data", "there is no row below the header")
         faults.check()
         writer.finish()
-    return Table(
-        sparse=False,
-        n_samples=n_samples,
-        n_features=layout.n_features,
-        columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=labels.finish() if labels is not None else None,
-    )
+    return dense_table(layout, n_samples, labels)
+
+
+def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    return _read_rows(body, columns, limits, ",")
+
+
+def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    return _read_rows(body, columns, limits, "\t")
+
+
+def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
+    """Rows to predict, with or without a header, whose names may come in any order.
+
+    Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell.
+    """
+    text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
+    plain = b"[" not in text and b"\r" not in text
+    if delimiter == "\t":
+        plain = plain and b"," not in text
+        text = text.replace(b"\t", b",")
+    first, _, rest = text.partition(b"\n")
+    if first == columns.header:
+        text = rest
+    X = None
+    if plain:
+        # Lines of plain numbers are JSON but for the brackets.
+        X = read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), columns.n_features)
+    if X is None:
+        X = _explained(body, columns, limits, delimiter)
+    if len(X) > limits.rows:
+        raise too_many("rows", limits.rows)
+    return Rows(X)
+
+
+def _explained(
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
+) -> NDArray[np.float64]:
+    text = decode_text(body)
+    csv.field_size_limit(len(text) + 1)
+    rows = records(text, delimiter)
+    done = 0
+    try:
+        first = next(rows, None)
+        if first is None:
+            raise InvalidContent("empty-data", "the body holds no row")
+        order = _order(first, columns)
+        names = columns.names
+        if order is None:
+            rows = chain([first], rows)
+        else:
+            names = [name.strip() for name in first]
+        layout = Layout(columns.n_features, names, None)
+        faults = Faults()
+        numbers = []
+        widths = set()
+        for done, row in enumerate(rows, 1):
+            if done > limits.rows:
+                raise too_many("rows", limits.rows)
+            widths.add(len(row))
+            numbers += examine([row], layout, done, limits.cell_bytes, faults)
+    except csv.Error:
+        raise unterminated(done + 1) from None
+    if len(widths) == 1:
+        columns.check_width(widths.pop())
+    faults.check()
+    if not numbers:
+        raise InvalidContent("empty-data", "there is no row below the header")
+    X = np.array(numbers, dtype=np.float64)
+    return X if order is None else np.ascontiguousarray(X[:, order])
+
+
+def _order(first: list[str], columns: Columns) -> list[int] | None:
+    """The position of each feature, if the first record names them; None if it is a row.
+
+    Raises InvalidContent `feature-mismatch`.
+    """
+    names = [name.strip() for name in first]
+    unlike = any(is_value(name) or not name for name in names)
+    if columns.names is None:
+        return None if unlike or len(names) != columns.n_features else list(range(len(names)))
+    if unlike and set(columns.names).isdisjoint(names):
+        return None
+    return columns.order("the header", names)
 
 
 def delimiter_of(spec: ParseSpec, media_type: str) -> str:
     return spec.delimiter or ("\t" if media_type == TSV else ",")
-
-
-def _chain(first: Slice, rest: Iterator[Slice]) -> Iterator[Slice]:
-    yield first
-    yield from rest
 
 
 def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[Layout, Slice]:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from service.errors import Fault, InvalidContent, pointer_to_member
-from service.rows.faults import Faults
+from service.errors import InvalidContent, pointer_to_member
+from service.rows.columns import Columns
+from service.rows.faults import Faults, invalid_field, shown, too_many
+from service.rows.formats import json_numbers
+from service.rows.formats.json_cells import examine, explained, matrix
+from service.rows.formats.json_numbers import ROWS
 from service.rows.formats.json_stream import Span, elements, members, value
-from service.rows.number_text import number_hint
-from service.rows.spec import ParseSpec
+from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, Layout, make_layout
-from service.rows.table.writers import DenseWriter, Table
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.web.bodies.strict_json import decode_json
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
-NUMBERS = {int, float, bool}
-"""Types of a feature: true and false are 1 and 0."""
 _KNOWN = ("columns", "rows", "labels")
+_MISSING = object()
 
 
 def read(spec: ParseSpec) -> Table:
@@ -35,25 +34,22 @@ def read(spec: ParseSpec) -> Table:
     parts = members(path)
     for name in parts:
         if name not in _KNOWN:
-            raise _wrong(
+            raise invalid_field(
                 pointer_to_member((), name),
-                "there is no such field",
-                f"known are {', '.join(_KNOWN)}",
+                f"there is no such field; known are {', '.join(_KNOWN)}",
             )
     if "rows" not in parts:
-        raise _wrong("/rows", "field required", "the body is such as " + EXAMPLE)
+        raise invalid_field("/rows", f"missing; the body is such as {EXAMPLE}")
     names = _names(path, parts)
     faults = Faults()
-    labels: Labels | None = None
     batches = elements(path, parts["rows"])
     if batches is None:
-        raise _wrong("/rows", "should be an array of arrays", "a single row is [[1, 2]]")
+        raise invalid_field("/rows", "should be an array of arrays; a single row is [[1, 2]]")
     first = next(batches, None)
     if first is None:
         raise InvalidContent("empty-data", "`rows` is empty")
     layout = _layout(spec, first[0], names, labelled="labels" in parts)
-    if layout.target is not None:
-        labels = Labels(faults, layout.column(layout.target))
+    labels = labels_of(layout, faults)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
         for batch in chain([first], batches):
@@ -65,17 +61,10 @@ def read(spec: ParseSpec) -> Table:
             done += len(batch)
         faults.check()
         writer.finish()
-    target = labels.finish() if labels is not None else None
+    table = dense_table(layout, done, labels)
     if "labels" in parts:
-        target = _read_labels(path, parts["labels"], done)
-    return Table(
-        n_samples=done,
-        n_features=layout.n_features,
-        sparse=False,
-        columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=target,
-    )
+        table = replace(table, target=_read_labels(path, parts["labels"], done))
+    return table
 
 
 def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
@@ -83,90 +72,29 @@ def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
         return None
     names = value(path, parts["columns"])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _wrong(
-            "/columns", "should be an array of texts", "leave it out if there are no names"
-        )
+        raise invalid_field("/columns", "should be an array of texts; without names leave it out")
     return names
 
 
 def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labelled: bool) -> Layout:
     if labelled and spec.labels is not None:
-        raise _wrong("/labels", "the labels are in a file of their own already", "leave one out")
+        raise invalid_field("/labels", "the labels are in a file of their own; leave one out")
     if labelled and spec.target not in (None, NO_TARGET):
-        message = "labels are given here, and a target column as well"
-        raise _wrong("/labels", message, "leave out `target`")
+        raise invalid_field("/labels", "a target column is given as well; leave out `target`")
     if labelled or (names is None and spec.target is None and spec.labels is None):
         spec = replace(spec, target=NO_TARGET)
     if not isinstance(first, list):
-        raise _wrong("/rows/0", "should be an array of numbers", "a single row is [[1, 2]]")
+        raise invalid_field("/rows/0", "should be an array of numbers; a single row is [[1, 2]]")
     n_cells = len(first) if names is None else len(names)
     if n_cells == 0:
         raise InvalidContent("empty-data", "there is no column")
     return make_layout(spec, n_cells, names)
 
 
-def matrix(
-    rows: list[Any], layout: Layout, labels: Labels | None
-) -> npt.NDArray[np.float64] | None:
-    """(rows, n_features) of finite numbers, or None where some row must be looked at closely.
-
-    The label column is taken out of the rows.
-    """
-    if not all(type(row) is list and len(row) == layout.n_cells for row in rows):
-        if labels is not None:
-            labels.skip(len(rows))
-        return None
-    if layout.target is not None and labels is not None:
-        target = layout.target
-        labels.add_json([row[target] for row in rows])
-        features = [row[:target] + row[target + 1 :] for row in rows]
-    else:
-        features = rows
-    kinds: set[type] = set()
-    for row in features:
-        kinds.update(map(type, row))
-    if not kinds <= NUMBERS:
-        return None
-    X = np.array(features, dtype=np.float64)
-    return X if np.isfinite(X).all() else None
-
-
-def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> None:
-    """Add every fault of the rows' features."""
-    for row, cells in enumerate(rows, first_row):
-        if not isinstance(cells, list):
-            hint = "a single row is [[1, 2]], not [1, 2]"
-            faults.add("invalid-field", "the row is not an array", row=row, hint=hint)
-            continue
-        if len(cells) != layout.n_cells:
-            message = f"{len(cells)} values where {layout.n_cells} are expected"
-            hint = "all rows have as many values as there are columns"
-            faults.add("ragged-row", message, row=row, hint=hint)
-            continue
-        for position, cell in enumerate(cells):
-            if position != layout.target:
-                _examine_cell(cell, row, layout.column(position), faults)
-
-
-def _examine_cell(cell: Any, row: int, column: str | int, faults: Faults) -> None:
-    if cell is None:
-        hint = "nothing is imputed: remove the row, or give a number"
-        faults.add("missing-value", "is no number", row=row, column=column, value="null", hint=hint)
-    elif type(cell) not in NUMBERS:
-        text = cell if isinstance(cell, str) else str(cell)
-        hint = number_hint(text) or "numbers and booleans stand without quotes"
-        faults.add("not-a-number", "is not a number", row=row, column=column, value=text, hint=hint)
-    elif not isfinite(cell):
-        value = "1e999" if cell > 0 else "-1e999"
-        message = "is too large to be finite"
-        hint = "numbers reach up to 1.8e308"
-        faults.add("non-finite-value", message, row=row, column=column, value=value, hint=hint)
-
-
 def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
     batches = elements(path, span)
     if batches is None:
-        raise _wrong("/labels", "should be an array", "one label for each row")
+        raise invalid_field("/labels", "should be an array; one label for each row")
     labels = Labels(Faults())
     for batch in batches:
         labels.add_json(batch)
@@ -175,6 +103,33 @@ def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
     return labels.finish()
 
 
-def _wrong(pointer: str, message: str, hint: str) -> InvalidContent:
-    fault = Fault(code="invalid-field", message=message, pointer=pointer, hint=hint)
-    return InvalidContent("invalid-field", f"{pointer}: {message}; {hint}", (fault,))
+def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """The rows of `{"instances": [[…], …] or [{…}, …], …}`, and its other members.
+
+    Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
+    """
+    if body[-1:].isspace():
+        body = body.rstrip()
+    read = json_numbers.read_document(body, columns.n_features)
+    if read is None:
+        read = json_numbers.read_any_document(body, columns.names, columns.n_features)
+    if read is None:
+        return explained_rows(body, columns, limits)
+    if len(read[0]) > limits.rows:
+        raise too_many("rows", limits.rows)
+    return Rows(*read)
+
+
+def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """The same, slowly."""
+    document = decode_json(body)
+    if type(document) is not dict:
+        raise invalid_field("", f"give an object with `{ROWS}`, not {shown(document)}")
+    rows = document.pop(ROWS, _MISSING)
+    if rows is _MISSING:
+        raise invalid_field(f"/{ROWS}", "missing; give the rows to predict")
+    if type(rows) is not list:
+        raise invalid_field(f"/{ROWS}", f"give a list of rows, not {shown(rows)}")
+    if not rows:
+        raise InvalidContent("empty-data", f"`{ROWS}` holds no row")
+    return Rows(explained(rows, columns, limits.rows, f"/{ROWS}"), document)

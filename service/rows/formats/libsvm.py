@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent, InvalidRequest
+from service.rows.cell_faults import CellFault, fault_of_text
+from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
-from service.rows.number_text import NUMBER, is_not_finite
-from service.rows.spec import ParseSpec
+from service.rows.number_text import NUMBER
+from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
 from service.rows.table.writers import SparseWriter, Table
-from service.rows.text import check_lengths, slices
+from service.rows.text import check_lengths, decode_text, slices
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
@@ -31,7 +33,7 @@ _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
 
 @dataclass(slots=True)
-class Rows:
+class Lines:
     """Lines as flat arrays."""
 
     labels: npt.NDArray[np.float64]
@@ -90,6 +92,29 @@ def read(spec: ParseSpec) -> Table:
     )
 
 
+def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """Rows to predict, sparse. Labels before the pairs are allowed and ignored; features that are
+    not named are 0. Raises InvalidRequest, TooLarge, and InvalidContent with every bad row."""
+    from scipy.sparse import csr_array
+
+    lines = lines_of(decode_text(body))
+    if not lines:
+        raise InvalidContent("empty-data", "the body holds no line of data")
+    if len(lines) > limits.rows:
+        raise too_many("rows", limits.rows)
+    lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
+    faults = Faults()
+    n_features = columns.n_features
+    read = rows_of(
+        *(lines, 1, n_features, faults),
+        below_hint="indices begin at 1 here, whatever the data of the model began at",
+        beyond_hint=f"the model takes {n_features} features, with indices from 1",
+    )
+    faults.check()
+    indptr = np.concatenate([[0], np.cumsum(read.lengths)])
+    return Rows(csr_array((read.values, read.indices - 1, indptr), shape=(len(lines), n_features)))
+
+
 def rows_of(
     lines: list[str],
     base: int,
@@ -100,7 +125,7 @@ def rows_of(
     growing: bool = False,
     below_hint: str = "say index_base=0 if columns count from 0",
     beyond_hint: str,
-) -> Rows:
+) -> Lines:
     """Lines as arrays; what is wrong with them is added to `faults`. Indices go from `base` to
     `base + limit - 1`; a lower one is a fault with `below_hint`. If the table is `growing` a higher
     one is too many columns, else a fault with `beyond_hint`.
@@ -125,7 +150,7 @@ def lines_of(text: str) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def _at_once(lines: list[str], base: int, end: int) -> Rows | None:
+def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
     """All lines, or None where some line must be looked at closely.
 
     Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
@@ -157,7 +182,9 @@ def _at_once(lines: list[str], base: int, end: int) -> Rows | None:
     row = np.repeat(np.arange(len(lines)), lengths)
     if ((np.diff(indices) <= 0) & (np.diff(row) == 0)).any():
         return None
-    return Rows(numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END])
+    return Lines(
+        numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END]
+    )
 
 
 @dataclass(slots=True)
@@ -175,10 +202,10 @@ class _Careful:
     indices: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
-    def read(self, lines: list[str], first_row: int) -> Rows:
+    def read(self, lines: list[str], first_row: int) -> Lines:
         for row, line in enumerate(lines, first_row):
             self._read_line(line, row)
-        return Rows(
+        return Lines(
             np.array(self.labels),
             np.array(self.lengths, dtype=np.int64),
             np.array(self.indices, dtype=np.int64),
@@ -188,7 +215,7 @@ class _Careful:
     def _read_line(self, line: str, row: int) -> None:
         label, *pairs = line.split(" ")
         if ":" in label:
-            message = "stands where the label is expected"
+            message = f"{label[:64]!r} is where the label is expected"
             hint = "begin every line with a label; without labels write 0, and say target=none"
             self.faults.add("missing-value", message, row=row, value=label, hint=hint)
             return
@@ -227,8 +254,7 @@ class _Careful:
     def _number(self, text: str, row: int, column: int | None, hint: str) -> float:
         if NUMBER.fullmatch(text) and isfinite(float(text)):
             return float(text)
-        code, message = "not-a-number", "is not a number"
-        if NUMBER.fullmatch(text) or is_not_finite(text):
-            code, message = "non-finite-value", "is not finite"
-        self.faults.add(code, message, row=row, column=column, value=text, hint=hint)
+        fault = fault_of_text(text, hint) if text else None
+        fault = fault or CellFault("not-a-number", "is not a number", text, hint)
+        self.faults.add(*fault, row=row, column=column)
         return 0.0

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from service.errors import Fault, InvalidContent, InvalidRequest
-from service.rows.faults import Faults, refuse
-from service.rows.formats.json_rows import examine, matrix
-from service.rows.formats.json_stream import MAX_DEPTH, loads, malformed
-from service.rows.spec import ParseSpec
-from service.rows.table.labels import Labels
+from service.rows.columns import Columns
+from service.rows.faults import Faults, refuse, shown, too_many
+from service.rows.formats import json_numbers
+from service.rows.formats.json_cells import examine, explained, matrix
+from service.rows.formats.json_stream import MAX_DEPTH, loads
+from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import Layout, make_layout
-from service.rows.table.writers import DenseWriter, Table
-from service.rows.text import check_lengths, slices
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.text import check_lengths, decode_text, slices
+from service.web.bodies.strict_json import decode_json
+
+ROW_HINT = 'a row is an object, such as {"a": 1, "b": 2}'
 
 
 def read(spec: ParseSpec) -> Table:
@@ -29,16 +36,13 @@ def read(spec: ParseSpec) -> Table:
     if first is None:
         raise InvalidContent("empty-data", "there is no row")
     if not isinstance(first[0], dict):
-        hint = 'a row is an object, such as {"a": 1, "b": 2}'
-        raise refuse("invalid-field", "row 1 is no object", row=1, hint=hint)
+        raise refuse("invalid-field", "row 1 is not an object", row=1, hint=ROW_HINT)
     keys = list(first[0])
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
     layout = make_layout(spec, len(keys), keys)
     faults = Faults()
-    labels = None
-    if layout.target is not None:
-        labels = Labels(faults, layout.column(layout.target))
+    labels = labels_of(layout, faults)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
         batch: list[Any] | None = first
@@ -52,14 +56,51 @@ def read(spec: ParseSpec) -> Table:
             batch = next(batches, None)
         faults.check()
         writer.finish()
-    return Table(
-        n_samples=done,
-        n_features=layout.n_features,
-        sparse=False,
-        columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=None if labels is None else labels.finish(),
-    )
+    return dense_table(layout, done, labels)
+
+
+def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """Rows to predict: a list or an object on each line, in a whole body.
+
+    Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
+    """
+    text = body.strip()
+    n_ends = text.count(b"\n")
+    X = None
+    if text.count(b"\n[") == n_ends:  # no row begins in another one's line
+        lists = b"[%b]" % text.replace(b"\n", b",")
+        X = json_numbers.read_lists(lists, columns.n_features)
+    if X is None or len(X) != n_ends + 1:
+        lines = [line for line in text.split(b"\n") if line and not line.isspace()]
+        X = json_numbers.read_any_lines(lines, columns.names, columns.n_features)
+    if X is None:
+        X = _explained(body, columns, limits)
+    if len(X) > limits.rows:
+        raise too_many("rows", limits.rows)
+    return Rows(X)
+
+
+def _explained(body: bytes, columns: Columns, limits: RowLimits) -> NDArray[np.float64]:
+    rows: list[Any] = []
+    for line in decode_text(body).split("\n"):
+        if line.strip():
+            if len(rows) == limits.rows:
+                raise too_many("rows", limits.rows)
+            with _in_row(len(rows) + 1):
+                rows.append(decode_json(line.encode()))
+    if not rows:
+        raise InvalidContent("empty-data", "the body holds no row")
+    return explained(rows, columns, limits.rows, None)
+
+
+@contextmanager
+def _in_row(row: int) -> Iterator[None]:
+    try:
+        yield
+    except InvalidRequest as error:
+        message = f"row {row}: {error.detail}"
+        fault = Fault(code=error.code, message=message, row=row)
+        raise InvalidRequest(error.code, message, (fault,)) from None
 
 
 def _batches(spec: ParseSpec) -> Iterator[list[Any]]:
@@ -75,27 +116,13 @@ def _batches(spec: ParseSpec) -> Iterator[list[Any]]:
 
 
 def _value(line: str, row: int) -> Any:
-    try:
+    with _in_row(row):
         value = loads(line.encode())
-        # A name has one colon: where there are no more, no name stands twice.
-        if isinstance(value, dict) and line.count(":") > len(value):
-            json.loads(line, object_pairs_hook=_unique)
-        if line.count("{") + line.count("[") > MAX_DEPTH:
-            _check_depth(value)
-    except InvalidRequest as error:
-        message = f"row {row}: {error.detail}"
-        fault = Fault(code=error.code, message=message, row=row)
-        raise InvalidRequest(error.code, message, (fault,)) from None
+        # A name has one colon: if there are no more, no name comes twice.
+        colons = line.count(":") > (len(value) if isinstance(value, dict) else 0)
+        if colons or line.count("{") + line.count("[") > MAX_DEPTH:
+            decode_json(line.encode())
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        malformed(f"{twice[:64]!r} stands twice in one object")
-    return found
 
 
 def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
@@ -114,27 +141,18 @@ def _examine(
     names = set(keys)
     for row, value in enumerate(batch, first_row):
         if not isinstance(value, dict):
-            hint = 'a row is an object, such as {"a": 1, "b": 2}'
-            faults.add("invalid-field", "the row is no object", row=row, hint=hint)
+            message = f"the row is {shown(value)}, not an object"
+            faults.add("invalid-field", message, row=row, hint=ROW_HINT)
             continue
         hint = "all rows have the columns of the first one"
         for position, key in enumerate(keys):
             if key not in value:
                 column = layout.column(position)
-                faults.add("missing-value", "is not there", row=row, column=column, hint=hint)
+                faults.add(
+                    "missing-value", "the value is missing", row=row, column=column, hint=hint
+                )
         for name in value.keys() - names:
-            message = "is not in the first row"
+            message = "the first row has no such column"
             faults.add("ragged-row", message, row=row, column=name[:64], hint=hint)
         if value.keys() == names:
             examine([[value[key] for key in keys]], layout, row, faults)
-
-
-def _check_depth(value: Any) -> None:
-    level, depth = [value], 0
-    while level := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        if depth > MAX_DEPTH:
-            malformed(f"more than {MAX_DEPTH} levels")
-        level = [
-            entry for item in level for entry in (item.values() if isinstance(item, dict) else item)
-        ]

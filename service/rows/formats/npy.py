@@ -1,11 +1,13 @@
-"""NPY: NumPy's own format. The header is held against the file before anything is read."""
+"""NPY: NumPy's own format. The header is compared with the file before anything is read."""
 
 from __future__ import annotations
 
+import io
 import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -14,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.faults import Faults, refuse
-from service.rows.spec import ParseSpec
-from service.rows.table.labels import Labels
-from service.rows.table.layout import Layout, make_layout
-from service.rows.table.writers import DenseWriter, Table
+from service.rows.cell_faults import add_not_finite, finite
+from service.rows.columns import Columns
+from service.rows.faults import Faults, refuse, too_many
+from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.table.layout import make_layout
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 
 MAGIC = b"\x93NUMPY"
 HEADER_BYTES = 10_000
@@ -55,32 +58,26 @@ def read(spec: ParseSpec) -> Table:
     if len(shape) == 1 and spec.labels is not None:
         shape = (shape[0], 1)
     if len(shape) != 2:
-        raise refuse(
-            "npy-unsupported",
-            f"the array has shape {shape}, not two dimensions",
-            hint="reshape it to (rows, columns)",
-        )
+        raise _not_two_dimensions(shape, "reshape it to (rows, columns)")
     if 0 in shape:
         raise InvalidContent("empty-data", f"the array has shape {shape}: no row or no column")
     layout = make_layout(spec, shape[1], None)
     faults = Faults()
-    labels = None if layout.target is None else Labels(faults, layout.target)
+    labels = labels_of(layout, faults)
+    positions = [i for i in range(layout.n_cells) if i != layout.target]
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         writer.check(shape[0])
         for block in blocks(path, header, shape):
-            X = block
+            X: npt.NDArray[Any] = block
             if layout.target is not None and labels is not None:
                 labels.add_numbers(block[:, layout.target])
                 X = np.delete(block, layout.target, axis=1)
-            _add(X, layout, writer, faults)
+            X = X.astype(np.float64)
+            add_not_finite(X, positions.__getitem__, writer.n_samples + 1, faults)
+            writer.add(X)
         faults.check()
         writer.finish()
-    return Table(
-        n_samples=shape[0],
-        n_features=layout.n_features,
-        sparse=False,
-        target=labels.finish() if labels is not None else None,
-    )
+    return dense_table(layout, shape[0], labels)
 
 
 def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.generic]]:
@@ -94,22 +91,37 @@ def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.g
         yield block[:, 0]
 
 
-def _add(
-    block: npt.NDArray[np.generic], layout: Layout, writer: DenseWriter, faults: Faults
-) -> None:
-    X = block.astype(np.float64)
-    first_row = writer.n_samples + 1
-    columns = [i for i in range(layout.n_cells) if i != layout.target]
-    for i, j in np.argwhere(~np.isfinite(X)):
-        faults.add(
-            "non-finite-value",
-            "is not finite",
-            row=first_row + int(i),
-            column=columns[j],
-            value=str(X[i, j]),
-            hint="nothing is imputed: remove the row, or fill the cell",
-        )
-    writer.add(X)
+def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """Rows to predict. Raises TooLarge, and InvalidContent with every number that is not finite."""
+    head = bytes(body[: _header_bytes(body)])  # a body in a buffer of its own has no hash
+    header = _header_of_body(head, len(body))
+    shape = header.shape
+    if len(shape) != 2:
+        raise _not_two_dimensions(shape, "one row is an array of shape (1, features)")
+    if shape[0] > limits.rows:
+        raise too_many("rows", limits.rows)
+    if shape[0] == 0:
+        raise InvalidContent("empty-data", "the array holds no row")
+    columns.check_width(shape[1])
+    values = np.frombuffer(body, header.dtype, offset=header.size)
+    X = values.reshape(shape, order="F" if header.fortran_order else "C")
+    return Rows(finite(np.require(X, np.float64, ["C", "A"]), columns))
+
+
+def _header_bytes(body: bytes) -> int:
+    """Where the header ends, or would end; not beyond the longest that is read."""
+    start = 10 if body[6:7] == b"\x01" else 12
+    return start + min(int.from_bytes(body[8:start], "little"), HEADER_BYTES)
+
+
+@lru_cache(maxsize=256)
+def _header_of_body(head: bytes, size: int) -> Header:
+    return read_header(io.BytesIO(head), size)
+
+
+def _not_two_dimensions(shape: tuple[int, ...], hint: str) -> InvalidContent:
+    message = f"the array has shape {shape}, not two dimensions"
+    return refuse("npy-unsupported", message, hint=hint)
 
 
 def texts_of(array: npt.NDArray[Any]) -> list[str]:
@@ -187,7 +199,7 @@ def blocks(path: Path, header: Header, shape: tuple[int, int]) -> Iterator[npt.N
     if header.fortran_order:
         rows = max(rows, MIN_BLOCK_ROWS)
     for start in range(0, shape[0], rows):
-        # Mapped anew for each block, so that what was read does not stay in memory.
+        # Mapped again for each block, so that what was read does not stay in memory.
         order: Literal["F", "C"] = "F" if header.fortran_order else "C"
         array = np.memmap(path, header.dtype, "r", header.size, shape, order)
         yield np.array(array[start : start + rows])

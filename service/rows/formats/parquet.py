@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
+from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
 from service.rows.formats import npy
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
-from service.rows.table.writers import DenseWriter, Table
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.storage.locked_duckdb import connect, identifier, literal
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ VALUES_AT_ONCE = 2 * 1024 * 1024
 """Read in one query; more where one column has more."""
 LABELS_AT_ONCE = 100_000
 MISSING = np.uint64(0x7FF8_0000_0000_0A11)
-"""The bits of the not-a-number that stands for a NULL on its way through the columns' file."""
+"""The bits of the NaN that means NULL in the file of columns."""
 
 _SOURCE = "read_parquet($1, hive_partitioning = false)"
 _TEXT = "VARCHAR"
@@ -61,21 +62,13 @@ def read(spec: ParseSpec) -> Table:
             if inflated > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
                 raise inflates_too_much("file", spec.limits.inflated_bytes)
             faults = Faults()
-            labels = None
-            if layout.target is not None:
-                labels = Labels(faults, layout.column(layout.target))
+            labels = labels_of(layout, faults)
+            if layout.target is not None and labels is not None:
                 _read_labels(file, columns.pop(layout.target), labels, spec)
             _read_features(file, columns, n_samples, writer, faults)
             faults.check()
             writer.finish()
-    return Table(
-        n_samples=n_samples,
-        n_features=layout.n_features,
-        sparse=False,
-        columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=None if labels is None else labels.finish(),
-    )
+    return dense_table(layout, n_samples, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +128,7 @@ class _File:
         return int(total)
 
     def distinct(self, column: _Column, limit: int) -> list[str]:
-        """Texts that stand in a column, at most `limit`."""
+        """Texts of a column, at most `limit`."""
         found = self._all(
             f"SELECT DISTINCT {column.sql} FROM {_SOURCE} WHERE {column.sql} IS NOT NULL "
             f"LIMIT {limit}"
@@ -252,23 +245,12 @@ def _read_features(
 def _add(
     block: npt.NDArray[Any], columns: list[_Column], writer: DenseWriter, faults: Faults
 ) -> None:
-    finite = np.isfinite(block)
-    if not finite.all():
-        for i, j in np.argwhere(~finite):
-            row, column = writer.n_samples + int(i) + 1, columns[j].name
-            hint = "nothing is imputed: remove the row, or fill the cell"
-            if block.view(np.uint64)[i, j] == MISSING:
-                faults.add("missing-value", "it is NULL", row=row, column=column, hint=hint)
-            else:
-                value = str(block[i, j])
-                faults.add(
-                    "non-finite-value",
-                    "is not finite",
-                    row=row,
-                    column=column,
-                    value=value,
-                    hint=hint,
-                )
+    missing = block.view(np.uint64) == MISSING
+    for i, j in np.argwhere(~np.isfinite(block)):
+        fault = CellFault("non-finite-value", "is not finite", str(block[i, j]), HINT)
+        if missing[i, j]:
+            fault = CellFault("missing-value", "the value is NULL", None, HINT)
+        faults.add(*fault, row=writer.n_samples + int(i) + 1, column=columns[j].name)
     writer.add(block)
 
 

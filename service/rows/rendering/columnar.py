@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -17,8 +18,9 @@ MIN_GROUP_ROWS = 2048
 MAX_GROUP_ROWS = 122_880
 
 
-def write_parquet(stored: Stored, path: Path) -> None:
+def write_parquet(stored: Stored, file: BinaryIO) -> None:
     """Columns of float64; the labels, which keep their kind, as the last one."""
+    path = Path(file.name).resolve()
     X = np.load(stored.path("X"), mmap_mode="r")
     names = stored.columns or [str(i) for i in range(stored.n_features)]
     columns = {f"c{i}": X[:, i] for i in range(stored.n_features)}
@@ -31,10 +33,10 @@ def write_parquet(stored: Stored, path: Path) -> None:
         names = [*names, _label_name(stored.target or "label", names)]
     chosen = (f"{c} AS {identifier(name)}" for c, name in zip(columns, names, strict=True))
     rows = min(max(GROUP_VALUES // len(columns), MIN_GROUP_ROWS), MAX_GROUP_ROWS)
-    with connect(path.resolve(), memory=MEMORY) as connection:
+    with connect(path, memory=MEMORY) as connection:
         connection.register("stored", columns)
         connection.execute(
-            f"COPY (SELECT {', '.join(chosen)} FROM stored) TO {literal(str(path.resolve()))} "
+            f"COPY (SELECT {', '.join(chosen)} FROM stored) TO {literal(str(path))} "
             f"(FORMAT parquet, USE_TMP_FILE false, ROW_GROUP_SIZE {rows})"
         )
 

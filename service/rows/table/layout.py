@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from service.errors import Fault, InvalidContent, InvalidRequest
 from service.rows.faults import refuse, too_many
@@ -64,38 +63,15 @@ def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layou
 
 
 def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> list[int] | None:
-    """Where the features of a dataset stand in a table; None where each stands in its own place.
+    """The position of each feature of a dataset in a table; None if all have their own place.
 
-    They are matched by name where both have names, else by position. Raises InvalidContent
+    They are matched by name if both have names, else by position. Raises InvalidContent
     `feature-mismatch`.
     """
     if names is None or stored.columns is None:
-        if n_features != stored.n_features:
-            message = f"the dataset has {stored.n_features} features, the rows {n_features}"
-            raise _mismatch(
-                message, stored.n_features, n_features, min(stored.n_features, n_features)
-            )
+        stored.features.check_width(n_features)
         return None
-    if names == stored.columns:
-        return None
-    place = {name: position for position, name in enumerate(names)}
-    known = set(stored.columns)
-    missing = next((name for name in stored.columns if name not in place), None)
-    unknown = next((name for name in names if name not in known), None)
-    if missing is not None:
-        message = f"the dataset has a feature {missing[:64]!r}, the rows have none"
-        raise _mismatch(message, stored.columns, names, missing)
-    if unknown is not None:
-        message = f"the rows have a feature {unknown[:64]!r}, the dataset has none"
-        raise _mismatch(message, stored.columns, names, unknown)
-    return [place[name] for name in stored.columns]
-
-
-def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
-    column = first if isinstance(first, int) else first[:64]
-    fault = Fault(code="feature-mismatch", message=message, column=column)
-    extra = {"expected": expected, "got": got, "first_difference": column}
-    return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
+    return None if names == stored.columns else stored.features.order("the table", names)
 
 
 def check_n_features(spec: ParseSpec, n_features: int) -> None:

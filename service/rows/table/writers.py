@@ -10,10 +10,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.faults import too_many
+from service.rows.faults import Faults, too_many
 from service.rows.spec import ReadLimits
 from service.rows.table.arrays import ArrayWriter
-from service.rows.table.labels import Target
+from service.rows.table.labels import Labels, Target
+from service.rows.table.layout import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,25 @@ class Table:
     columns: list[str] | None = None
     target_name: str | None = None
     target: Target | None = None
+
+
+def labels_of(layout: Layout, faults: Faults, *, keep_text: bool = False) -> Labels | None:
+    """What takes the labels of a table, if it has a column of them."""
+    if layout.target is None:
+        return None
+    return Labels(faults, layout.column(layout.target), keep_text=keep_text)
+
+
+def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
+    """A table whose `X.npy` is written. Raises InvalidContent for its labels."""
+    return Table(
+        n_samples=n_samples,
+        n_features=layout.n_features,
+        sparse=False,
+        columns=layout.feature_names,
+        target_name=layout.target_name,
+        target=None if labels is None else labels.finish(),
+    )
 
 
 Block = npt.NDArray[np.float64]

@@ -186,7 +186,7 @@ def test_sparse_data_get_more_columns_if_asked() -> None:
         ),
         ("a,b,c,k\n5,6,7,x\n", {}, {"first_difference": "c"}),
         ("a,k\n5,x\n", {}, {"first_difference": "b"}),
-        ("5,x\n", {}, {"expected": 2, "got": 1, "first_difference": 1}),
+        ("5,x\n", {}, {"expected": 2, "got": 1, "first_difference": "b"}),
         ("5,6,7,x\n", {}, {"expected": 2, "got": 3, "first_difference": 2}),
         ("a,b,k\n5,6,7\n", {"target": "none"}, {"first_difference": "k"}),
     ],

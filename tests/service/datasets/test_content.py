@@ -25,9 +25,9 @@ from starlette.testclient import TestClient
 from service.datasets.contents import Contents
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
+from service.rows.child import render
 from service.rows.parser import Parser
 from service.rows.rendering.columnar import nameable
-from service.rows.rendering.render import render
 from service.rows.spec import (
     CSV,
     JSON,

@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from service.errors import ServiceError
+from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
-from service.rows.spec import CSV, FORMATS, LIBSVM, NPY, TSV, ParseSpec, ReadLimits
+from service.rows.spec import CSV, LIBSVM, NPY, TSV, ParseSpec, ReadLimits
 from service.web.problems.codes import PROBLEMS
 from tests.mutation import mutated
 from tests.service.rows.reading import LIMITS

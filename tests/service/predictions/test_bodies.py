@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.predictions import bodies, replies
+from service.predictions import replies, wire_format
 from service.predictions.answers import Answer, Scored
-from service.predictions.error_reader import Instances, decode_carefully
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.wire_format import Instances, outputs_of
+from service.rows.formats.json_rows import explained_rows
+from service.rows.spec import RowLimits
 from service.settings import Limits
 from tests.service.models.registered_models import fitted_pipeline
 
@@ -34,7 +36,13 @@ def model(
 
 
 def decode(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
-    return bodies.decode("application/json", body, model, Limits(predict_rows=row_limit))
+    return wire_format.decode("application/json", body, model, Limits(predict_rows=row_limit))
+
+
+def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
+    """By the reader that says what is wrong."""
+    rows = explained_rows(body, model.features, RowLimits(row_limit, 4096, 1 << 20))
+    return Instances(rows.X, outputs_of(rows))
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
@@ -89,7 +97,7 @@ def test_both_ways_read_the_same_bits(
     if outputs is not None:
         document["outputs"] = outputs
     body = json.dumps(document, indent=1 if spaced else None).encode()
-    assert outcome(decode, body) == outcome(decode_carefully, body)
+    assert outcome(decode, body) == outcome(explain, body)
     if max(abs(number) for row in instances for number in row) < 10**308:
         expected = np.array([[float(number) for number in row] for row in instances])
         X = decode(body, model(), ROW_LIMIT).X
@@ -102,7 +110,7 @@ def test_both_ways_read_the_same_bits(
 def test_any_json_is_read_or_refused(document: Any, columns: list[str] | None) -> None:
     """Whatever a body says, both ways agree on it, and nothing but a problem is raised."""
     body = json.dumps(document).encode()
-    assert outcome(decode, body, columns) == outcome(decode_carefully, body, columns)
+    assert outcome(decode, body, columns) == outcome(explain, body, columns)
 
 
 @settings(max_examples=300, deadline=None)
@@ -113,7 +121,7 @@ def test_any_bytes_are_read_or_refused(data: st.DataObject) -> None:
     for position in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=3)):
         byte = data.draw(st.sampled_from(b'0189-+.eE[]{},:"\\ \xefnutf\x00\xff'))
         body[position] = byte
-    assert outcome(decode, bytes(body)) == outcome(decode_carefully, bytes(body))
+    assert outcome(decode, bytes(body)) == outcome(explain, bytes(body))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,7 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
 def test_what_is_no_text_is_refused_alike(media_type: str, body: bytes) -> None:
     """By the same code in every format."""
     with pytest.raises(InvalidRequest, match="bad-encoding") as caught:
-        bodies.decode(media_type, body, model(columns=COLUMNS), Limits())
+        wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
     assert caught.value.faults[0].hint
 
 
@@ -170,7 +178,7 @@ def test_what_is_no_text_is_refused_alike(media_type: str, body: bytes) -> None:
 )
 def test_a_byte_order_mark_counts_for_nothing(media_type: str, body: bytes) -> None:
     """Editors put it before any text."""
-    read = bodies.decode(media_type, b"\xef\xbb\xbf" + body, model(), Limits())
+    read = wire_format.decode(media_type, b"\xef\xbb\xbf" + body, model(), Limits())
     assert np.asarray(read.X).tolist() == [[1.0, 2.0, 3.0]]
 
 
@@ -183,7 +191,7 @@ def test_lines_end_somewhere(media_type: str) -> None:
         "text/x-libsvm": b"1:1\n" + b"1:1 " * 500,
     }[media_type]
     with pytest.raises(InvalidContent) as caught:
-        bodies.decode(media_type, body, model(), Limits(line_bytes=1000))
+        wire_format.decode(media_type, body, model(), Limits(line_bytes=1000))
     assert caught.value.code == "csv-cell-too-large"
     assert "line 2" in caught.value.detail
 
@@ -200,7 +208,7 @@ def test_lines_end_somewhere(media_type: str) -> None:
 def test_a_wrong_width_is_told_alike(media_type: str, body: bytes) -> None:
     """All rows of another width are one mistake, with what is expected, in every format."""
     with pytest.raises(InvalidContent) as caught:
-        bodies.decode(media_type, body, model(columns=COLUMNS), Limits())
+        wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
     assert caught.value.code == "feature-mismatch"
     assert caught.value.extra == {"expected": 3, "got": 2, "first_difference": COLUMNS[2]}
 
@@ -211,7 +219,7 @@ def test_a_wrong_width_is_told_alike(media_type: str, body: bytes) -> None:
 def test_libsvm_indices_are_those_of_the_model(pair: str, hint: str) -> None:
     """From 1 to the number of its features; there is nothing to set."""
     with pytest.raises(InvalidContent) as caught:
-        bodies.decode("text/x-libsvm", pair.encode(), model(), Limits())
+        wire_format.decode("text/x-libsvm", pair.encode(), model(), Limits())
     (fault,) = caught.value.faults
     assert (fault.code, fault.row, fault.value) == ("libsvm-index", 1, pair)
     assert hint in (fault.hint or "")
@@ -252,13 +260,13 @@ def test_what_is_wrong_with_the_document_has_a_hint(body: bytes) -> None:
 def test_what_is_another_format_is_told_so(media_type: str, body: bytes) -> None:
     """By the code that uploads have for it."""
     with pytest.raises(UnsupportedFormat, match="format-mismatch"):
-        bodies.decode(media_type, body, model(), Limits())
+        wire_format.decode(media_type, body, model(), Limits())
 
 
 def test_lines_of_json_have_no_pointer() -> None:
     """There is no document that it could point into."""
     with pytest.raises(InvalidContent) as caught:
-        bodies.decode("application/x-ndjson", b"1\n", model(), Limits())
+        wire_format.decode("application/x-ndjson", b"1\n", model(), Limits())
     assert (caught.value.faults[0].row, caught.value.faults[0].pointer) == (1, None)
 
 
@@ -397,7 +405,7 @@ def test_no_rows_are_refused() -> None:
     for media_type in ("application/x-ndjson", "text/csv", "text/tab-separated-values"):
         for body in nothing:
             with pytest.raises(InvalidContent) as caught:
-                bodies.decode(media_type, body, model(columns=COLUMNS), Limits())
+                wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
             assert caught.value.code == "empty-data"
 
 

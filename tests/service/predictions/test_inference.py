@@ -120,7 +120,7 @@ class TestTriton:
         """As the client expects them."""
         registered.add("iris", fitted_pipeline(n_features=4))
         with triton.InferenceServerClient(self.url) as client:
-            with pytest.raises(triton.InferenceServerException, match="takes 4") as caught:
+            with pytest.raises(triton.InferenceServerException, match="4 are expected") as caught:
                 self.infer(triton, client)
             assert caught.value.status() == "422"
             with pytest.raises(triton.InferenceServerException, match="no model none"):

@@ -60,7 +60,7 @@ def test_every_fault_is_listed_with_its_place() -> None:
         ("ragged-row", 4, None, None),
         ("invalid-field", 5, None, None),
         ("not-a-number", 6, 0, "[1]"),
-        ("not-a-number", 6, 1, "{'a': 1}"),
+        ("not-a-number", 6, 1, '{"a": 1}'),
     ]
 
 

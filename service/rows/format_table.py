@@ -1,0 +1,180 @@
+"""The one table of formats: of uploads, of rows to predict, and of stored datasets as files.
+
+A new format is its module in `formats` and an entry here, and its suffix in `client.rows`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import BinaryIO
+
+from service.errors import UnsupportedFormat
+from service.rows.columns import Columns
+from service.rows.formats import delimited, json_rows, libsvm, ndjson, npy
+from service.rows.rendering import binary, columnar, text
+from service.rows.spec import (
+    CSV,
+    JSON,
+    LIBSVM,
+    NDJSON,
+    NPY,
+    NPZ,
+    PARQUET,
+    TSV,
+    ParseSpec,
+    RowLimits,
+    Rows,
+    Stored,
+)
+from service.rows.table.writers import Table
+
+HEAD_BYTES = 64 * 1024
+"""Of a body, as much as `Format.begins` needs."""
+_GZIP = b"\x1f\x8b"
+_LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
+_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+
+
+def _never(_: bytes) -> bool:
+    return False
+
+
+def _with(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
+    return lambda head: pattern.match(head) is not None
+
+
+def _magic(*beginnings: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(beginnings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format, and what can be done with it."""
+
+    media_type: str
+    suffixes: tuple[str, ...]
+    """Of file names; files that the service writes get the first one."""
+    begins: Callable[[bytes], bool] = _never
+    """Whether a body that begins so is plainly of this format."""
+    binary: bool = False
+    """All files begin so."""
+    options: frozenset[str] = frozenset()
+    """Those of `ParseSpec` that only some formats have."""
+    upload: str
+    """Module in `formats` with `read(spec)`; the parsing process alone imports it."""
+    labels: bool = False
+    """Labels may come in a file of their own of this format."""
+    read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
+    """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
+    lines: bool = False
+    """A row is a line."""
+    write: Callable[[Stored, BinaryIO], None]
+    """A stored dataset to a file."""
+
+    def read(self, spec: ParseSpec) -> Table:
+        """An upload to arrays on disk. Raises ServiceError with every fault."""
+        table: Table = import_module(f"service.rows.formats.{self.upload}").read(spec)
+        return table
+
+
+_TABLE = partial(
+    Format,
+    upload="delimited",
+    options=frozenset({"header", "delimiter"}),
+    labels=True,
+    lines=True,
+)
+FORMATS = {
+    one.media_type: one
+    for one in (
+        _TABLE(
+            media_type=CSV,
+            suffixes=(".csv", ".txt"),
+            read_rows=delimited.read_csv_rows,
+            write=text.write_csv,
+        ),
+        Format(
+            media_type=JSON,
+            suffixes=(".json",),
+            begins=_with(_JSON_OBJECT),
+            upload="json_rows",
+            read_rows=json_rows.read_rows,
+            write=text.write_json,
+        ),
+        Format(
+            media_type=NDJSON,
+            suffixes=(".ndjson", ".jsonl"),
+            begins=_with(_JSON_OBJECT),
+            upload="ndjson",
+            read_rows=ndjson.read_rows,
+            lines=True,
+            write=text.write_ndjson,
+        ),
+        _TABLE(
+            media_type=TSV,
+            suffixes=(".tsv",),
+            read_rows=delimited.read_tsv_rows,
+            write=text.write_tsv,
+        ),
+        Format(
+            media_type=NPZ,
+            suffixes=(".npz",),
+            begins=_magic(b"PK\x03\x04"),
+            binary=True,
+            upload="npz",
+            write=binary.write_npz,
+        ),
+        Format(
+            media_type=PARQUET,
+            suffixes=(".parquet",),
+            begins=_magic(b"PAR1", b"PARE"),
+            binary=True,
+            upload="parquet",
+            write=columnar.write_parquet,
+        ),
+        Format(
+            media_type=NPY,
+            suffixes=(".npy",),
+            begins=_magic(npy.MAGIC),
+            binary=True,
+            upload="npy",
+            labels=True,
+            read_rows=npy.read_rows,
+            write=binary.write_npy,
+        ),
+        Format(
+            media_type=LIBSVM,
+            suffixes=(".libsvm", ".svm"),
+            begins=_with(_LIBSVM_LINE),
+            options=frozenset({"index_base"}),
+            upload="libsvm",
+            read_rows=libsvm.read_rows,
+            lines=True,
+            write=text.write_libsvm,
+        ),
+    )
+}
+"""By media type; those that are preferred for a stored dataset come first."""
+SUFFIXES = {suffix: one.media_type for one in FORMATS.values() for suffix in one.suffixes}
+ROW_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.read_rows)
+LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
+
+
+def check_format(media_type: str, head: bytes) -> None:
+    """Raises UnsupportedFormat `format-mismatch` for what plainly is another format."""
+    said = FORMATS[media_type]
+    if said.begins(head):
+        return
+    seen = next((one.media_type for one in FORMATS.values() if one.begins(head)), None)
+    if head.startswith(_GZIP):
+        seen = "gzip"
+    elif said.binary and head:
+        seen = seen or "something else"
+    if seen is not None:
+        raise UnsupportedFormat(
+            "format-mismatch", f"Content-Type says {media_type}, but the body looks like {seen}"
+        )

@@ -1,0 +1,110 @@
+"""Rows in JSON as a matrix: at once, or row by row to say what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.rows.cell_faults import NUMBERS, fault_of_value, ragged
+from service.rows.columns import Columns
+from service.rows.faults import Faults, shown, too_many
+from service.rows.table.labels import Labels
+from service.rows.table.layout import Layout
+
+NAMELESS_HINT = "leave the names out; text/x-libsvm names those features that are not 0"
+
+
+def matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[np.float64] | None:
+    """(rows, n_features) of finite numbers, or None if some row must be looked at closely.
+
+    The label column is taken out of the rows.
+    """
+    if not all(type(row) is list and len(row) == layout.n_cells for row in rows):
+        if labels is not None:
+            labels.skip(len(rows))
+        return None
+    if layout.target is not None and labels is not None:
+        target = layout.target
+        labels.add_json([row[target] for row in rows])
+        rows = [row[:target] + row[target + 1 :] for row in rows]
+    kinds: set[type] = set()
+    for row in rows:
+        kinds.update(map(type, row))
+    if not kinds <= NUMBERS:
+        return None
+    X = np.array(rows, dtype=np.float64)
+    return X if np.isfinite(X).all() else None
+
+
+def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> None:
+    """Add every fault of the rows' features."""
+    for row, cells in enumerate(rows, first_row):
+        if not isinstance(cells, list):
+            hint = "a single row is [[1, 2]], not [1, 2]"
+            message = f"the row is {shown(cells)}, not a list of numbers"
+            faults.add("invalid-field", message, row=row, hint=hint)
+        elif len(cells) != layout.n_cells:
+            faults.add(*ragged(len(cells), layout.n_cells), row=row)
+        else:
+            for position, cell in enumerate(cells):
+                fault = None if position == layout.target else fault_of_value(cell)
+                if fault is not None:
+                    faults.add(*fault, row=row, column=layout.column(position))
+
+
+def explained(
+    rows: list[Any], columns: Columns, row_limit: int, pointer: str | None
+) -> NDArray[np.float64]:
+    """Rows to predict, lists or objects: (n_samples, n_features). `pointer`: to the list of rows,
+    if there is one.
+
+    Raises TooLarge, and InvalidContent with the first fault of each bad row.
+    """
+    if len(rows) > row_limit:
+        raise too_many("rows", row_limit)
+    widths = {len(row) if type(row) is list else None for row in rows}
+    if len(widths) == 1 and (width := widths.pop()) is not None:
+        columns.check_width(width)
+    faults = Faults()
+    cells = [
+        _explained_row(row, number, columns, pointer, faults) for number, row in enumerate(rows, 1)
+    ]
+    faults.check()
+    return np.array(cells, dtype=np.float64)
+
+
+def _explained_row(
+    row: Any, number: int, columns: Columns, pointer: str | None, faults: Faults
+) -> list[Any]:
+    cells: list[Any] = row
+    if type(row) is dict:
+        if columns.names is None:
+            message = f"the row has names, {columns.n_features} numbers without names are expected"
+            faults.add("feature-mismatch", message, row=number, hint=NAMELESS_HINT)
+            return []
+        fault = columns.names_fault(f"row {number}", list(row), number)
+        if fault is not None:
+            faults.add_fault(fault, columns.difference(list(row), fault))
+            return []
+        cells = [row[name] for name in columns.names]
+    elif type(row) is not list:
+        single = "[1.4, 0.2], alone on its line" if pointer is None else "[[1.4, 0.2]]"
+        faults.add(
+            "invalid-field",
+            f"the row is {shown(row)}, not a list of numbers or an object",
+            hint=f"a single row is {single}",
+            row=number,
+            pointer=None if pointer is None else f"{pointer}/{number - 1}",
+        )
+        return []
+    elif len(row) != columns.n_features:
+        faults.add(*ragged(len(row), columns.n_features), row=number)
+        return []
+    for position, cell in enumerate(cells):
+        fault_of_cell = fault_of_value(cell)
+        if fault_of_cell is not None:
+            faults.add(*fault_of_cell, row=number, column=columns.column(position))
+            return []
+    return cells
