@@ -17,7 +17,7 @@ def test_problem_has_all_members(caller: TestClient) -> None:
     assert reply.headers["Retry-After"] == "3"
     assert reply.json() == {
         "type": "/problems/queue-full",
-        "title": "Too many jobs are queued",
+        "title": "The job queue is full",
         "status": 503,
         "detail": "too many jobs",
         "instance": "/fail/busy",

@@ -1,0 +1,12 @@
+"""What is written about one kind of problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    status: int
+    title: str
+    description: str
