@@ -80,25 +80,25 @@ from service.web.server.observability import Metrics, Observability
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
 
-Try it from this page, top to bottom; every body has an example that works unchanged:
-**upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the last upload),
+Try it from this page, top to bottom. Every body has an example that works unchanged:
+**upload** (`POST /v1/datasets`), **train** (`POST /v1/jobs`, on the dataset uploaded last),
 **predict** (`POST /v1/models/{name}/predict`).
 
-Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems) explains each.
-The [dashboard](/) does the same in a browser.
+Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems) explains them.
+The [dashboard](/) offers the same in a browser.
 """
 
 TAGS = {
-    "datasets": "Rows for training and prediction; they never change.",
-    "jobs": "Training in the background: queue, watch, pause, resume, cancel; survives restarts.",
-    "solvers": "The available solvers, with every parameter and its range.",
-    "models": "Trained models in versions: certificate, metrics, plots, exports, and aliases.",
-    "predictions": "Predictions for a few rows, in the reply.",
-    "evaluations": "Metrics of a model on labeled data, as a job.",
-    "comparisons": "Several trainings on the same rows, ranked, as a job.",
+    "datasets": "Rows for training and prediction. A dataset never changes.",
+    "jobs": "Training in the background: queue, watch, pause, cancel. A crash loses no job.",
+    "solvers": "The available solvers, with all parameters and their ranges.",
+    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
+    "predictions": "Rows in, labels out, in one request.",
+    "evaluations": "A model compared with labeled data, as a job.",
+    "comparisons": "Several models trained on the same rows and ranked, as a job.",
     "batch predictions": "Predictions for a whole dataset, as a job.",
-    "open inference protocol": "Predictions for clients such as `tritonclient.http`.",
-    "operations": "Health, limits and metrics of the service, and what its errors mean.",
+    "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
+    "operations": "Health, metrics, limits, and the meaning of errors.",
 }
 """The parts of the document, in the order of `/docs`."""
 THREADS = 100

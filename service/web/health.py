@@ -39,18 +39,18 @@ class HealthRead(BaseModel):
 
 
 class LimitsRead(Limits):
-    """Those of requests, datasets and jobs, and those of connections."""
+    """Limits of requests, datasets, jobs and connections."""
 
     header_s: float
-    """How long the header of a request may take to arrive."""
+    """Timeout for receiving the header of a request, in seconds."""
     body_idle_s: float
-    """A body of which less than 4 KiB came in so long has stopped coming."""
+    """Timeout for receiving a body, in seconds: at least 4 KiB must arrive in each period."""
     connections: int
-    """Open at once; further ones hear 503."""
+    """Most connections open at once; further ones receive 503."""
 
 
 class InfoRead(BaseModel):
-    """What runs here, and how much it takes."""
+    """Versions and limits."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -58,7 +58,7 @@ class InfoRead(BaseModel):
     version: str
     python: str
     libraries: dict[str, str]
-    """Versions of the libraries that decide the bits of a model."""
+    """Versions of the libraries that the bits of a model depend on."""
     limits: LimitsRead
 
 
@@ -74,21 +74,21 @@ def router(
     checks = CapacityLimiter(1)  # a thread that no other request takes
     libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
 
-    @routes.get("/livez", operation_id="get_livez", summary="Is the process alive?")
+    @routes.get("/livez", operation_id="get_livez", summary="Liveness: is the process alive?")
     @needs(None)
     async def livez() -> HealthRead:
-        """Answers as long as the process can answer anything; restart it when it does not."""
+        """Replies as long as the process is alive. Restart the process if it does not reply."""
         return HealthRead()
 
     @routes.get(
         "/readyz",
         operation_id="get_readyz",
-        summary="Should it get requests?",
+        summary="Readiness: can it receive requests?",
         responses=responses("not-ready", "shutting-down"),
     )
     @needs(None)
     async def readyz() -> HealthRead:
-        """200 when the service can answer: the database is there and no shutdown has begun."""
+        """200 if the database responds and no shutdown has begun, else 503."""
         if health.draining:
             raise Unavailable(
                 "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
@@ -103,14 +103,14 @@ def router(
             await run_sync(check, limiter=checks, abandon_on_cancel=True)
         if not answered.is_set():
             raise Unavailable(
-                "not-ready", "the database does not answer", retry_after_s=RETRY_AFTER_S
+                "not-ready", "the database does not respond", retry_after_s=RETRY_AFTER_S
             )
         return HealthRead()
 
     @routes.get(
         "/metrics",
         operation_id="get_metrics",
-        summary="Metrics in the format of Prometheus",
+        summary="Metrics in Prometheus format",
         response_class=MetricsResponse,
     )
     def metrics() -> Response:
@@ -119,7 +119,7 @@ def router(
 
     @routes.get("/v1/info", operation_id="get_info", summary="Version and limits")
     async def info() -> InfoRead:
-        """What this service is and the limits that it holds requests to."""
+        """The version of the service and its libraries, and its limits."""
         return InfoRead(
             name="svm-service",
             version=__version__,

@@ -25,7 +25,7 @@ VARY = {"Vary": "Accept"}
 
 
 class ProblemKindRead(BaseModel):
-    """What a problem's code means, wherever it appears."""
+    """The meaning of a problem's code."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -33,7 +33,7 @@ class ProblemKindRead(BaseModel):
     status: int
     title: str
     description: str
-    """What leads to it, and what to do."""
+    """Its cause, and what to do."""
 
 
 class ProblemKindPage(BaseModel):
@@ -48,7 +48,7 @@ def router() -> Routes:
     @routes.get(
         "",
         operation_id="list_problems",
-        summary="All kinds of problems",
+        summary="List all kinds of problems",
         response_model=ProblemKindPage,
         responses={**page, **responses("not-acceptable")},
     )
@@ -65,7 +65,7 @@ def router() -> Routes:
     @routes.get(
         "/{code}",
         operation_id="get_problem",
-        summary="One kind of problem",
+        summary="Explain one kind of problem",
         response_model=ProblemKindRead,
         responses={**page, **responses("not-found", "not-acceptable")},
     )
@@ -75,7 +75,7 @@ def router() -> Routes:
         response: Response,
         code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
     ) -> ProblemKindRead | Response:
-        """What a problem's `type` points to; a page for browsers."""
+        """What a problem's `type` links to; a page for browsers."""
         if code not in PROBLEMS:
             raise NotFound("not-found", f"there is no problem '{code}'")
         if choose(request, (JSON, HTML)) == HTML:

@@ -101,7 +101,7 @@ class Gate:
             except Unavailable:
                 pass  # no key can have been revoked meanwhile
             except Exception:
-                log.exception("keys could not be read")
+                log.exception("API keys could not be read")
 
     def _at(self, address: str) -> Caller:
         caller = self._known.get(address)

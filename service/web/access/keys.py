@@ -69,7 +69,7 @@ class Keys:
             same = api_keys.c.name == name, api_keys.c.revoked_at.is_(None)
             if connection.scalar(sa.select(api_keys.c.id).where(*same)) is not None:
                 raise KeyExists(
-                    f"there is a key named {name}; revoke it first, or choose another name"
+                    f"a key named {name} exists; revoke it first, or choose another name"
                 )
             return _create(connection, name, scopes, requests_per_s)
 

@@ -56,8 +56,8 @@ def _page(problem: str) -> str:
     return plain_page(
         "svm-service: key",
         f"""<h1>svm-service</h1>
-<p>This service asks for an API key. An operator makes one with
-<code>svm-service keys create NAME --scope read --scope train</code>; the first one stands in the
+<p>This service requires an API key. An operator creates one with
+<code>svm-service keys create NAME --scope read --scope train</code>; the first one is in the
 file <code>first-key</code> of the data directory.</p>
 <form method="post" action="/login">
 <p><label>Key <input name="key" type="password" autocomplete="current-password" required

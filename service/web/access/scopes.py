@@ -32,8 +32,8 @@ SCHEME = {
 
 _FOREIGN_HOST = Misdirected(
     "foreign-host",
-    "the Host header gives a name that is not one of this service; use localhost or an IP address, "
-    "or have the operator add the name to SVM_HOSTS",
+    "the Host header names a host that is not allowed; use localhost or an IP address, or have the "
+    "operator add the name to SVM_HOSTS",
 )
 _ATTRIBUTE = "svm_scope"
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -83,7 +83,7 @@ def require(caller: Caller, *scopes: keys.Scope) -> None:
     if not any(map(caller.may, scopes)):
         raise Forbidden(
             "forbidden",
-            f"the key {caller.name} lacks the scope {' or '.join(scopes)}",
+            f"the key {caller.name} lacks the required scope {' or '.join(scopes)}",
             extra={"scope": scopes[0]},
         )
 
@@ -110,7 +110,7 @@ class Admission:
         if rate is not None and scope["path"] not in QUIET:
             wait_s = rate.wait_s()
             if wait_s > 0:
-                detail = f"more than {rate.per_s:g} requests a second; try again later"
+                detail = f"rate limit exceeded: {rate.per_s:g} requests per second; retry later"
                 error = RateExceeded("rate-exceeded", detail, retry_after_s=wait_s)
                 await render(request, error)(scope, receive, send)
                 return
@@ -135,4 +135,7 @@ def _check_origin(request: Request) -> None:
         return
     if site is None and urlsplit(origin or "").netloc == request.headers.get("host"):
         return
-    raise Forbidden("cross-site-request", "a page of another site sent this request")
+    raise Forbidden(
+        "cross-site-request",
+        "a page of another site sent this request; send it from a page of this service",
+    )

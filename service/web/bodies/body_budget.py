@@ -21,7 +21,7 @@ from service.web.bodies.malloc import give_back_memory
 STATE = "body_share"
 """Where the request's state holds its `Share`."""
 RETRY_S = 1
-DETAIL = "the bodies of other requests take all memory that there is for bodies; try again shortly"
+DETAIL = "the memory for request bodies is full; retry shortly"
 LARGE_USE_BYTES = 8 * 1024**2
 """After more than this in use at once, memory is given back to the system."""
 QUIET_S = 1.0

@@ -43,7 +43,9 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
             if not came_whole and not share.cover(len(body)):
                 raise overloaded()
     except ClientDisconnect:
-        raise InvalidRequest("malformed-request", "the client left before the body ended") from None
+        raise InvalidRequest(
+            "malformed-request", "the client disconnected before the end of the body"
+        ) from None
     digest.update(body)
     digest.check()
     return bytes(body)

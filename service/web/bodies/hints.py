@@ -34,10 +34,10 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
     if not names:
         return None
     if last in names:
-        return "it does not go with what stands beside it"
+        return "it cannot be combined with the other fields beside it"
     near = get_close_matches(str(last).lower(), names, n=1)
-    there_are = f"there are {', '.join(f'`{name}`' for name in names)}"
-    return f"did you mean `{near[0]}`? {there_are}" if near else there_are
+    known = f"known fields are {', '.join(f'`{name}`' for name in names)}"
+    return f"did you mean `{near[0]}`? {known}" if near else known
 
 
 def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:

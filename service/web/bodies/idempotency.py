@@ -93,8 +93,8 @@ def _creation(
             min_length=1,
             max_length=255,
             pattern=r"^[\x21-\x7e]+$",
-            description="Drawn by the caller, such as a UUID. The same request with the same key "
-            "again gives the stored reply, with `Idempotency-Replayed: true`, and creates nothing.",
+            description="A new value from the caller, such as a UUID. A retry with the same key "
+            "gets the stored reply, with `Idempotency-Replayed: true`, and creates nothing.",
         ),
     ] = None,
 ) -> Creation:

@@ -32,7 +32,7 @@ def check_path(request: Request) -> None:
     """Raises InvalidRequest `invalid-name` for a name that holds a slash: once decoded it is
     another path, of which the caller has not thought."""
     if b"%2f" in (request.scope.get("raw_path") or b"").lower():
-        message, hint = "a part of the path holds a slash", "names hold none"
+        message, hint = "a name in the path contains a slash", "send it without a slash"
         fault = Fault(code=INVALID_NAME, message=message, value="%2f", hint=hint)
         raise InvalidRequest(INVALID_NAME, f"{message}; {hint}", (fault,))
 

@@ -38,7 +38,7 @@ def decode_json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise _malformed(f"{error.msg}: line {error.lineno} column {error.colno}") from None
     except RecursionError:
-        raise _malformed(f"more than {MAX_DEPTH} levels") from None
+        raise _malformed(f"more than {MAX_DEPTH} levels of nesting") from None
     _check_levels(value)
     return value
 
@@ -77,7 +77,7 @@ def _check_levels(value: Any) -> None:
         ]
         if not containers:
             return
-    raise _malformed(f"more than {MAX_DEPTH} levels")
+    raise _malformed(f"more than {MAX_DEPTH} levels of nesting")
 
 
 def _check_finite(value: Any) -> None:
@@ -104,7 +104,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise _malformed(f"{json.dumps(name)} stands twice in one object")
+            raise _malformed(f"{json.dumps(name)} is given twice in one object")
         found[name] = value
     return found
 

@@ -66,7 +66,7 @@ class IncomingBody:
         """Raises UnsupportedFormat for codings other than gzip, and text that is not UTF-8."""
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip", "x-gzip"):
-            message = f"Content-Encoding {encoding[:40]} is not read here; use gzip or none"
+            message = f"Content-Encoding {encoding[:40]} is not supported; use gzip or none"
             raise UnsupportedFormat("unsupported-format", message)
         self._compressed = encoding != "identity"
         self._request = request
@@ -93,7 +93,7 @@ class IncomingBody:
         """
         _, options = parse_options_header(self.content_type)
         if not options.get(b"boundary"):
-            raise _malformed("a form needs the boundary of its parts in Content-Type")
+            raise _malformed("Content-Type of a form needs the parameter boundary")
         form = _Form(folder, file_names, partial(note, self._request))
         try:
             parser = form.parser(options[b"boundary"])
@@ -103,7 +103,7 @@ class IncomingBody:
                     raise overloaded()
             parser.finalize()
         except FormParserError:
-            raise _malformed("the parts of the form cannot be told apart") from None
+            raise _malformed("the parts of the form could not be separated") from None
         finally:
             form.close()
         if not form.finished:
@@ -231,7 +231,7 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
                     yield bytes(buffer)
                     buffer.clear()
         except ClientDisconnect:
-            detail = "the client left before the body ended"
+            detail = "the client disconnected before the end of the body"
             raise InvalidRequest("malformed-request", detail) from None
         digest.check()
         yield bytes(buffer)

@@ -53,7 +53,7 @@ def _parameter_fault(error: Any) -> Fault:
 def unknown_parameter(name: str, known: Iterable[str]) -> InvalidRequest:
     """The error for a query parameter that a route has not."""
     shown = name[:MAX_VALUE_CHARACTERS]
-    hint = f"known here: {', '.join(sorted(known)) or 'none'}"
+    hint = f"known parameters: {', '.join(sorted(known)) or 'none'}"
     fault = Fault(
         code="invalid-parameter",
         message=f"unknown query parameter '{shown}'",
@@ -112,7 +112,7 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     hint = hint_of(schema, error["loc"], error["type"] in _UNKNOWN) if error["loc"] else None
     if error["type"] == "union_tag_invalid":
         path.append(error["ctx"]["discriminator"].strip("'"))
-        message = f"{json.dumps(error['ctx']['tag'])} is not known here"
+        message = f"{json.dumps(error['ctx']['tag'])} is not a known value"
         hint = f"one of {error['ctx']['expected_tags']}"
     elif error["type"] == "union_tag_not_found":
         path.append(error["ctx"]["discriminator"].strip("'"))

@@ -23,7 +23,7 @@ def best_of(accept: str, offered: tuple[str, ...]) -> str:
     ranges = [_parse(part) for part in accept.split(",")]
     best = max(offered, key=lambda media_type: _quality(media_type, ranges))
     if _quality(best, ranges) <= 0:
-        raise NotAcceptable("not-acceptable", f"offered here: {', '.join(offered)}")
+        raise NotAcceptable("not-acceptable", f"supported formats: {', '.join(offered)}")
     return best
 
 

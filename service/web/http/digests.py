@@ -45,7 +45,7 @@ class ContentDigest:
             if not hmac.compare_digest(hash.digest(), expected):
                 raise InvalidRequest(
                     "digest-mismatch",
-                    f"the {hash.name} of the body is not what Content-Digest says; send it again",
+                    f"the {hash.name} of the body does not match Content-Digest; send it again",
                 )
 
 

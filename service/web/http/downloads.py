@@ -75,9 +75,9 @@ def downloads(*media_types: str) -> dict[int | str, dict[str, Any]]:
         whole[JSON] = {"schema": {"type": "object"}}
     part = whole | ({JSON: {}} if JSON in whole else {})  # which is no JSON by itself
     return {
-        200: {"description": "The whole. `Repr-Digest` holds its sha-256.", "content": whole},
-        206: {"description": "The range that was asked for.", "content": part},
-        304: {"description": "It is what `If-None-Match` names."},
+        200: {"description": "The whole file. `Repr-Digest` has its SHA-256.", "content": whole},
+        206: {"description": "The requested range.", "content": part},
+        304: {"description": "Not modified: `If-None-Match` names the current version."},
     }
 
 
@@ -92,7 +92,7 @@ RANGE_PARAMETERS: dict[str, Any] = {
         {
             "name": "If-Range",
             "in": "header",
-            "description": "An `ETag`: should it be another one now, the reply is the whole.",
+            "description": "An `ETag`: if it has changed since, the reply is the whole file.",
             "schema": {"type": "string"},
         },
     ]

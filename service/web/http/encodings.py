@@ -25,7 +25,7 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in _WINDOWS:
-        detail = f"Content-Encoding {encoding[:40]} is not read here; use gzip, deflate or none"
+        detail = f"Content-Encoding {encoding[:40]} is not supported; use gzip, deflate or none"
         raise UnsupportedFormat("unsupported-format", detail)
     limit = min(limit_bytes, max(_FREE_BYTES, MAX_RATIO * len(body)))
     for window in _WINDOWS[encoding]:
@@ -90,7 +90,7 @@ def _too_large(limit_bytes: int) -> TooLarge:
 
 
 def _not_whole(encoding: str) -> UnsupportedFormat:
-    return UnsupportedFormat("format-mismatch", f"the body is not whole {encoding} data")
+    return UnsupportedFormat("format-mismatch", f"the body is not complete {encoding} data")
 
 
 @lru_cache(maxsize=256)

@@ -16,13 +16,13 @@ PROBLEMS = ("invalid-header", "precondition-failed")
 IF_MATCH: dict[str, Any] = {
     "name": "If-Match",
     "in": "header",
-    "description": "The `ETag` that you have seen: what others have changed since stays.",
+    "description": "The `ETag` that you read. If it has changed since, the request is refused.",
     "schema": {"type": "string"},
 }
 IF_NONE_MATCH: dict[str, Any] = {
     "name": "If-None-Match",
     "in": "header",
-    "description": "`*` to create it: one that is there already stays.",
+    "description": "`*` to create the resource only if it does not exist yet.",
     "schema": {"type": "string", "examples": ["*"]},
 }
 """The parameters of a route that needs one of them, for its `openapi_extra=`."""
@@ -45,7 +45,7 @@ def check_if_match(request: Request, current: str | None, required: bool = False
     unexpected = _tags(request, "if-none-match")
     if required and unexpected is None and "if-match" not in request.headers:
         what = (
-            "If-Match with the ETag you have seen" if current else "If-None-Match: * to create it"
+            "If-Match with the ETag that you read" if current else "If-None-Match: * to create it"
         )
         raise PreconditionRequired("precondition-required", f"send {what}")
     _check_expected(request, current)

@@ -26,12 +26,12 @@ _PAGING = ("page_size", "page_token")
 def _page_params(
     request: Request,
     page_size: Annotated[
-        int, Query(ge=1, le=MAX_PAGE_SIZE, description="Most items in one reply.")
+        int, Query(ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items in one reply.")
     ] = 50,
     page_token: Annotated[
         str | None,
         Query(
-            description="`next_page_token` of the page before; leave it out for the first page.",
+            description="`next_page_token` of the previous page; leave it out for the first page.",
             json_schema_extra={"pattern": "^[A-Za-z0-9_-]+$"},
         ),
     ] = None,
@@ -78,6 +78,6 @@ def _decode(token: str, seal: bytes) -> Cursor:
 def _invalid_token() -> InvalidRequest:
     return InvalidRequest(
         "invalid-parameter",
-        "page_token is not one that this service gave for this list and these filters; leave it "
-        "out to begin at the first page",
+        "page_token is not valid for this list with these filters; leave it out to get the first "
+        "page",
     )

@@ -15,7 +15,7 @@ def _label_filter(
     label: Annotated[
         str | None,
         Query(
-            description="`key=value`: only what carries this label.",
+            description="`key=value`: only resources with this label.",
             json_schema_extra={"pattern": f"{KEY[:-1]}={VALUE[1:]}"},
         ),
     ] = None,

@@ -64,7 +64,7 @@ ANY_PROBLEM: dict[int | str, dict[str, Any]] = {
 
 
 class ProblemError(BaseModel):
-    """One thing that was wrong, and where."""
+    """One error, and its location."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -73,11 +73,11 @@ class ProblemError(BaseModel):
     pointer: str | None = None
     """JSON pointer into the body."""
     row: int | None = None
-    """Record number, the first one is 1; a header does not count."""
+    """Row number from 1; a header is not counted."""
     column: str | int | None = None
-    """Column name, or position from 0 where columns have no names."""
+    """Column name, or position from 0 if columns have no names."""
     value: str | None = None
-    """The offending value, shortened."""
+    """The wrong value, shortened."""
     hint: str | None = None
 
 
@@ -93,13 +93,13 @@ class ProblemRead(BaseModel):
     detail: str
     """What was wrong this time, and what to do."""
     instance: str
-    """The path that was asked for."""
+    """The path of the request."""
     code: str
     request_id: str | None = None
     trace_id: str | None = None
-    """Of the request's `traceparent`, if it had one."""
+    """From the request's `traceparent`, if it had one."""
     errors: list[ProblemError]
-    """At most 100 of them."""
+    """The first errors, at most 100."""
     errors_total: int
 
 
@@ -199,7 +199,7 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
         headers |= route_options.headers_for(app, request.scope["path"])
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
-        detail = f"{request.method} is not offered here; this path has {headers['Allow']}"
+        detail = f"{request.method} is not allowed here; allowed are {headers['Allow']}"
         return _reply(request, 405, "method-not-allowed", detail, headers=headers)
     if error.status_code == 413:
         return _reply(request, 413, "body-too-large", error.detail, headers=headers)
@@ -213,7 +213,7 @@ def _nothing_there(request: Request) -> Response:
     path, headers = request.scope["path"], {"Vary": "Accept"}
     with suppress(errors.NotAcceptable):
         if choose(request, (MEDIA_TYPE, "text/html")) == "text/html":
-            title = "There is no such page"
+            title = "Page not found"
             main = f"""<h1>{title}</h1>
 <p>There is nothing at <code>{html.escape(path)}</code>.</p>
 <p><a href="/">Home</a> · <a href="/docs">Every call of the API</a></p>

@@ -86,7 +86,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._progress_at = self.loop.time()
         self._limits.watch(self.server_state, self.loop)
         if len(self.server_state.connections) > self._limits.most:
-            self._refuse(503, "too-many-connections", "too many connections; try again later")
+            self._refuse(503, "too-many-connections", "too many open connections; retry later")
             transport.close()
         elif self._limits.ending:
             self.shutdown()
@@ -157,7 +157,9 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self._in_header:
             if silent_s > self._limits.header_s and not self._busy():
                 # Nothing sent at all is no request: there is nothing to answer.
-                self._end("the header did not come" if self.headers is not None else None)
+                self._end(
+                    "timeout: the header was not complete" if self.headers is not None else None
+                )
         elif (
             self.cycle is not None
             and self.cycle.more_body
@@ -165,7 +167,7 @@ class LimitedProtocol(HttpToolsProtocol):
             and silent_s > self._limits.body_idle_s
         ):
             if not self.cycle.response_started:
-                self._end("the body stopped coming")
+                self._end("timeout: the body was not complete")
             elif self.cycle.response_complete:
                 self.transport.close()  # it was answered without its body
 

@@ -12,6 +12,6 @@ RETRY_S = 5
 def no_more_files(error: Exception) -> Unavailable | None:
     """The error to report for an exception, if a missing descriptor is its cause."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        detail = "too many files are open; try again shortly"
+        detail = "too many files are open; retry shortly"
         return Unavailable("overloaded", detail, retry_after_s=RETRY_S)
     return None

@@ -326,4 +326,4 @@ class ServiceProtocol(MessageProtocol):
         if self._quick is None:
             super()._check_sender(silent_s)
         elif not self._quick.due and silent_s > self._limits.body_idle_s:
-            self._end("the body stopped coming")
+            self._end("timeout: the body was not complete")

@@ -157,7 +157,7 @@ class Observability:
         try:
             await self._app(scope, receive, send_marked)
         except ClientDisconnect:
-            log.info("client left")
+            log.info("client disconnected")
         except Exception as error:
             overload = no_more_files(error)
             if overload is None:

@@ -128,18 +128,23 @@ def test_wrong_field_is_pointed_at(
     [
         ({"name": "newton", "C": -1}, "/C", "Input should be at least 1e-100", "hinge losses"),
         ({"name": "newton", "lamda": 1}, "/lamda", "There is no such field", "mean `lambda`? "),
-        ({"name": "newton", "gamma": 1}, "/gamma", "There is no such field", "there are `C`, "),
+        (
+            {"name": "newton", "gamma": 1},
+            "/gamma",
+            "There is no such field",
+            "known fields are `C`, ",
+        ),
         (
             {"name": "smo", "kernel": {"name": "rbf", "gamma": 1}},
             "/kernel/name",
-            '"rbf" is not known here',
+            '"rbf" is not a known value',
             "one of 'linear', 'gaussian', 'polynomial'",
         ),
         (
             {"name": "smo", "kernel": {"name": "gaussian", "gama": 1}},
             "/kernel/gama",
             "There is no such field",
-            "did you mean `gamma`? there are `gamma`, `name`",
+            "did you mean `gamma`? known fields are `gamma`, `name`",
         ),
         (
             {"name": "smo", "kernel": {"name": "gaussian", "gamma": "wide"}},
@@ -150,7 +155,7 @@ def test_wrong_field_is_pointed_at(
         (
             {"name": "gradient-descent", "learning_rate": {"name": "fast"}},
             "/learning_rate/name",
-            '"fast" is not known here',
+            '"fast" is not a known value',
             "one of 'inverse-time', 'inverse-square-root'",
         ),
     ],

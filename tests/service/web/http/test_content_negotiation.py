@@ -44,5 +44,5 @@ def test_without_accept_our_first_format_is_chosen() -> None:
 @pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "text/csv;q=0.0", "x"])
 def test_unfitting_accept_is_refused(accept: str) -> None:
     """The error lists what is offered."""
-    with pytest.raises(NotAcceptable, match="offered here: application/json, text/csv"):
+    with pytest.raises(NotAcceptable, match="supported formats: application/json, text/csv"):
         choose(_asking(accept), OFFERED)
