@@ -27,11 +27,11 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 	$(BIN)/lint-imports
 
 client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
-	$(BIN)/python -m tests.service.client.make_sync
+	$(BIN)/python -m tools.make_sync_client
 
 docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs shows
-	$(BIN)/python -m tests.docs.tables
-	$(BIN)/python -m tests.docs.replies
+	$(BIN)/python -m tools.make_tables
+	$(BIN)/python -m tools.make_replies
 
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated

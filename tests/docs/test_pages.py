@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.docs.tables import DOCS
 from tests.journeys.server import Server, running
+from tools.make_tables import DOCS
 
 ROOT = DOCS.parent
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]

@@ -7,7 +7,7 @@ import pytest
 from service.cli import cli
 from service.settings import Limits
 from svm.solvers import CHOICES
-from tests.docs.tables import DOCS, TABLES, made
+from tools.make_tables import DOCS, TABLES, made
 
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.service.client.make_sync import CLIENT, modules
+from tools.make_sync_client import CLIENT, modules
 
 
 def test_synchronous_client_is_up_to_date() -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CLIENT = Path(__file__).parents[3] / "service" / "client"
+CLIENT = Path(__file__).parents[1] / "service" / "client"
 NOTE = "# Generated from the module of this name in `asynchronous` by `make client`.\n"
 WORDS = {
     r"async (def|with|for) ": r"\1 ",

@@ -1,6 +1,6 @@
-"""Tables in `docs/` that are made of the code: `make docs` writes them, a test sees that they are.
+"""Writes the tables in `docs/` that come from the code: `make docs`. A test compares them.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
+A table is between `<!-- table: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from service.settings import GIB, MIB, Limits, Settings
 from service.web.problems.codes import PROBLEMS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

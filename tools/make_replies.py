@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.web.docs import REPLIES
-from tests.docs.tables import DOCS
 from tests.journeys.server import Server, ok, running
+from tools.make_tables import DOCS
 
 FLOWERS = (DOCS / "quickstart.md").read_text().partition("<<END\n")[2].partition("END\n")[0]
 ROWS = {"instances": [[1.5, 0.3], [5.4, 2.3]], "outputs": ["label", "decision"]}

@@ -1,0 +1,1 @@
+"""Programs that write what is generated: the synchronous client, tables and replies."""
