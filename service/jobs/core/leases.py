@@ -54,8 +54,7 @@ class ControlFlags:
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> ControlFlags:
-        """Of a row with `CONTROL_FLAGS`."""
-        return cls(row.cancel_requested, row.pause_requested)
+        return cls(end=row.cancel_requested, pause=row.pause_requested)
 
 
 @dataclass(frozen=True, slots=True)
