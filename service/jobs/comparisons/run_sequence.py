@@ -39,7 +39,7 @@ from svm.training.progress import Progress
 from svm.training.results import TrainingResult
 
 LONG_TRAININGS = 8
-"""One of many trainings may take one part in so many of the time that is left."""
+"""One of many trainings may take at most one part of this many of the remaining time."""
 OUT_OF_MEMORY: Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",

@@ -13,7 +13,7 @@ from tests.service.jobs.data import read
 
 
 class StopAfter(threading.Event):
-    """A service that stops in mid-training: after the worker has looked so many times."""
+    """A service that stops in mid-training: after the worker has checked this many times."""
 
     def __init__(self, looks: int = 300) -> None:
         super().__init__()

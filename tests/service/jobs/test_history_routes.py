@@ -72,7 +72,7 @@ def test_stream_and_page_tell_the_same(
 
 
 def test_stream_goes_on_after_the_last_event_seen(client: TestClient, job_id: str) -> None:
-    """After the end there is nothing, and 204 tells browsers to come no more."""
+    """After the end there is nothing, and 204 stops browsers from reconnecting."""
     events = page(client, job_id)["events"]
     for seen in range(len(events)):
         headers = {**SSE, "Last-Event-ID": str(events[seen]["id"])}

@@ -64,7 +64,7 @@ def test_latest_means_the_dataset_uploaded_last(
 
 
 def test_what_was_there_already_is_the_latest_again(client: TestClient) -> None:
-    """Who uploads a file and trains, trains on that file, whoever uploaded it before."""
+    """An upload followed by a training trains on that file, even if it was uploaded before."""
     first, second = upload(client), upload(client, csv_of(seed=1))
     assert read(client, create(client, "latest"))["dataset_id"] == second
     assert upload(client) == first
@@ -178,7 +178,7 @@ def test_wrong_field_is_explained(
     "fields", [{"model_name": "Iris"}, {"model_name": "../x"}, {"set_alias": "latest"}]
 )
 def test_bad_name_is_refused(client: TestClient, dataset_id: str, fields: dict[str, Any]) -> None:
-    """Names of models and aliases follow one rule; `latest` is nobody's to set."""
+    """Names of models and aliases follow one rule; `latest` cannot be set."""
     reply = client.post("/v1/jobs", json=job_body(**fields))
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-name")
 
@@ -217,7 +217,7 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
             "/dataset_id",
         ),
     ],
-    ids=["unlabelled", "one class", "101 classes", "class of one row", "folds", "continuous"],
+    ids=["unlabeled", "one class", "101 classes", "class of one row", "folds", "continuous"],
 )
 def test_data_that_cannot_be_trained_on_is_refused_before_queueing(
     client: TestClient,
@@ -296,7 +296,7 @@ def test_wrong_filter_is_refused(client: TestClient, query: str) -> None:
 
 
 def test_unknown_and_malformed_ids(client: TestClient) -> None:
-    """404 for an id that names nothing, 400 for what is no id."""
+    """404 for an unknown id, 400 for text that is not an id."""
     assert client.get(f"/v1/jobs/{UNKNOWN}").status_code == 404
     assert client.post(f"/v1/jobs/{UNKNOWN}/cancel").status_code == 404
     assert client.get("/v1/jobs/7").json()["code"] == "invalid-parameter"

@@ -72,7 +72,7 @@ def online(client: TestClient, text: str) -> dict[str, Any]:
 def test_results_are_those_of_predict(
     client: TestClient, worker: Worker, monkeypatch: pytest.MonkeyPatch, n_classes: int
 ) -> None:
-    """In every format, in input order, to the bit; of unlabelled rows, columns in any order."""
+    """In every format, in input order, to the bit; of unlabeled rows, columns in any order."""
     monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
     trained(client, worker, n_classes)
     text = csv_of(40, n_classes, seed=5)
@@ -113,7 +113,7 @@ def test_parquet(client: TestClient, worker: Worker, tmp_path: Any) -> None:
 
 
 def test_results_in_ranges(client: TestClient, worker: Worker) -> None:
-    """A download that broke off goes on where it was; its digest is known."""
+    """A download that broke off can be continued; its digest is known."""
     trained(client, worker)
     whole = predicted(client, worker)
     url = client.get("/v1/jobs", params={"page_size": 1}).json()["jobs"][0]["id"]
@@ -203,7 +203,7 @@ def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker)
 def test_imported_models_give_the_probabilities_that_they_have(
     client: TestClient, worker: Worker
 ) -> None:
-    """What a model can tell is told by the model, not by a request that was never made here."""
+    """Whether a model has probabilities depends on the model, not on a training request."""
     dataset_id = trained(client, worker)
     text = client.get("/v1/models/clouds/versions/1/export", params={"format": "json"}).content
     imported = client.post(

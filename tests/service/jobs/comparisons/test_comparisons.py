@@ -282,7 +282,7 @@ def test_canceled_comparison_keeps_what_it_has_found(client: TestClient, worker:
 def test_entry_that_costs_workers_their_lives_is_left_out(
     client: TestClient, settings: Settings, worker: Worker
 ) -> None:
-    """After two of them the comparison goes on with the next one."""
+    """After two of them the comparison continues with the next entry."""
     upload(client)
     job_id = asked(client, specs=linear(1.0, 2.0))
     for _ in range(2):  # leases that run out

@@ -1,4 +1,4 @@
-"""Events: what is told of a job, once and in order, and who is woken by it."""
+"""Events of a job: each once and in order, and the requests that they wake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def events_of(log: EventLog, job_id: str, after: int = 0) -> list[Event]:
     return list(log.read(job_id, after, 10_000).events)
 
 
-def told(log: EventLog, job_id: str, after: int = 0) -> list[str]:
+def kinds_of(log: EventLog, job_id: str, after: int = 0) -> list[str]:
     """The events in short; of a state its name."""
     return [
         str(event.data["state"]) if event.kind is Kind.STATE else str(event.kind)
@@ -55,7 +55,7 @@ def told(log: EventLog, job_id: str, after: int = 0) -> list[str]:
 def test_whole_life_is_told_in_order(
     jobs: JobStore, leases: Leases, log: EventLog, dataset_id: str
 ) -> None:
-    """Every state, every wish, every checkpoint; the last number is the job's revision."""
+    """Every state, every request, every checkpoint; the last number is the job's revision."""
     job_id = queue(jobs, dataset_id).id
     lease = take(leases)
     leases.heartbeat(lease, 30, MEMORY)
@@ -69,7 +69,7 @@ def test_whole_life_is_told_in_order(
     lease = take(leases)
     leases.report(lease, report(3))
     leases.finish(lease, SUCCEEDED, report(4), lambda _: 7)
-    assert told(log, job_id) == [
+    assert kinds_of(log, job_id) == [
         *("queued", "running", "progress", "checkpoint", "running", "paused", "queued"),
         *("running", "progress", "warning", "succeeded", "end"),
     ]
@@ -97,7 +97,7 @@ def test_lost_worker_is_told(
             connection.execute(sa.update(jobs_table).values(lease_expires_at=0.0))
         leases.reclaim()
     lost = ["running", "warning", "queued"]
-    assert told(log, job_id) == ["queued", *lost, *lost, "running", "warning", "failed", "end"]
+    assert kinds_of(log, job_id) == ["queued", *lost, *lost, "running", "warning", "failed", "end"]
     assert events_of(log, job_id)[-1].data["error"]["code"] == "worker-lost"
     assert lease.job.attempt == 3
 
@@ -106,14 +106,14 @@ def test_lost_worker_is_told(
 def test_canceled_while_waiting_the_job_ends(
     jobs: JobStore, log: EventLog, dataset_id: str, paused: bool
 ) -> None:
-    """Nothing is told of a second request."""
+    """A second request gives no event."""
     job_id = queue(jobs, dataset_id).id
     if paused:
         jobs.pause(job_id)
     before = len(events_of(log, job_id))
     for _ in range(2):
         jobs.cancel(job_id, keep_model=False)
-    assert told(log, job_id)[before:] == ["canceled", "end"]
+    assert kinds_of(log, job_id)[before:] == ["canceled", "end"]
 
 
 def test_change_that_is_rolled_back_is_not_told(
@@ -128,9 +128,9 @@ def test_change_that_is_rolled_back_is_not_told(
 
     with pytest.raises(RuntimeError):
         leases.finish(lease, SUCCEEDED, report(), fail)
-    assert told(log, lease.job.id) == ["queued", "running"]
+    assert kinds_of(log, lease.job.id) == ["queued", "running"]
     leases.finish(lease, FAILED, report())
-    assert told(log, lease.job.id)[2:] == ["failed", "end"]
+    assert kinds_of(log, lease.job.id)[2:] == ["failed", "end"]
 
 
 def test_read_goes_on_after_a_number(
@@ -164,7 +164,7 @@ def test_history_of_jobs_long_ended_is_forgotten(
         ended = sa.update(jobs_table).where(jobs_table.c.id == old)
         connection.execute(ended.values(finished_at=jobs_table.c.finished_at - 101))
     log.prune(100)
-    assert told(log, old) == []
+    assert kinds_of(log, old) == []
     assert jobs.trace(old) == []
     assert log.read(old, 0, 10).complete
     assert jobs.get(old).state is State.FAILED
@@ -198,7 +198,7 @@ async def running_tail(log: EventLog, health: Health | None = None) -> AsyncIter
 def test_one_query_serves_all_who_wait(
     database: Database, jobs: JobStore, log: EventLog, dataset_id: str
 ) -> None:
-    """Two hundred waiters for two jobs cost what one costs; nobody waiting costs nothing."""
+    """Two hundred waiters for two jobs cost what one costs; without waiters there is no query."""
     ids = [queue(jobs, dataset_id).id for _ in range(2)]
     queries: list[str] = []
     sa.event.listen(
@@ -227,7 +227,7 @@ def test_one_query_serves_all_who_wait(
 def test_waiting_ends_with_the_job_or_with_the_process(
     jobs: JobStore, log: EventLog, dataset_id: str
 ) -> None:
-    """A job that is gone will never meet a condition; a process that drains waits for nobody."""
+    """A job that is gone will never meet a condition; a process that drains does not wait."""
     job_id = queue(jobs, dataset_id).id
 
     async def wait(then: Callable[[], Any], health: Health) -> bool:

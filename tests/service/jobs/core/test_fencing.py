@@ -70,9 +70,9 @@ def everything(settings: Settings, job_id: str) -> Any:
 def test_worker_continued_after_its_lease_can_write_nothing(
     client: TestClient, settings: Settings
 ) -> None:
-    """Stopped past its lease, it loses the job to another worker. While that one is stopped in its
-    turn, so that nobody else writes, the first one is continued: not one byte of the job changes,
-    and it takes up other work."""
+    """Stopped past its lease, it loses the job to another worker. While that one is stopped,
+    too, so that no other process writes, the first one is continued: not one byte of the job
+    changes, and it takes another job."""
     job_id = create(client, **ENDLESS)
     until(progress_beyond(client, job_id, 10))
     stale = psutil.Process(worker_pid(settings, job_id))

@@ -30,7 +30,7 @@ ENDINGS = (
 
 
 def work(leases: Leases, number: int, draw: random.Random, quiet: threading.Event) -> None:
-    """Take jobs, report, save, and give them back, end them, or die; obey no wish in time."""
+    """Take jobs, report, save, release them, end them, or die; obey no command in time."""
     while not quiet.is_set():
         lease = leases.take(f"worker {number}", 0.2 if draw.random() < 0.2 else 30)
         if lease is None:

@@ -51,7 +51,7 @@ def test_only_running_jobs_succeed_or_fail() -> None:
 def test_cancellation_depends_on_what_there_is_to_stop_and_to_keep(
     state: State, keep_model: bool, has_checkpoint: bool, expected: Effect
 ) -> None:
-    """A worker is needed only where what was learnt is to become a model."""
+    """A worker is needed only if a checkpoint must become a model."""
     found = cancellation(state, keep_model=keep_model, has_checkpoint=has_checkpoint)
     assert found is expected
 

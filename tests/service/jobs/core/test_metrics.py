@@ -51,7 +51,7 @@ def counts(registry: CollectorRegistry) -> tuple[float, dict[str, float], float]
 def test_each_start_and_end_is_counted_once(
     jobs: JobStore, leases: Leases, dataset_id: str, registry: CollectorRegistry
 ) -> None:
-    """However often somebody asks; a second attempt is no second start."""
+    """However often it is scraped; a second attempt is not a second start."""
     assert counts(registry) == (0, {}, 0)
     for _ in range(3):
         queue(jobs, dataset_id)

@@ -157,7 +157,7 @@ def test_label_of_very_many_jobs_combines_with_other_filters(
 def test_canceling_a_queued_job_ends_it_at_once_and_again_is_no_error(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """Nothing runs, so there is nobody to ask."""
+    """Nothing runs, so no worker is asked."""
     job = queue(jobs, dataset_id)
     canceled, what = jobs.cancel(job.id, keep_model=False)
     assert (canceled.state, canceled.stop_reason, what) == (
@@ -206,7 +206,7 @@ def test_job_that_ended_otherwise_cannot_be_canceled(
 def test_canceled_job_with_a_checkpoint_to_keep_waits_for_a_worker(
     jobs: JobStore, leases: Leases, dataset_id: str, blobs: Blobs
 ) -> None:
-    """What an earlier attempt learnt becomes a model only in a worker."""
+    """Only a worker can make a model of a checkpoint."""
     queue(jobs, dataset_id)
     lease = take(leases)
     leases.checkpoint(lease, 1, b"state", report())
@@ -297,7 +297,7 @@ def test_paused_job_is_not_taken_until_it_is_resumed(
 def test_pausing_a_running_job_asks_its_worker(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """The heartbeat brings the wish; given back, the job is paused with its checkpoint."""
+    """The heartbeat reads the request; once released, the job is paused with its checkpoint."""
     job_id = queue(jobs, dataset_id).id
     lease = take(leases)
     asked, effect = jobs.pause(job_id)

@@ -107,8 +107,8 @@ def test_no_worker_outlives_its_host(
     workers: Child,
     replicas: list[Child],
 ) -> None:
-    """The process of `svm-service worker` is killed, or told to end: its workers end too, and
-    where it was told, their jobs are saved and given back."""
+    """The process of `svm-service worker` is killed, or gets SIGTERM: its workers end too, and
+    after SIGTERM their jobs are saved and released."""
     for process in (scheduler, workers, replicas[0]):
         process.start()
     job = create(client, **ENDLESS)
@@ -150,12 +150,12 @@ def test_worker_with_other_versions_is_refused(
         until(lambda: workers.pid)
     job = create(client)
     ours = versions()["numba"]
-    told = ""
+    log = ""
 
     def refused() -> bool:
-        nonlocal told
-        told += capfd.readouterr().err
-        return f"numba 0.1 here and {ours} there" in told and "refused a task" in told
+        nonlocal log
+        log += capfd.readouterr().err
+        return f"numba 0.1 here and {ours} there" in log and "refused a task" in log
 
     until(refused)
     assert read(client, job)["state"] == "queued"

@@ -111,7 +111,7 @@ def test_running_job_is_canceled_within_a_second_or_so(client: TestClient, engin
 def test_stopped_engine_saves_its_job_and_leaves_no_process(
     client: TestClient, settings: Settings, engines: list[Child], engine: Child
 ) -> None:
-    """The job waits with a checkpoint; the next engine goes on from there."""
+    """The job waits with a checkpoint; the next engine resumes it."""
     job_id = create(client, **ENDLESS)
     until(progress_beyond(client, job_id, 10))
     assert engine.pid is not None
@@ -132,7 +132,7 @@ def test_stopped_engine_saves_its_job_and_leaves_no_process(
 def test_killed_engine_process_is_started_again(
     client: TestClient, settings: Settings, engine: Child
 ) -> None:
-    """Its workers die with it, and the job goes on in new ones."""
+    """Its workers die with it, and the job continues in new ones."""
     job_id = create(client, **ENDLESS)
     until(progress_beyond(client, job_id, 10))
     until(lambda: has_checkpoint(settings))

@@ -140,7 +140,7 @@ def test_a_model_that_is_needed_stays(client: TestClient, worker: Worker) -> Non
 
 
 def test_results_are_checked(client: TestClient, worker: Worker, settings: Settings) -> None:
-    """Damaged ones are told; unchanged ones are not sent again."""
+    """Damaged ones are reported; unchanged ones are not sent again."""
     train(client, worker)
     path = f"/v1/evaluations/{evaluated(client, worker)['id']}"
     tag = client.get(path).headers["ETag"]
@@ -168,8 +168,8 @@ def test_what_cannot_be_evaluated_is_refused(client: TestClient, worker: Worker)
         reply = ask(client)
         assert (reply.status_code, reply.json()["code"]) == (422, code), reply.text
         assert reply.json()["errors"][0]["pointer"] == "/dataset_id"
-    told = [reply.json()[name] for name in ("expected", "got", "first_difference")]
-    assert told == [3, 4, 3]
+    extra = [reply.json()[name] for name in ("expected", "got", "first_difference")]
+    assert extra == [3, 4, 3]
     for fields, status, code in (
         ({"model": "none"}, 404, "not-found"),
         ({"model": "Clouds"}, 422, "invalid-field"),

@@ -1,4 +1,4 @@
-"""`/v1/solvers`: told from the dataclasses."""
+"""`/v1/solvers`, as described by the dataclasses."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_every_row_is_predicted_by_a_training_that_did_not_see_it(
     client: TestClient, worker: Worker
 ) -> None:
     """Folds are measured as separate trainings would be; together they make the validation
-    metrics, and their mean and deviation are told."""
+    metrics, and their mean and deviation are reported."""
     stopping = {"max_epochs": 4}
     job = carry_out(client, worker, create(client, validation=FOLDS, stopping=stopping))
     assert job["state"] == "succeeded", job["error"]
@@ -215,7 +215,7 @@ def test_time_budget_is_shared(client: TestClient, worker: Worker) -> None:
 def test_damaged_checkpoint_among_the_folds_costs_only_time(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
-    """All begins afresh, and a warning tells."""
+    """Everything starts again from the beginning, with a warning."""
     fields: dict[str, Any] = {"stopping": LONG, "validation": FOLDS}
     expected = carry_out(client, worker, create(client, **fields))
     job_id = create(client, **fields)

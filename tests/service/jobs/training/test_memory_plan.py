@@ -148,7 +148,7 @@ def test_same_model_under_any_limit(
 def test_probabilities_of_many_classes_are_planned_for(
     validation: dict[str, Any], settings: Settings, api: TestClient
 ) -> None:
-    """4,950 scores of every row held back are needed at once: a worker died of them, three times,
+    """4,950 scores of every validation row are needed at once: a worker died of them, three times,
     after all else was done."""
     dataset_id = add_clouds(settings, 10_000, 3, n_classes=100)
     spec = job_body(dataset_id, validation=validation)

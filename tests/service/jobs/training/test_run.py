@@ -54,7 +54,7 @@ def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> N
 
 
 def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:
-    """The reply and the model's version tell the same."""
+    """The reply and the model version have the same values."""
     job_id = create(client, validation={"fraction": 0.25}, set_alias="candidate")
     job = carry_out(client, worker, job_id)
     assert job["state"] == "succeeded", job["error"]
@@ -82,7 +82,7 @@ def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worke
 def test_calibrated_model_has_probabilities(
     client: TestClient, worker: Worker, calibration: str, validation: dict[str, float]
 ) -> None:
-    """Learnt from the rows held back; the metrics say how good they are."""
+    """Fitted on the validation set; the metrics show their quality."""
     upload(client, csv_of(90, n_classes=3))
     job = carry_out(client, worker, create(client, calibration=calibration, validation=validation))
     assert job["state"] == "succeeded", job["error"]
@@ -96,7 +96,7 @@ def test_calibrated_model_has_probabilities(
 
 
 def test_calibration_needs_rows_held_back(client: TestClient) -> None:
-    """It cannot be learnt from rows that the model has seen."""
+    """They cannot be fitted on rows that the model was trained on."""
     upload(client)
     reply = client.post("/v1/jobs", json=job_body(calibration="sigmoid"))
     assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
@@ -106,7 +106,7 @@ def test_calibration_needs_rows_held_back(client: TestClient) -> None:
 def test_without_validation_only_training_metrics_are_given(
     client: TestClient, worker: Worker
 ) -> None:
-    """There are no rows to tell more by."""
+    """There are no other rows to measure on."""
     job = carry_out(client, worker, create(client))
     assert set(job["metrics"]) == {"train"}
 
@@ -172,7 +172,7 @@ def test_labels_keep_their_type(
 def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_model(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
-    """Given back, taken up by another worker, and equal to the bit to an undisturbed run."""
+    """Released, resumed by another worker, and equal to the bit to an undisturbed run."""
     fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}, "validation": {"fraction": 0.25}}
     job = carry_out(client, Worker(settings, StopAfter()), create(client, **fields))
     assert (job["state"], job["attempt"]) == ("queued", 1)
@@ -191,7 +191,7 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_model(
 def test_stopped_worker_saves_even_before_a_checkpoint_is_due(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
-    """What was learnt since the last one is not lost."""
+    """The progress since the last one is not lost."""
     patient = settings.model_copy(update={"checkpoint_s": 3600.0})
     job = carry_out(client, Worker(patient, StopAfter()), create(client, stopping=ENDLESS))
     assert job["state"] == "queued"
@@ -201,7 +201,7 @@ def test_stopped_worker_saves_even_before_a_checkpoint_is_due(
 def test_damaged_checkpoint_is_told_and_costs_only_time(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
-    """The training begins afresh, with a warning, and gives the same model."""
+    """The training starts again from the beginning, with a warning, and gives the same model."""
     fields: dict[str, Any] = {"stopping": {"max_epochs": 3000}}
     job = carry_out(client, Worker(settings, StopAfter()), create(client, **fields))
     assert job["state"] == "queued"
@@ -300,7 +300,7 @@ def test_trouble_with_files_or_database_is_not_the_job_s(
 def test_end_of_a_job_is_written_once_the_database_is_back(
     client: TestClient, worker: Worker
 ) -> None:
-    """What was learnt is not thrown away: the worker tries again."""
+    """The result is not lost: the worker tries again."""
     tries = []
 
     def register(_: sa.Connection) -> int:
@@ -320,7 +320,7 @@ def test_end_of_a_job_is_written_once_the_database_is_back(
 def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
     client: TestClient, worker: Worker
 ) -> None:
-    """Soon, without what was learnt since the checkpoint; the work can write nothing more."""
+    """Soon, without the progress since the checkpoint; the work can write nothing more."""
     job_id = create(client)
     refused = []
 
@@ -342,7 +342,7 @@ def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
 
 
 @pytest.mark.parametrize(
-    ("second_thought", "wish", "state"),
+    ("second_thought", "command", "state"),
     [("resume", Command.CONTINUE, "queued"), ("cancel", Command.DROP, "canceled")],
 )
 def test_second_thought_while_the_worker_obeys_the_first_counts(
@@ -350,7 +350,7 @@ def test_second_thought_while_the_worker_obeys_the_first_counts(
     worker: Worker,
     settings: Settings,
     second_thought: str,
-    wish: Command,
+    command: Command,
     state: str,
 ) -> None:
     """A pause withdrawn after the work was interrupted ends no job; one overruled holds up none."""
@@ -364,7 +364,7 @@ def test_second_thought_while_the_worker_obeys_the_first_counts(
         client.post(f"/v1/jobs/{job_id}/pause")
         until(attempt, Command.SAVE_AND_RELEASE)
         client.post(f"/v1/jobs/{job_id}/{second_thought}")
-        until(attempt, wish)
+        until(attempt, command)
         raise Interrupted
 
     worker = Worker(settings.model_copy(update={"lease_s": 1.0}), threading.Event())
@@ -390,7 +390,7 @@ def test_checkpoint_of_a_paused_job_becomes_the_model_it_is_canceled_with(
 def test_time_left_is_told_after_a_resume_too(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
-    """As the part that is done took so long, so will the rest; the time between does not count."""
+    """Estimated from the time that the done part took; the time between attempts does not count."""
     job_id = create(client, stopping={"max_epochs": 20_000})
     stopped = carry_out(client, Worker(settings, StopAfter(8000)), job_id)
     assert stopped["state"] == "queued"
@@ -399,13 +399,13 @@ def test_time_left_is_told_after_a_resume_too(
     reply = client.get(
         f"/v1/jobs/{job_id}/events?page_size=1000", headers={"Accept": "application/json"}
     )
-    told = [event["data"] for event in reply.json()["events"] if event["event"] == "progress"]
-    fractions = [progress["fraction"] for progress in told]
+    shown = [event["data"] for event in reply.json()["events"] if event["event"] == "progress"]
+    fractions = [progress["fraction"] for progress in shown]
     assert fractions == sorted(fractions)
     assert fractions[0] < stopped["progress"]["fraction"] <= fractions[-1] < 1
-    trained = [p["eta_s"] * p["fraction"] / (1 - p["fraction"]) for p in told]
+    trained = [p["eta_s"] * p["fraction"] / (1 - p["fraction"]) for p in shown]
     assert trained == sorted(trained)
-    assert all(t <= p["elapsed_s"] + 0.01 for t, p in zip(trained, told, strict=True))
+    assert all(t <= p["elapsed_s"] + 0.01 for t, p in zip(trained, shown, strict=True))
 
 
 def test_alias_moves_only_on_success(client: TestClient, worker: Worker) -> None:
@@ -489,7 +489,7 @@ def test_diverged_training_fails_with_a_suggestion(client: TestClient, worker: W
 def test_split_that_leaves_no_row_of_a_class_fails_the_job(
     client: TestClient, worker: Worker
 ) -> None:
-    """Without stratification that depends on the draw, so only the worker can tell."""
+    """Without stratification that depends on the draw, so only the worker knows."""
     upload(client, csv_of(40) + "1,2,3,rare\n")
     validation = {"fraction": 0.9, "stratify": False}
     job = carry_out(client, worker, create(client, validation=validation))
@@ -546,5 +546,5 @@ def test_trace_shows_the_curve_of_every_pair(client: TestClient, worker: Worker)
 
 
 def test_worker_without_work_takes_nothing(worker: Worker) -> None:
-    """And says so."""
+    """And the reply says it."""
     assert not worker.take_next_job()

@@ -68,8 +68,8 @@ def refused(client: TestClient, dataset_id: str, **fields: Any) -> str:
 def test_model_within_its_gap_stays_as_it_is(
     client: TestClient, worker: Worker, solver: dict[str, Any]
 ) -> None:
-    """Asked to go on from a version that has what is asked for, on the same data, the job ends
-    after no epoch, or Newton's first few, with the same values and a bound anew."""
+    """A job that begins with a version that meets its stopping rule, on the same data, ends before
+    the first epoch, or after Newton's first few, with the same values and a new bound."""
     fields: dict[str, Any] = {"solver": solver, "stopping": GAP, "scaling": "standardize"}
     first = train(client, worker, **fields)
     second = train(client, worker, **fields, warm_start_from="clouds/1")
@@ -94,8 +94,8 @@ def test_training_on_appended_rows_begins_where_the_other_ended(
     validation: dict[str, Any] | None,
 ) -> None:
     """After two appends its curve begins, at epoch 0, below the first epoch of a training from
-    zero, and the gap is reached no later. Where other rows are held back, variables of these are
-    lost, and a warning tells of validation rows that the earlier training saw."""
+    zero, and the gap is reached no later. With another validation set the variables of its rows
+    are lost, and a warning names validation rows that the earlier training saw."""
     fields: dict[str, Any] = {"solver": solver, "stopping": GAP, "validation": validation}
     train(client, worker, dataset_id=dataset_id, **fields)
     longer = append(client, append(client, dataset_id, csv_of(6, seed=1)), csv_of(6, seed=2))
@@ -121,7 +121,7 @@ def test_same_split_of_the_same_data_tells_the_truth(client: TestClient, worker:
 
 
 def test_alias_names_a_start(client: TestClient, worker: Worker) -> None:
-    """It stands for the version that it points to now: that is what the spec shows."""
+    """It means the version that it points to now, which the spec shows."""
     train(client, worker, set_alias="good")
     train(client, worker)
     for reference, version in (("good", 1), ("latest", 2)):
@@ -130,7 +130,7 @@ def test_alias_names_a_start(client: TestClient, worker: Worker) -> None:
 
 
 def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker) -> None:
-    """Pegasos goes on with other rows of the same form; one that works on rows cannot."""
+    """Pegasos continues on other rows of the same form; a solver that works on rows cannot."""
     train(client, worker)
     train(client, worker, solver=DUAL)
     other = upload(client, csv_of(30, seed=5))
@@ -192,7 +192,7 @@ def test_stopped_and_resumed_equals_undisturbed(
     dataset_id: str,
     solver: dict[str, Any],
 ) -> None:
-    """The checkpoint of a warm training fits the one that goes on."""
+    """The checkpoint of a warm training fits the attempt that resumes it."""
     fields: dict[str, Any] = {"solver": solver, "stopping": {"max_epochs": 2000}}
     train(client, worker, dataset_id=dataset_id, **fields)
     longer = append(client, dataset_id, csv_of(20, seed=1))
@@ -235,7 +235,7 @@ def test_lost_file_fails_the_job_and_nothing_else(
 
 
 def test_catalog_tells_what_a_solver_takes(client: TestClient) -> None:
-    """Which models it goes on from, what it takes, and whether the rows must be the same."""
+    """Which models it continues from, what it inherits, and whether the rows must be the same."""
     by_name = {each["name"]: each for each in client.get("/v1/solvers").json()["solvers"]}
     assert by_name["pegasos"]["warm_start"]["continues_from"] == ["pegasos", "subgradient"]
     needs = {name: each["warm_start"]["needs_rows"] for name, each in by_name.items()}
