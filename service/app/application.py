@@ -39,7 +39,7 @@ from service.jobs.core.watcher import Watcher
 from service.jobs.engine.child import Child
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
-from service.jobs.training import catalog as solvers
+from service.jobs.training import solver_routes as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived

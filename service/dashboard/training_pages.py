@@ -19,8 +19,8 @@ from service.dashboard.schema_form import Field, fields_of
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
-from service.jobs.training.catalog import describe
 from service.jobs.training.schemas import JobCreate, JobPlanRead
+from service.jobs.training.solver_routes import describe
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import needs
 from service.web.http.callers import caller_of

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from service.jobs.collection import Collection
+from service.jobs.collection_routes import Collection
 from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName

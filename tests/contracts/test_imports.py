@@ -46,9 +46,6 @@ def test_only_routes_and_web_speak_http() -> None:
         "service/cli/serving.py",
         "service/datasets/upload_routes.py",  # that part of the room's routes
         "service/datasets/uploads.py",  # requests with data in them
-        "service/jobs/catalog.py",  # the routes of the solvers
-        "service/jobs/history_routes.py",
-        "service/jobs/kind_routes.py",
     }
     others = {
         path

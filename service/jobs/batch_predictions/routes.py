@@ -14,7 +14,7 @@ from service.jobs.batch_predictions.schemas import (
     BatchPredictionRead,
 )
 from service.jobs.batch_predictions.submission import BatchPredictions
-from service.jobs.collection import Collection
+from service.jobs.collection_routes import Collection
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.read_schemas import Form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection import Collection
+from service.jobs.collection_routes import Collection
 from service.jobs.comparisons import KIND
 from service.jobs.comparisons.reading import comparison
 from service.jobs.comparisons.schemas import (

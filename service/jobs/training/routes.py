@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection import Collection
+from service.jobs.collection_routes import Collection
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.read_schemas import JOB_FORM
