@@ -136,7 +136,7 @@ def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker)
     other = upload(client, csv_of(30, seed=5))
     assert train(client, worker, dataset_id=other, warm_start_from="clouds/1")["warnings"] == []
     message = refused(client, other, solver=DUAL, warm_start_from="clouds/2")
-    assert "does not begin with those" in message
+    assert "does not begin with the rows" in message
     train(client, worker, dataset_id=other, solver=NEWTON, warm_start_from="clouds/2")
 
 
