@@ -63,7 +63,7 @@ class Limits(BaseModel):
     line_bytes: PositiveInt = MIB
     """Longest line of CSV, TSV, NDJSON and LIBSVM."""
     classes: Annotated[PositiveInt, Field(le=1000)] = 100
-    """Most classes of one training; a dataset with more than 1,000 labels has no classes."""
+    """Most classes of one training; datasets with over 1,000 different labels have no classes."""
     kernel_rows: PositiveInt = 20_000
     """Most rows of a dataset for a kernel solver."""
     comparison_entries: PositiveInt = 100

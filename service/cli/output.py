@@ -120,11 +120,11 @@ def _print_problem(problem: Any) -> None:
     from rich.table import Table
 
     say(f"{problem.detail} ({problem.code})")
-    table = Table("row", "where", "value", "what is wrong", box=box.SIMPLE_HEAD)
+    table = Table("row", "location", "value", "error", box=box.SIMPLE_HEAD)
     for error in problem.errors:
-        where = error.column if error.column is not None else error.pointer
+        location = error.column if error.column is not None else error.pointer
         text = _LOCATION.sub("", str(error)).removeprefix(f"{error.pointer}: ")
-        cells = (error.row, where, error.value, text)
+        cells = (error.row, location, error.value, text)
         table.add_row(*("" if cell is None else str(cell) for cell in cells))
     if not any(error.row for error in problem.errors):
         del table.columns[0]

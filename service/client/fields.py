@@ -118,7 +118,7 @@ class ModelFields(Resource):
 
 
 class ModelVersionFields(Resource):
-    """A trained model and where it comes from."""
+    """A trained model and its origin."""
 
     name: str
     version: int

@@ -23,7 +23,7 @@ from joblib.numpy_pickle import NumpyArrayWrapper, NumpyUnpickler
 from numpy.typing import NDArray
 
 from service.errors import Corrupt
-from service.models.mapped import ForgettingWriter, blocks
+from service.models.mapped import ReleasingWriter, blocks
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
 
@@ -36,7 +36,7 @@ def dump(fitted: FittedPipeline, path: Path) -> str:
     """Write the model's file and return `digest` of its content."""
     content = {name: _little_endian(value) for name, value in to_arrays(fitted).items()}
     arrays = (value for value in content.values() if isinstance(value, np.ndarray))
-    with ForgettingWriter(path, arrays) as file:
+    with ReleasingWriter(path, arrays) as file:
         joblib.dump(content, file)
     return digest(content)
 

@@ -33,10 +33,10 @@ def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     flat = array.reshape(-1)
     for start in range(0, flat.size, BLOCK_VALUES):
         yield flat[start : start + BLOCK_VALUES]
-        forget(array)
+        release(array)
 
 
-def forget(array: NDArray[Any]) -> None:
+def release(array: NDArray[Any]) -> None:
     """Release the memory of a mapped array; its values stay in the file."""
     owner: Any = array
     while owner is not None:
@@ -45,7 +45,7 @@ def forget(array: NDArray[Any]) -> None:
         owner = getattr(owner, "base", None)
 
 
-class ForgettingWriter(io.BufferedWriter):
+class ReleasingWriter(io.BufferedWriter):
     """A new file that releases the memory of mapped arrays as it writes them."""
 
     def __init__(self, path: Path, arrays: Iterable[NDArray[Any]]) -> None:
@@ -55,5 +55,5 @@ class ForgettingWriter(io.BufferedWriter):
     def write(self, content: Any) -> int:
         written = super().write(content)
         for array in self._arrays:
-            forget(array)
+            release(array)
         return written

@@ -50,7 +50,7 @@ class ModelPage(BaseModel):
 
 
 class ModelVersionRead(BaseModel):
-    """A trained model and where it comes from."""
+    """A trained model and its origin."""
 
     model_config = _READ
 

@@ -1,4 +1,4 @@
-"""The command line: the real server as a process of its own."""
+"""The command line: the real server in its own process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `svm-service` with a data directory of its own and no workers; ends what is left."""
+    """Starts `svm-service` with its own data directory and no workers; ends all processes."""
     processes: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -191,7 +191,7 @@ def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...
 def test_lock_is_of_the_database_not_the_data_directory(
     start: Start, tmp_path: Path, postgres_database_url: str
 ) -> None:
-    """An SQLite file belongs to one process, whatever its other settings; PostgreSQL to all."""
+    """An SQLite file is locked by one process with any settings; PostgreSQL is shared."""
     data_dir = tmp_path / "var"
     with exclusive(data_dir):
         second = start(

@@ -39,7 +39,7 @@ def files(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def spawned() -> Run:
-    """Runs `svm-service` as a process of its own."""
+    """Runs `svm-service` in its own process."""
 
     def run(*arguments: str, stdin: str = "") -> Any:
         return subprocess.run(

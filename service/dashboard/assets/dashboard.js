@@ -1,7 +1,7 @@
 // Additions to links and forms. The pages also work without this script.
 "use strict";
 
-const say = (text) => { document.getElementById("said").textContent = text; };
+const say = (text) => { document.getElementById("status").textContent = text; };
 
 // A file dropped on the form is uploaded at once, with a progress bar.
 for (const name of ["dragover", "dragleave", "drop"]) {

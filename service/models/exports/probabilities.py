@@ -78,7 +78,7 @@ def _interpolated(graph: Graph, calibration: Calibration, scores: str) -> str:
 def _coupled(graph: Graph, positive: str, classes: int) -> str:
     """Proportional to the class probabilities of `svm.model.calibration.coupled`.
 
-    Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, where the matrix is positive
+    Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, and the matrix is positive
     definite: elimination needs no pivots.
     """
     bounds = (graph.constant(np.float64(CLOSEST)), graph.constant(np.float64(1.0 - CLOSEST)))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from service.models.exports.document import Parts
 from service.models.imports.parts import ARRAYS, REAL, invalid
-from service.models.mapped import BLOCK_VALUES, blocks, forget
+from service.models.mapped import BLOCK_VALUES, blocks, release
 from service.settings import Limits
 from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
@@ -146,5 +146,5 @@ def _ascending(values: Vector, starts: npt.NDArray[np.int64], *, strictly: bool)
         ascends[between[(between >= 0) & (between < len(ascends))]] = True
         if not ascends.all():
             return False
-        forget(values)
+        release(values)
     return True

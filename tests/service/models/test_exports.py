@@ -53,13 +53,13 @@ def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
     decision = fitted.decision_from_scores(scores)
     labels = fitted.labels_from_decision(decision)
     model = by_numpy(fitted, "npz", tmp_path / "model")
-    found: list[tuple[Any, Any, Any]] = []
+    results: list[tuple[Any, Any, Any]] = []
     values = plain.scores(model, X)
     probability = plain.probabilities(model, values) if fitted.calibration else None
-    found.append((plain.predict(model, X), plain.decision(model, values), probability))
+    results.append((plain.predict(model, X), plain.decision(model, values), probability))
     outputs = session_of(fitted).run(None, {"X": X})
-    found.append((outputs[0], outputs[1], outputs[2] if fitted.calibration else None))
-    for other_labels, other_decision, other_probability in found:
+    results.append((outputs[0], outputs[1], outputs[2] if fitted.calibration else None))
+    for other_labels, other_decision, other_probability in results:
         assert (np.asarray(other_labels) == labels).all()
         apart = np.abs(other_decision - decision) / np.maximum(1.0, np.abs(decision))
         assert apart.max() <= CLOSE
