@@ -45,9 +45,9 @@ class Limits(BaseModel):
     predict_body_bytes: PositiveInt = 32 * MIB
     """Largest body of a prediction, after decompression."""
     bodies_bytes: PositiveInt = 40 * MIB
-    """Memory for all bodies that are coming or being answered at once, in each process; at least
-    one of the largest size always has room. Further ones hear 503; small ones that come whole do
-    not count, nor do uploads, which go to files."""
+    """Memory for the bodies of all current requests, in each process; at least one of the largest
+    size is always accepted. Further ones receive 503. Small bodies that arrive in one piece are
+    not counted, nor are uploads, which are written to files."""
     predict_rows: PositiveInt = 100_000
     """Most rows of one prediction; `POST /v1/batch-predictions` takes more."""
     rows: PositiveInt = 5_000_000
@@ -167,8 +167,8 @@ class Settings(BaseSettings):
     body_idle_s: PositiveFloat = 15
     """Timeout for the body of a request: ends it if less than 4 KiB arrive in this time."""
     connections: PositiveInt = 4096
-    """Most connections open at once; further ones receive 503. Fewer if the process may not open as
-    many files: half of its limit, which it raises if it may, without 128 for other files."""
+    """Most connections open at once; further ones receive 503. Fewer if the process may open
+    too few files: half of what its hard limit allows besides 128 other files."""
     auth: Literal["auto", "on", "off"] = "auto"
     """Whether callers need an API key. `auto`: if a key was ever created, or if the service listens
     on an address that other machines can reach; `off`: never."""

@@ -1,4 +1,4 @@
-"""Tasks of the service before its first request and beside requests."""
+"""Tasks of the service before its first request and in the background."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ START_S = 30.0
 """How long the start waits for the database and the file store."""
 SOUND_S = 1.0
 """Time limit for checking an SQLite file at the start; enough for 300 MB in the page cache."""
-LOOK_S = 0.01
-MODEL_LOOK_S = 1.0
-"""How often to look for the first model."""
+POLL_S = 0.01
+MODEL_POLL_S = 1.0
+"""Interval of checks for the first model."""
 PRUNE_S = 3600.0
 RESERVE_S = 5.0
 
@@ -62,10 +62,10 @@ def prepare(database: Database, blobs: Blobs) -> None:
 
 
 async def warm_up(steps: Steps, state: Health) -> None:
-    """Carry out the steps in a thread; a shutdown does not wait for them."""
+    """Run the steps in a thread; a shutdown does not wait for them."""
     done = threading.Event()
 
-    def carry_out() -> None:
+    def run() -> None:
         for step in steps:
             try:
                 step()
@@ -73,19 +73,18 @@ async def warm_up(steps: Steps, state: Health) -> None:
                 log.exception("warm-up failed")
         done.set()
 
-    threading.Thread(target=carry_out, name="warm-up", daemon=True).start()
+    threading.Thread(target=run, name="warm-up", daemon=True).start()
     while not done.is_set() and not state.draining:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
 async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
-    """Warm up predictions as soon as there is a model. Before, nothing can be predicted, and the
-    process stays small."""
-    there = False
-    while not there:
-        await asyncio.sleep(MODEL_LOOK_S)
+    """Warm up predictions as soon as there is a model; without one, the process stays small."""
+    has_model = False
+    while not has_model:
+        await asyncio.sleep(MODEL_POLL_S)
         with suppress(Unavailable):
-            there = await run_sync(has_models, registry)
+            has_model = await run_sync(has_models, registry)
     await warm_up((warm_up_predictions,), state)
 
 
@@ -108,5 +107,5 @@ async def keep_reserve_forever(database: Database, limits: Limits) -> None:
         try:
             await run_sync(database.reserve.keep, limits)
         except OSError as error:
-            log.warning("no disk space could be reserved", cause=str(error))
+            log.warning("reserving disk space failed", cause=str(error))
         await asyncio.sleep(RESERVE_S)

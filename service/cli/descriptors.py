@@ -1,4 +1,4 @@
-"""File descriptors: how many this process may have, and how many of them connections may take."""
+"""Limits of open files and of connections."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import resource
 
 MOST = 65_536
 RESERVE = 128
-"""For the database, child processes, logs, and files that requests read."""
+"""Files for the database, child processes, logs, and reads of requests."""
 LEAST_CONNECTIONS = 16
 
 
 def raise_file_limit() -> int:
-    """Set the limit for open files to the most that is allowed, up to `MOST`; gives the limit.
+    """Raise the limit of open files to the hard limit, at most `MOST`; returns it.
 
     Child processes inherit it.
     """
@@ -24,5 +24,5 @@ def raise_file_limit() -> int:
 
 
 def most_connections(wanted: int, file_limit: int) -> int:
-    """Connections that may be open at once: each of them may be an upload, which has a file too."""
+    """Most connections open at once: each can be an upload, which also has a file."""
     return min(wanted, max(LEAST_CONNECTIONS, (file_limit - RESERVE) // 2))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 BACKLOG = 2048
-"""Connections that the kernel makes before they are accepted."""
+"""Connections that the kernel queues before they are accepted."""
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 IDLE_S = 75
@@ -83,7 +83,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await super().startup(sockets)
-        except OSError as error:  # another process listens there since the port was bound
+        except OSError as error:  # another process has begun to listen there
             await self.lifespan.shutdown()
             _cannot_listen(*self._at, error)
         gc.freeze()  # full collections skip all objects made so far: saves milliseconds
@@ -97,7 +97,7 @@ class _Server(uvicorn.Server):
             )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve the connections that clients have made already, and take no more."""
+        """Serve the connections in the kernel's queue, and accept no more."""
         waiting = [each for listener in sockets or () for each in _close(listener)]
         for server in self.servers:
             server.close()
@@ -119,8 +119,8 @@ class _Server(uvicorn.Server):
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A socket that listens once the service has started: until then callers are refused, which a
-    proxy understands, and do not wait for an answer."""
+    """A bound socket, which listens when the service has started: until then connections are
+    refused, so that callers do not wait, and a proxy uses another replica."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -141,7 +141,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> NoReturn:
 
 
 def _close(listener: socket.socket) -> list[socket.socket]:
-    """Stop listening; the connections that nobody has accepted yet, which would be reset."""
+    """Stop listening; returns the connections that are not accepted yet, which would be reset."""
     listener.setblocking(False)
     waiting = []
     with suppress(OSError):

@@ -58,7 +58,7 @@ class ModelRegistry:
         blobs: Blobs,
         job_with_model: JobWithModel = lambda connection, name, version: None,
     ) -> None:
-        """`job_with_model` is asked before a model or version is deleted."""
+        """`job_with_model` gives a job that needs a model or version, which is then not deleted."""
         self._database = database
         self._job_with_model = job_with_model
         self.files = ModelFiles(database, blobs)
@@ -134,14 +134,8 @@ class ModelRegistry:
     def page(self, page: PageRequest) -> Page[Model]:
         with self._database.read() as connection:
             statement = MODELS.where(models.c.deleted_at.is_(None))
-            rows = newest_first(
-                connection,
-                statement,
-                models.c.created_at,
-                models.c.name,
-                page,
-                lambda row: row._mapping,
-            )
+            key = models.c.created_at, models.c.name
+            rows = newest_first(connection, statement, *key, page, lambda row: row._mapping)
             return Page(tuple(with_aliases(connection, rows.items)), rows.next)
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
@@ -168,13 +162,10 @@ class ModelRegistry:
         """Raises NotFound."""
         with self._database.read() as connection:
             find_model(connection, name)
+            statement = sa.select(model_versions).where(model_versions.c.model_name == name)
+            key = model_versions.c.created_at, model_versions.c.version
             return newest_first(
-                connection,
-                sa.select(model_versions).where(model_versions.c.model_name == name),
-                model_versions.c.created_at,
-                model_versions.c.version,
-                page,
-                lambda row: ModelVersion(**row._mapping),
+                connection, statement, *key, page, lambda row: ModelVersion(**row._mapping)
             )
 
     def version_numbers(self, name: str) -> list[int]:

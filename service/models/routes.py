@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -49,6 +50,7 @@ Read = TypeVar("Read", bound=BaseModel)
 
 _NAMED = ("invalid-name", "invalid-parameter", "not-found")
 _TAGGED = (*_NAMED, *etags.PROBLEMS)
+_SET = ("malformed-json", "precondition-required", "invalid-field", "invalid-state")
 
 
 def router(registry: ModelRegistry, datasets: DatasetStore) -> Routes:
@@ -207,10 +209,8 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
             return _tagged(request, response, ModelCardRead.of(card, model_version))
         text = as_markdown(card, model_version)
         tag = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
-        headers = {"ETag": tag, "Vary": "Accept"}
-        return not_modified(request, tag) or Response(
-            text, headers=headers, media_type=f"{MARKDOWN}; charset=utf-8"
-        )
+        headers = {"ETag": tag, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
+        return not_modified(request, tag) or Response(text, headers=headers)
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
@@ -223,10 +223,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         response_model=AliasRead,
         responses={
             201: {"model": AliasRead, "description": "Created."},
-            **responses(
-                *(*_TAGGED, "malformed-json"),
-                *("precondition-required", "invalid-field", "invalid-state"),
-            ),
+            **responses(*_TAGGED, *_SET),
         },
         openapi_extra={
             "parameters": [etags.IF_NONE_MATCH, etags.IF_MATCH],
@@ -238,11 +235,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
     ) -> AliasRead:
         _refuse_latest(alias)
-
-        def check(current: Alias | None) -> None:
-            tag = None if current is None else etag(current.etag_value)
-            check_if_match(request, tag, required=True)
-
+        check = partial(_check_alias, request)
         moved = registry.set_alias(name, alias, body.version, check)
         response.status_code = 201 if moved.revision == 1 else 200
         response.headers["ETag"] = etag(moved.etag_value)
@@ -285,11 +278,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
     @needs("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:
         _refuse_latest(alias)
-        registry.remove_alias(
-            name,
-            alias,
-            lambda current: check_if_match(request, etag(current.etag_value), required=True),
-        )
+        registry.remove_alias(name, alias, partial(_check_alias, request))
 
 
 def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
@@ -299,6 +288,11 @@ def _tagged(request: Request, response: Response, read: Read) -> Read | Response
 
 def _tag(read: BaseModel) -> str:
     return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
+
+
+def _check_alias(request: Request, current: Alias | None) -> None:
+    tag = None if current is None else etag(current.etag_value)
+    check_if_match(request, tag, required=True)
 
 
 def _refuse_latest(alias: str) -> None:

@@ -1,7 +1,7 @@
-"""Blocks of the database's disk that are kept for what makes room: a full disk can be emptied.
+"""Reserved disk space for the database, so that resources can be deleted on a full disk.
 
-Deletes, alias moves and pauses write to the database, too. On a full disk they do it in the blocks
-of a file, which is cut for the length of their transaction: other transactions wait for its end.
+Deletes, alias moves and pauses write to the database, too. On a full disk they use the blocks of a
+reserve file, which is truncated during their transaction; other transactions wait for its end.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from service.storage.space import watermark
 
 NAME = "reserve"
 SIZE_BYTES = 16 * MIB
-"""The log of SQLite is 4 MiB long when it is written into the database, which may grow by as much;
-a large transaction makes both longer."""
+"""SQLite's log is 4 MiB long when it is written into the database, which can grow by as much; large
+transactions need more."""
 DISK_SHARE = 1 / 16
-"""Of a small disk the reserve is no larger part."""
+"""Largest share of a small disk."""
 STEP_BYTES = MIB // 16
-"""The smallest part that is taken back."""
+"""Smallest step when the file grows again."""
 
 
 class Reserve:
-    """The file in the folder of an SQLite database. Any number of processes may use it."""
+    """The reserve file in the folder of an SQLite database. Processes can share it."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
 
     def keep(self, limits: Limits) -> None:
-        """Make the file, in full, if the disk is above its watermark with it. Raises OSError."""
+        """Create or extend the file, if enough space remains free. Raises OSError."""
         disk = shutil.disk_usage(self._path.parent)
         wanted = _size(disk.total)
         missing = wanted - self._present()
@@ -43,12 +43,12 @@ class Reserve:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """On a full disk the block may use what is in reserve; what it leaves is taken back.
+        """On a full disk the block can use the reserve; the rest is reserved again afterwards.
 
-        Only for a block that no other one, and no other writer, runs beside.
+        No other block and no other writer may run at the same time.
         """
         present = 0
-        with suppress(OSError):  # a disk that fails is reported by the block itself
+        with suppress(OSError):  # the block reports a failing disk itself
             disk = shutil.disk_usage(self._path.parent)
             if disk.free < _size(disk.total):
                 present = self._present()
@@ -68,7 +68,7 @@ class Reserve:
             return 0
 
     def _extend(self, wanted: int) -> None:
-        """Add blocks up to the size, or as many as there are. Raises OSError."""
+        """Add blocks up to the size, or as many as are free. Raises OSError."""
         with self._path.open("r+b", buffering=0) as file:
             present = os.fstat(file.fileno()).st_size
             step = wanted - present
@@ -84,5 +84,5 @@ class Reserve:
 
 
 def _size(disk_bytes: int) -> int:
-    """What the file should have on a disk of that size."""
+    """Size of the file on a disk of this size."""
     return min(SIZE_BYTES, int(disk_bytes * DISK_SHARE))

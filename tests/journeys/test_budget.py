@@ -1,4 +1,4 @@
-"""Bodies that are half sent share one budget of memory."""
+"""Incomplete bodies share one memory limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREDICT, INFER = "/v1/models/small/predict", "/v2/models/small/infer"
 ROW = b'{"instances": [[1, 2]]}'
 TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]}]}'
 LARGE = ROW + b" " * (900 * 1024)
-"""Of these the budget below takes one."""
+"""The limit below allows one of these."""
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +33,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("path", [PREDICT, INFER])
-def test_bodies_beyond_the_budget_are_refused(server: Server, path: str, known: bool) -> None:
-    """503 with Retry-After at once, and the connection ends, also where the head is known; small
-    predictions do not notice, and uploads are written to files sooner."""
-    head = _head(path, "application/json", len(LARGE) + 1)
-    with _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
+def test_bodies_over_the_limit_are_refused(server: Server, path: str, known: bool) -> None:
+    """503 with Retry-After at once, and the connection is closed, also if it was reused. Small
+    predictions still work, and uploads are written to files."""
+    header = _header(path, "application/json", len(LARGE) + 1)
+    with _half_sent(server, _header(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
         with _half_sent(server, b"") as caller:
             if known:
                 row = ROW if path == PREDICT else TENSOR
                 for _ in range(2):
-                    caller.sendall(_head(path, "application/json", len(row)) + row)
+                    caller.sendall(_header(path, "application/json", len(row)) + row)
                     assert _reply(caller, ends=False)[0] == 200
-            caller.sendall(head + LARGE)
+            caller.sendall(header + LARGE)
             status, text = _reply(caller)
         assert status == 503
         assert '"code": "overloaded"' in text
@@ -66,17 +66,17 @@ def test_bodies_beyond_the_budget_are_refused(server: Server, path: str, known: 
         ("/train", "application/x-www-form-urlencoded"),
     ],
 )
-def test_every_body_counts(server: Server, path: str, media_type: str) -> None:
-    """Those of control requests and of forms too."""
-    with _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
+def test_every_body_is_counted(server: Server, path: str, media_type: str) -> None:
+    """Also those of control requests and forms."""
+    with _half_sent(server, _header(PREDICT, "application/json", len(LARGE) + 1) + LARGE):
         reply = server.http.post(path, content=LARGE, headers={"Content-Type": media_type})
         assert reply.status_code == 503, reply.text
         assert "overloaded" in reply.text or "<html" in reply.text
         assert reply.headers["Retry-After"] == "1"
     _accepted(server)
     with (
-        _half_sent(server, _head(path, media_type, len(LARGE) + 1) + LARGE) as caller,
-        _half_sent(server, _head(PREDICT, "application/json", len(LARGE) + 1) + LARGE) as other,
+        _half_sent(server, _header(path, media_type, len(LARGE) + 1) + LARGE) as caller,
+        _half_sent(server, _header(PREDICT, "application/json", len(LARGE) + 1) + LARGE) as other,
     ):
         other.settimeout(20)
         assert _reply(other)[0] == 503
@@ -86,14 +86,14 @@ def test_every_body_counts(server: Server, path: str, media_type: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/models/none/predict", "/v2/models/none/infer"])
-def test_a_missing_model_is_told_before_the_body(server: Server, path: str) -> None:
-    """Nothing of the body has been sent when the reply comes."""
-    with _half_sent(server, _head(path, "application/json", MIB)) as caller:
+def test_missing_model_is_reported_before_the_body(server: Server, path: str) -> None:
+    """The reply comes before the body is sent."""
+    with _half_sent(server, _header(path, "application/json", MIB)) as caller:
         assert _reply(caller, ends=False)[0] == 404
 
 
 def _accepted(server: Server) -> None:
-    """A large body is answered once the budget is free."""
+    """A large body is accepted when memory is free again."""
     json = {"Content-Type": "application/json"}
     for _ in range(50):
         reply = server.http.post(PREDICT, content=LARGE, headers=json)
@@ -102,7 +102,7 @@ def _accepted(server: Server) -> None:
     raise AssertionError(reply.text)
 
 
-def _head(path: str, media_type: str, length: int) -> bytes:
+def _header(path: str, media_type: str, length: int) -> bytes:
     return (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n"
         f"Content-Length: {length}\r\n\r\n"
@@ -111,17 +111,17 @@ def _head(path: str, media_type: str, length: int) -> bytes:
 
 @contextmanager
 def _half_sent(server: Server, data: bytes) -> Iterator[socket.socket]:
-    """A connection that has sent so much, and waits for nothing."""
+    """A connection that has sent this data, and does not read."""
     host, _, port = server.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as caller:
         caller.sendall(data)
         if data:
-            server.http.get("/livez")  # read after it
+            server.http.get("/livez")  # is read after the data
         yield caller
 
 
 def _reply(caller: socket.socket, ends: bool = True) -> tuple[int, str]:
-    """The status and all of the reply, after which the connection ends."""
+    """The status and the complete reply, after which the connection ends."""
     received = caller.recv(65536)
     while ends and (more := caller.recv(65536)):
         received += more

@@ -1,4 +1,4 @@
-"""A service that may open few files refuses what it has no room for, and nothing else."""
+"""A service with a low limit of open files refuses only the requests over the limit."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("sent", ["nothing", "half an upload", "half a prediction"])
-def test_a_flood_of_connections_makes_no_other_error(server: Server, sent: str) -> None:
-    """Predictions and uploads in the middle of it succeed or hear 503 with Retry-After; a
-    connection that is open already is served."""
+def test_flood_of_connections_causes_only_503(server: Server, sent: str) -> None:
+    """Predictions and uploads meanwhile succeed or receive 503 with Retry-After; a connection that
+    is already open is served."""
     assert ok(server.http.get("/v1/info"), 200)["limits"]["connections"] == 64
     logged = len(server.log.read_bytes())
     path = "/v1/datasets" if sent == "half an upload" else PREDICT
@@ -51,13 +51,13 @@ def test_a_flood_of_connections_makes_no_other_error(server: Server, sent: str) 
                 caller = callers.enter_context(_connected(server))
                 caller.sendall(begun.encode() if sent != "nothing" else b"")
             if i % 30 == 0:
-                replies += _asked(server, i)
+                replies += _replies(server, i)
                 ok(server.http.post(PREDICT, json=ROW), 200)
         rows = f"a,k\n1,x\n2,y\n{FLOOD},y\n"
         ok(server.http.post("/v1/datasets", content=rows, headers=CSV), 200, 201)
         process = psutil.Process(server.process.pid)
         assert process.num_fds() < 256
-        assert process.cpu_percent(interval=0.5) < 80  # it does not try to accept again and again
+        assert process.cpu_percent(interval=0.5) < 80  # no busy loop of accepts
     assert {reply.status_code for reply in replies} <= {200, 201, 503}
     refused = [reply for reply in replies if reply.status_code == 503]
     assert refused
@@ -68,15 +68,15 @@ def test_a_flood_of_connections_makes_no_other_error(server: Server, sent: str) 
     assert b"Traceback" not in log
     assert b"unexpected error" not in log
     for _ in range(100):
-        again = _asked(server, FLOOD + 1)
+        again = _replies(server, FLOOD + 1)
         if [reply.status_code < 300 for reply in again] == [True, True]:
             break
     else:
         raise AssertionError([reply.text for reply in again])
 
 
-def test_the_limit_is_raised_as_far_as_it_may_be(tmp_path: Path) -> None:
-    """For the processes that it starts, too."""
+def test_limit_of_open_files_is_raised(tmp_path: Path) -> None:
+    """To the hard limit, also for child processes."""
     limit = ("prlimit", "--nofile=256:1024")
     with running(tmp_path / "var", limit, SVM_WORKERS="1") as server:
         for process in server.processes():
@@ -84,9 +84,8 @@ def test_the_limit_is_raised_as_far_as_it_may_be(tmp_path: Path) -> None:
         assert ok(server.http.get("/v1/info"), 200)["limits"]["connections"] == 448
 
 
-def _asked(server: Server, i: int) -> list[httpx2.Response]:
-    """What a prediction and an upload hear by connections of their own; nothing from one that
-    was closed."""
+def _replies(server: Server, i: int) -> list[httpx2.Response]:
+    """Replies to a prediction and an upload on new connections; without closed connections."""
     replies = []
     rows = f"a,k\n1,x\n2,y\n{i},y\n"
     with suppress(httpx2.TransportError), httpx2.Client(base_url=server.url, timeout=30) as http:

@@ -1,4 +1,4 @@
-"""SIGTERM under callers: what has been sent is answered, and nobody is cut off."""
+"""SIGTERM with open connections: every request that was sent gets a reply."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _address(server: Server) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_request_that_crosses_the_end_is_answered(service: Server) -> None:
-    """On connections that are idle or new; a reply says that it is the last one.
+def test_request_during_shutdown_gets_a_reply(service: Server) -> None:
+    """On idle and new connections; the reply has `Connection: close`.
 
-    They stay open between two requests longer than a proxy keeps them.
+    Idle connections stay open longer than those of a proxy.
     """
     address = _address(service)
     with ExitStack() as stack:
@@ -60,8 +60,8 @@ def test_request_that_crosses_the_end_is_answered(service: Server) -> None:
     assert service.process.wait(20) == 0
 
 
-def test_unused_connections_do_not_delay_the_end(service: Server) -> None:
-    """One that is idle, one on which nothing ever came."""
+def test_unused_connections_do_not_delay_shutdown(service: Server) -> None:
+    """An idle one, and one without any request."""
     with Connection(_address(service)) as used, Connection(_address(service)) as silent:
         used.send(LIVEZ)
         assert used.reply()[0] == 200

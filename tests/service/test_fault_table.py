@@ -1,6 +1,6 @@
-"""What is wrong with data, in every format, by every route that takes them.
+"""Errors in data, in every format, by every route that takes data.
 
-The second row's column `b` is bad each time: the reply says so, and what to do.
+The second row's column `b` is wrong each time: the reply names it, and what to do.
 """
 
 from __future__ import annotations
@@ -220,14 +220,14 @@ def send(client: TestClient, path: str, case: Case) -> httpx2.Response:
 
 
 def test_uploads(client: TestClient) -> None:
-    """Nothing is kept of any of them."""
+    """Nothing of them is stored."""
     for case in UPLOADS:
         check(send(client, "/v1/datasets", case), case)
     assert client.get("/v1/datasets").json()["datasets"] == []
 
 
 def test_appended_rows(client: TestClient) -> None:
-    """As in an upload: the rows are counted from the first one sent."""
+    """As in an upload: rows are counted from the first appended one."""
     headers = {"Content-Type": JSON}
     body = json.dumps({"columns": ["a", "b"], "rows": [[1, 2]], "labels": ["x"]})
     dense = client.post("/v1/datasets", content=body, headers=headers).headers["Location"]
@@ -240,7 +240,7 @@ def test_appended_rows(client: TestClient) -> None:
 
 
 def test_predictions(client: TestClient, registered: RegisteredModels) -> None:
-    """By whatever path the model is named."""
+    """By every path of the model."""
     registered.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
     for path in ("/v1/models/iris/predict", "/v1/models/iris/versions/1/predict"):
         for case in PREDICTIONS:
@@ -248,7 +248,7 @@ def test_predictions(client: TestClient, registered: RegisteredModels) -> None:
 
 
 def test_inferences(client: TestClient, registered: RegisteredModels) -> None:
-    """In the protocol's form, with the same members."""
+    """In the protocol's format, with the same members."""
     registered.add("iris", fitted_pipeline(n_features=2), ["a", "b"])
     for case in INFERENCES:
         reply = send(client, "/v2/models/iris/infer", case)
@@ -262,7 +262,7 @@ def test_inferences(client: TestClient, registered: RegisteredModels) -> None:
 
 
 def test_files_that_hold_no_data(client: TestClient) -> None:
-    """As a whole; what is at a place is told by its place."""
+    """Without a location, since the whole body is wrong."""
     for media_type, content, status, code in NO_DATA:
         reply = client.post("/v1/datasets", content=content, headers={"Content-Type": media_type})
         assert (reply.status_code, reply.json()["code"]) == (status, code), reply.text

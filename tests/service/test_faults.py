@@ -113,8 +113,8 @@ def test_files_on_a_disk_that_is_away_are_unavailable(settings: Settings, tmp_pa
 def test_file_that_is_something_else_is_damaged(
     settings: Settings, plant: Callable[[Path], None]
 ) -> None:
-    """A directory or a FIFO under the name of a model: the version is set aside, and no request
-    waits for it. Under that of a dataset or a checkpoint it is no less damage."""
+    """A directory or a FIFO in place of a model: the version is quarantined, and no request blocks.
+    In place of a dataset or a checkpoint it is damage, too."""
     with running(settings) as client:
         dataset_id = upload(client)
         train(client, Worker(settings, threading.Event()))
@@ -132,7 +132,7 @@ def test_file_that_is_something_else_is_damaged(
 
 
 def overwrite(file: Path, table: str) -> None:
-    """The first page of a table, and of each of its indexes, while the service runs."""
+    """Overwrite the first page of a table and of its indexes, while the service runs."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("UPDATE models SET created_at = created_at")  # pages are read again
         connection.commit()
@@ -147,7 +147,7 @@ def overwrite(file: Path, table: str) -> None:
 
 
 def test_damage_of_a_table_is_unavailable_where_it_is_met(settings: Settings) -> None:
-    """503, not an unexpected error; what does not need the table goes on."""
+    """503, not an unexpected error; requests without the table still work."""
     assert settings.sqlite_file is not None
     with running(settings) as client:
         dataset_id = upload(client)
@@ -170,7 +170,7 @@ def test_damage_of_a_table_is_unavailable_where_it_is_met(settings: Settings) ->
 
 
 def test_locked_database_is_unavailable_for_writing_only(settings: Settings) -> None:
-    """503 with Retry-After; what only reads goes on; afterwards all is as it was."""
+    """503 with Retry-After; reads still work, and afterwards everything works."""
     file = settings.sqlite_file
     url = f"{settings.database_url}?timeout=0.05"
     settings = settings.model_copy(update={"database_url": url})
@@ -192,7 +192,7 @@ def test_locked_database_is_unavailable_for_writing_only(settings: Settings) -> 
 
 @pytest.fixture
 def to_s3(s3: servers.S3, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """Stands between the service and S3."""
+    """A proxy between the service and S3."""
     proxy = Proxy(to_port(s3.port))
     for name, value in s3.environment(proxy.port).items():
         monkeypatch.setenv(name, value)
@@ -202,7 +202,7 @@ def to_s3(s3: servers.S3, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def to_postgres(postgres_database_url: str) -> Iterator[Proxy]:
-    """Stands between the service and PostgreSQL."""
+    """A proxy between the service and PostgreSQL."""
     folder = sa.make_url(postgres_database_url).query["host"]
     proxy = Proxy(to_unix_socket(f"{folder}/.s.PGSQL.5432"))
     yield proxy
@@ -214,7 +214,7 @@ def through(proxy: Proxy) -> dict[str, str]:
 
 
 def test_failing_file_store_is_unavailable(to_s3: Proxy, s3_url: str, settings: Settings) -> None:
-    """503, never a damaged model; a job waits for the store to come back."""
+    """503, never a damaged model; a job waits until the store responds again."""
     settings = settings.model_copy(update={"blob_url": s3_url})
     elsewhere = settings.model_copy(update={"data_dir": settings.data_dir / "elsewhere"})
     with running(settings) as client:
@@ -232,7 +232,7 @@ def test_failing_file_store_is_unavailable(to_s3: Proxy, s3_url: str, settings: 
 def test_cut_connections_to_the_file_store_lose_nothing(
     to_s3: Proxy, s3_url: str, settings: Settings, database: Database
 ) -> None:
-    """Whatever is acknowledged can be read by another machine."""
+    """Every acknowledged upload can be read by another machine."""
     settings = settings.model_copy(update={"blob_url": s3_url})
     with running(settings) as client:
         upload(client)
@@ -258,7 +258,7 @@ def test_cut_connections_to_the_file_store_lose_nothing(
 def test_cut_connections_to_the_database_lose_nothing(
     to_postgres: Proxy, settings: Settings
 ) -> None:
-    """Each request succeeds or is 503; what was acknowledged is there, and nothing twice."""
+    """Each request succeeds or is 503; acknowledged changes are stored, and nothing twice."""
     settings = settings.model_copy(update=through(to_postgres))
     with running(settings) as client:
         dataset_id = upload(client)
@@ -284,8 +284,8 @@ def test_cut_connections_to_the_database_lose_nothing(
 def test_predictions_go_on_while_the_database_is_away(
     to_postgres: Proxy, postgres_database_url: str, settings: Settings
 ) -> None:
-    """By the version that answered last; what was never asked for is unavailable. Once the
-    database is back, its word counts again."""
+    """With the last known version; models without one are unavailable. After the database responds
+    again, its current version is used."""
     direct = settings.model_copy(update={"database_url": postgres_database_url})
     with running(settings.model_copy(update=through(to_postgres))) as client:
         upload(client)
@@ -311,7 +311,7 @@ def test_predictions_go_on_while_the_database_is_away(
 def test_clock_that_jumps_takes_no_lease_and_gives_none_away(
     database: Database, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, jump_s: float
 ) -> None:
-    """Leases live by the database's clock, whatever that of a worker shows."""
+    """Leases use the database's clock, not the workers'."""
     jobs, leases = JobStore(database, blobs, 10), Leases(database, blobs)
     dataset_id = add_dataset(database)
     held, lost = queue(jobs, dataset_id), queue(jobs, dataset_id)

@@ -1,4 +1,4 @@
-"""A full disk refuses what is new, loses nothing, and can be emptied."""
+"""On a full disk new data are refused, nothing is lost, and resources can be deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDLESS: dict[str, Any] = {
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own."""
+    """A separate small file system."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = subprocess.run(
@@ -48,7 +48,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path, leave_bytes: int = 0) -> Path:
-    """Write a file that leaves so much room, or make it longer."""
+    """Write a file that leaves this much space, or extend it."""
     ballast = folder / "ballast"
     with contextlib.suppress(OSError), ballast.open("ab", buffering=0) as file:
         while True:
@@ -59,7 +59,7 @@ def fill(folder: Path, leave_bytes: int = 0) -> Path:
 
 
 def fill_database(client: httpx2.Client, folder: Path, dataset_id: str) -> None:
-    """Fill the disk, and what the database has free in its own files."""
+    """Fill the disk, and the free pages of the database."""
     fill(folder)
     for number in range(10_000):
         labels = {"number": f"{number} {'x' * 200}"}
@@ -70,16 +70,16 @@ def fill_database(client: httpx2.Client, folder: Path, dataset_id: str) -> None:
 
 
 def reserved(folder: Path) -> int:
-    """Bytes of blocks."""
+    """Size of the reserve, in bytes of blocks."""
     with contextlib.suppress(FileNotFoundError):
         return (folder / "reserve").stat().st_blocks * 512
     return 0
 
 
-def test_full_disk_refuses_what_is_new_and_serves_what_is_there(
+def test_full_disk_refuses_new_data_and_serves_existing(
     small_disk: Path, settings: Settings
 ) -> None:
-    """507 before the last byte is gone; predictions go on, and uploads once there is room."""
+    """507 before the disk is completely full; predictions work; uploads after space is freed."""
     settings = Settings(data_dir=small_disk / "var", workers=0)
     with running(settings) as client:
         dataset_id = upload(client)
@@ -96,7 +96,7 @@ def test_full_disk_refuses_what_is_new_and_serves_what_is_there(
 
 
 def test_disk_full_to_the_last_byte_loses_nothing(small_disk: Path) -> None:
-    """Writing fails anywhere, in the database too: 507, and what was acknowledged stays."""
+    """Writes fail anywhere, also in the database: 507, and acknowledged changes are kept."""
     settings = Settings(data_dir=small_disk / "var", workers=0)
     with running(settings) as client:
         dataset_id = upload(client)
@@ -118,8 +118,8 @@ def test_disk_full_to_the_last_byte_loses_nothing(small_disk: Path) -> None:
         assert client.delete("/v1/models/clouds").status_code == 204
 
 
-def test_job_whose_model_finds_no_room_says_so(small_disk: Path, settings: Settings) -> None:
-    """It ends as failed with what to do, not as one whose worker was lost."""
+def test_job_without_space_for_its_model_fails(small_disk: Path, settings: Settings) -> None:
+    """With a hint, and not because of a lost worker."""
     settings = settings.model_copy(update={"blob_url": str(small_disk / "blobs")})
     with running(settings) as client:
         upload(client)
@@ -131,9 +131,9 @@ def test_job_whose_model_finds_no_room_says_so(small_disk: Path, settings: Setti
         assert "free disk space" in job["error"]["hint"]
 
 
-def test_full_disk_can_be_emptied(small_disk: Path) -> None:
-    """Deletes, alias moves, pause and cancel succeed with no byte free, and so does a start. What
-    is new is refused all the time. The reserve is complete again once there is room."""
+def test_resources_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
+    """Deletes, alias moves, pause, cancel and a start succeed with no byte free. New data are
+    refused. The reserve is complete again after space is freed."""
     var = small_disk / "var"
     settings = Settings(data_dir=var, workers=0)
     with server.running(var, SVM_WORKERS="0") as service:
@@ -173,8 +173,8 @@ def test_full_disk_can_be_emptied(small_disk: Path) -> None:
         assert send_csv(client, seed=1).status_code == 201
 
 
-def test_job_leaves_the_reserve_alone(small_disk: Path) -> None:
-    """One that runs shows progress and saves checkpoints in vain; it can be paused."""
+def test_job_does_not_use_the_reserve(small_disk: Path) -> None:
+    """A running job cannot write progress or checkpoints; it can be paused."""
     settings = Settings(data_dir=small_disk / "var", workers=0, checkpoint_s=0.05)
     worker = Worker(settings, threading.Event())
     with running(settings) as client:

@@ -1,4 +1,4 @@
-"""Text that a database may choke on is refused or kept, on either database; never a 500."""
+"""Text that is difficult for databases is refused or stored, on either database; never a 500."""
 
 from __future__ import annotations
 

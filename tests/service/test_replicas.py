@@ -1,4 +1,4 @@
-"""Replicas of the service and workers on other machines share PostgreSQL and S3, nothing else."""
+"""Replicas and workers on other machines share only PostgreSQL and S3."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = ON_POSTGRES_AND_S3
 
 @pytest.fixture
 def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[TestClient]]:
-    """Two, each with a data directory of its own."""
+    """Two, each with its own data directory."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(TestClient(create_app(_at(settings, tmp_path / name))))
@@ -36,7 +36,7 @@ def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[TestClient]]:
 
 @pytest.fixture
 def workers(settings: Settings, tmp_path: Path) -> Iterator[list[Worker]]:
-    """Two, on further machines."""
+    """Two, on other machines."""
     names = ("w1", "w2")
     workers = [Worker(_at(settings, tmp_path / name), threading.Event()) for name in names]
     yield workers
@@ -56,10 +56,8 @@ def _predict(client: TestClient) -> dict[str, Any]:
     return answer
 
 
-def test_what_one_replica_takes_the_other_knows(
-    replicas: list[TestClient], workers: list[Worker]
-) -> None:
-    """Upload here, train there on a third machine, predict on both: the same bits."""
+def test_replicas_share_all_resources(replicas: list[TestClient], workers: list[Worker]) -> None:
+    """Upload on one, train on a third machine, predict on both: the same bits."""
     one, two = replicas
     dataset_id = upload(one)
     assert upload(two) == dataset_id
@@ -71,10 +69,10 @@ def test_what_one_replica_takes_the_other_knows(
     assert here.content == there.content
 
 
-def test_alias_moved_on_one_replica_is_followed_by_the_other(
+def test_moved_alias_is_used_by_both_replicas(
     replicas: list[TestClient], workers: list[Worker]
 ) -> None:
-    """Within a moment, and by the first at once; each reply names the version that answered."""
+    """By the first at once, by the other shortly after; each reply names its version."""
     one, two = replicas
     upload(one)
     for _ in range(2):
@@ -94,10 +92,10 @@ def test_alias_moved_on_one_replica_is_followed_by_the_other(
     assert median(delays) < STALE_S + 0.1
 
 
-def test_versions_have_different_numbers_whoever_makes_them(
+def test_workers_create_different_version_numbers(
     replicas: list[TestClient], workers: list[Worker]
 ) -> None:
-    """Two workers end jobs of one model at the same time, again and again."""
+    """Two workers repeatedly end jobs of one model at the same time."""
     upload(replicas[0], csv_of(40))
     jobs = [create(replica, stopping={"max_epochs": 1}) for replica in replicas * 4]
 
@@ -112,8 +110,8 @@ def test_versions_have_different_numbers_whoever_makes_them(
     assert sorted(job["model"]["version"] for job in done) == list(range(1, 9))
 
 
-def test_dataset_is_not_deleted_under_a_job_made_meanwhile(replicas: list[TestClient]) -> None:
-    """Whoever comes first wins, and the other one is told."""
+def test_dataset_of_a_new_job_is_not_deleted(replicas: list[TestClient]) -> None:
+    """One of the two requests succeeds, the other is refused."""
     one, two = replicas
     for seed in range(8):
         dataset_id = upload(one, csv_of(20, seed=seed))

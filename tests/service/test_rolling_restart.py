@@ -1,4 +1,4 @@
-"""Replicas behind the proxy of `docker-compose.yml` are restarted in turn: no caller sees it."""
+"""A rolling restart of replicas behind the proxy of `docker-compose.yml`, without errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BODY = json.dumps({"instances": [[1.0, 2.0, 3.0]]})
 
 
 class Replica:
-    """A process of the service at one port, which it keeps when it is started again."""
+    """A process of the service, with the same port after a restart."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -68,7 +68,7 @@ class Replica:
         raise AssertionError("it does not become ready")
 
     def stop(self) -> None:
-        """By SIGTERM, as containers are."""
+        """Send SIGTERM, as for containers."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             assert self._process.wait(30) == 0
@@ -87,7 +87,7 @@ class Replica:
 
 @pytest.fixture
 def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[Replica]]:
-    """Two, running, that share a model."""
+    """Two running replicas with the same model."""
     registered = RegisteredModels(settings)
     registered.add("iris", fitted_pipeline())
     registered.database.close()
@@ -105,7 +105,7 @@ def replicas(settings: Settings, tmp_path: Path) -> Iterator[list[Replica]]:
 
 @contextmanager
 def load(url: str, outcomes: Counter[str]) -> Iterator[None]:
-    """Callers who predict one after the other, and now and then read."""
+    """Callers that predict, and sometimes read."""
     ended = threading.Event()
     with ExitStack() as stack:
         for _ in range(CALLERS):
@@ -139,10 +139,10 @@ def _call(url: str, outcomes: Counter[str], ended: threading.Event) -> None:
 @pytest.mark.parametrize(
     "restarts", [1, pytest.param(10, marks=[pytest.mark.torture, pytest.mark.timeout(900)])]
 )
-def test_rolling_restart_loses_no_call(
+def test_rolling_restart_causes_no_errors(
     replicas: list[Replica], tmp_path: Path, restarts: int
 ) -> None:
-    """Every call is answered with success: neither 502 nor a broken connection."""
+    """Every call succeeds, without 502 or broken connections."""
     outcomes: Counter[str] = Counter()
     with nginx(tmp_path / "nginx", [each.port for each in replicas]) as url:
         with load(url, outcomes):
