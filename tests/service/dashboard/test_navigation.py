@@ -45,7 +45,7 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
     assert "3 classes" in browser.page.text
     assert "<h1>My Clouds.csv</h1>" in browser.page.html
     browser.follow("Train a model")
-    assert browser.page.form("/train").fields["validation"] == ["held-back"]
+    assert browser.page.form("/train").fields["validation"] == ["validation-split"]
     assert browser.page.form("/train").fields["model_name"] == ["my-clouds"]
     browser.send("/train", model_name="clouds")
     assert re.fullmatch(r"/jobs/job_[0-9a-f]{32}", browser.page.path)
