@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.journeys.bombs import model
+from tests.journeys.limits.bombs import model
 from tests.journeys.server import Server, ok, running
 
 MIB = 1024 * 1024

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from service.rows.spec import CSV, JSON, PARQUET
-from tests.journeys.bombs import IMPORT, PREDICT, UPLOAD, Bomb, bombs, model
-from tests.journeys.memory import MIB, Growth, watched
+from tests.journeys.limits.bombs import IMPORT, PREDICT, UPLOAD, Bomb, bombs, model
+from tests.journeys.limits.memory import MIB, Growth, watched
 from tests.journeys.server import Server
 from tests.service.rows.arrays import parquet
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
-from tests.journeys.memory import MIB
+from tests.journeys.limits.memory import MIB
 from tests.service.rows.arrays import npy
 from tests.service.rows.parquet_parts import (
     BYTE_ARRAY,

@@ -12,7 +12,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.journeys.bombs import model
+from tests.journeys.limits.bombs import model
 from tests.journeys.server import Server, ok, running
 
 PREDICT = "/v1/models/small/predict"
