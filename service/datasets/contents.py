@@ -1,4 +1,4 @@
-"""Datasets as files in the formats of uploads, made when they are asked for."""
+"""Datasets as files in the formats of uploads, made on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.rows.spec import LIBSVM, NPY, PARQUET, RenderSpec
 from service.storage.blobs import Blobs
 
 KEPT_BYTES = 1024**3
-"""Files are kept up to this for the ranges that may follow; the one used last always."""
+"""Files are kept up to this size for ranges that may follow; the one used last always is."""
 
 
 def formats_of(dataset: Dataset) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Content:
     size_bytes: int
 
     def again(self) -> Content:
-        """The same file, to be closed by somebody else. It must not be read by seeking."""
+        """The same file, closed by its own owner. It must not be read by seeking."""
         return Content(os.fdopen(os.dup(self.file.fileno()), "rb"), self.sha256, self.size_bytes)
 
 
@@ -68,7 +68,7 @@ class Contents:
         """
         key = dataset.id, media_type
         turn = self._turns.setdefault(key, anyio.Lock())
-        async with turn:  # the second one to ask finds what was made for the first
+        async with turn:  # the second caller gets what was made for the first
             if key not in self._kept:
                 self._kept[key] = await self._make(dataset, media_type)
             self._kept.move_to_end(key)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from service.rows.spec import Label
 from svm.data.stored_rows import StoredRows
 
-if TYPE_CHECKING:  # SciPy is imported only where a sparse matrix is at hand
+if TYPE_CHECKING:  # SciPy is imported only if a sparse matrix is at hand
     from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
@@ -35,11 +35,11 @@ class Dataset:
     n_features: int
     sparse: bool
     target: str | None
-    """Name of the label column, None where it has none."""
+    """Name of the label column, None if it has none."""
     columns: tuple[str, ...] | None
-    """Names of the features, None where they have none."""
+    """Names of the features, None if they have none."""
     classes: tuple[Label, ...] | None
-    """Sorted labels; None without labels, and where they are too many to be classes."""
+    """Sorted labels; None without labels, and if they are too many to be classes."""
     class_counts: tuple[int, ...] | None
     n_distinct_labels: int
     """0 without labels."""
@@ -49,14 +49,14 @@ class Dataset:
     """min, max, mean and std of the columns."""
     warnings: tuple[dict[str, Any], ...]
     labels: Mapping[str, str]
-    """The caller's own remarks."""
+    """The caller's own key-values."""
     matrix_digest: str
     arrays: Mapping[str, str]
     """Array name → sha-256 of its blob."""
     parent: str | None = None
     """Id of the dataset that this one was made from by append or split; it may be gone by now."""
     inherited_rows: int | None = None
-    """Made by append: the first so many rows are those of `parent`, in its order."""
+    """Made by append: this many first rows are those of `parent`, in its order."""
 
     @property
     def tag(self) -> str:
@@ -99,7 +99,7 @@ class LoadedData:
     X: Matrix
     """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
     codes: npt.NDArray[np.int32] | None
-    """(n_samples,) positions in `classes`; None where there are no classes."""
+    """(n_samples,) positions in `classes`; None if there are no classes."""
 
 
 @dataclass(frozen=True, slots=True)

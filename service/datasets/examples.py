@@ -64,7 +64,7 @@ _JSON_SCHEMA: dict[str, Any] = {
         "labels": {
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]},
-            "description": "One for each row. Left out where the rows hold them, or have none.",
+            "description": "One for each row. Left out if the rows hold them, or have none.",
         },
     },
 }
@@ -88,8 +88,7 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             },
             "labels": {
                 **binary,
-                "description": "One label a line, where `file` holds features only; or an NPY "
-                "vector.",
+                "description": "One label a line, if `file` holds features only; or an NPY vector.",
             },
             **options,
         },

@@ -90,7 +90,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         "/{id}/content",
         operation_id="download_dataset",
         summary="Download a dataset's data",
-        description="In the format that `Accept` prefers; CSV or, of sparse data, LIBSVM where it "
+        description="In the format that `Accept` prefers; CSV or, of sparse data, LIBSVM if it "
         "says nothing. Numbers are written so that they are the same when read again: an upload of "
         "the file has the same `matrix_digest` (of data without labels with `target=none`). JSON, "
         "NDJSON, NPZ and Parquet keep the kind of the labels; CSV and TSV know only text. NPY "

@@ -32,7 +32,7 @@ class UploadOptions(BaseModel):
     target: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
     """The column that holds the labels: its name, its position from 0 if it has no name, or `none`
     for data without labels. Default: the last column; the file `labels` or the field `labels`,
-    where there is one. LIBSVM lines begin with their label."""
+    if there is one. LIBSVM lines begin with their label."""
     header: Literal["auto", "present", "absent"] = "auto"
     """CSV and TSV: whether the first record names the columns. `auto`: what the media type says
     (`text/csv; header=present`); else it does if none of its feature cells is a number."""
@@ -42,13 +42,13 @@ class UploadOptions(BaseModel):
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None
     """How many feature columns there are: a check, and for LIBSVM, whose last columns may be all
-    zero, how many there shall be."""
+    zero, how many there are to be."""
     validate_only: bool = False
     """Read and check everything, keep nothing."""
 
 
 class AppendOptions(UploadOptions):
-    """How to read rows that a dataset shall get."""
+    """How to read rows that are appended to a dataset."""
 
     name: DatasetName | None = None
     """A name for people. Default: that of the dataset."""
@@ -56,19 +56,19 @@ class AppendOptions(UploadOptions):
     """The column that holds the labels, as in an upload. Default: the column that the dataset's
     labels came from, if the rows have names; none, if the dataset has no labels."""
     n_features: Annotated[int, Field(ge=1)] | None = None
-    """How many feature columns there are: a check, and for LIBSVM how many there shall be from now
+    """How many feature columns there are: a check, and for LIBSVM how many there are to be from now
     on. Default: as many as the dataset has."""
     validate_only: bool = False
     """Read and check everything, keep nothing: the reply shows what the dataset would be."""
 
 
 class ColumnRead(BaseModel):
-    """One feature column. Null where a number is beyond the range of float64."""
+    """One feature column. Null if a number is beyond the range of float64."""
 
     model_config = _READ
 
     name: str | None
-    """Null where the format has no names."""
+    """Null if the format has no names."""
     min: float | None
     max: float | None
     mean: float | None
@@ -77,7 +77,7 @@ class ColumnRead(BaseModel):
 
 
 class DatasetWarning(BaseModel):
-    """Something that is no error, but worth knowing before training."""
+    """Something that is not an error, but worth knowing before training."""
 
     model_config = _READ
 
@@ -94,7 +94,7 @@ class DatasetSummary(BaseModel):
     model_config = _READ
 
     id: str | None
-    """Null where the upload was only validated."""
+    """Null if the upload was only validated."""
     name: str | None
     created_at: str | None
     format: str
@@ -107,7 +107,7 @@ class DatasetSummary(BaseModel):
     target: str | None
     """Name of the label column, if it has one."""
     classes: list[Label] | None
-    """Sorted labels; null without labels, and where they are too many to be classes."""
+    """Sorted labels; null without labels, and if they are too many to be classes."""
     class_counts: list[int] | None
     n_distinct_labels: int
     """How many different labels there are, 0 without labels."""
@@ -120,7 +120,7 @@ class DatasetSummary(BaseModel):
     """The dataset that this one was made from by append or split. It may be deleted by now: this
     one is complete by itself."""
     inherited_rows: int | None
-    """Made by append: the first so many rows are the parent's, in its order."""
+    """Made by append: this many first rows are the parent's, in its order."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -155,15 +155,8 @@ class DatasetRead(DatasetSummary):
             created_at=None,
             format=media_type,
             size_bytes=size_bytes,
-            n_samples=parsed.n_samples,
-            n_features=parsed.n_features,
-            sparse=parsed.sparse,
-            target=parsed.target,
-            classes=parsed.classes,
-            class_counts=parsed.class_counts,
+            **_content(parsed),
             n_distinct_labels=target["distinct"],
-            matrix_digest=parsed.matrix_digest,
-            warnings=[DatasetWarning(**warning) for warning in parsed.warnings],
             labels={},
             parent=None if origin is None else origin.parent,
             inherited_rows=None if origin is None else origin.inherited_rows,
@@ -202,9 +195,9 @@ class DatasetSplit(BaseModel):
     )
 
     fraction: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the rows that is held back, as `test`."""
+    """Share of the rows in `test`."""
     stratify: bool = True
-    """Hold back the same share of every class."""
+    """Take the same share of every class."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
 
@@ -216,7 +209,7 @@ class DatasetSplitRead(BaseModel):
 
     train: DatasetRead
     test: DatasetRead
-    """The rows held back."""
+    """The share `fraction` of the rows."""
 
 
 def _summary(dataset: Dataset) -> dict[str, Any]:
@@ -226,18 +219,24 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
         "created_at": rfc3339(dataset.created_at),
         "format": dataset.format,
         "size_bytes": dataset.size_bytes,
-        "n_samples": dataset.n_samples,
-        "n_features": dataset.n_features,
-        "sparse": dataset.sparse,
-        "target": dataset.target,
-        "classes": dataset.classes and list(dataset.classes),
-        "class_counts": dataset.class_counts and list(dataset.class_counts),
+        **_content(dataset),
         "n_distinct_labels": dataset.n_distinct_labels,
-        "matrix_digest": dataset.matrix_digest,
-        "warnings": [DatasetWarning(**warning) for warning in dataset.warnings],
         "labels": dict(dataset.labels),
         "parent": dataset.parent,
         "inherited_rows": dataset.inherited_rows,
+    }
+
+
+def _content(source: Dataset | Parsed) -> dict[str, Any]:
+    return {
+        "n_samples": source.n_samples,
+        "n_features": source.n_features,
+        "sparse": source.sparse,
+        "target": source.target,
+        "classes": source.classes and list(source.classes),
+        "class_counts": source.class_counts and list(source.class_counts),
+        "matrix_digest": source.matrix_digest,
+        "warnings": [DatasetWarning(**warning) for warning in source.warnings],
     }
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,8 @@ class DatasetStore:
         return True
 
     def find(self, dataset_id: str) -> Dataset:
-        """The dataset with that id; for `latest` the one that was uploaded last, also where it was
-        there already. Raises NotFound."""
+        """The dataset with that id; for `latest` the one that was uploaded last, also if it existed
+        before. Raises NotFound."""
         if dataset_id != LATEST_DATASET:
             return self.get(dataset_id)
         last_first = datasets.c.uploaded_at.desc(), datasets.c.id.desc()
@@ -113,12 +113,12 @@ class DatasetStore:
 
         `also` is done in the transaction that makes a new one.
         The same values, labels and names again, made from the same parent in the same way, are
-        the dataset that is there already; those of its files that are lost or damaged are written
+        the existing dataset; those of its files that are lost or damaged are written
         again.
         """
         upload_key = _upload_key(parsed, origin)
         is_upload = origin is None or origin.inherited_rows is not None
-        existing = self._there_already(upload_key, is_upload)
+        existing = self._existing(upload_key, is_upload)
         if existing is not None:
             return self._healed(existing, folder), False
         dataset_id = new_id("ds")
@@ -133,17 +133,8 @@ class DatasetStore:
             "uploaded_at": now() if is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
-            "n_samples": parsed.n_samples,
-            "n_features": parsed.n_features,
-            "sparse": parsed.sparse,
-            "target": parsed.target,
-            "columns": parsed.columns,
-            "classes": parsed.classes,
-            "class_counts": parsed.class_counts,
-            "statistics": parsed.statistics,
-            "warnings": parsed.warnings,
+            **{field.name: getattr(parsed, field.name) for field in fields(parsed)},
             "labels": {},
-            "matrix_digest": parsed.matrix_digest,
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
             "parent": None if origin is None else origin.parent,
@@ -158,7 +149,7 @@ class DatasetStore:
                         also(connection, dataset)
                     return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
-                existing = self._there_already(upload_key, is_upload)
+                existing = self._existing(upload_key, is_upload)
             if existing is not None:  # else it was deleted meanwhile
                 self._blobs.delete(f"datasets/{dataset_id}")
                 return existing, False
@@ -209,7 +200,7 @@ class DatasetStore:
         self._blobs.delete(f"datasets/{dataset_id}")
 
     def load(self, dataset: Dataset) -> LoadedData:
-        """The arrays, in memory. Raises Corrupt where a file is not what was stored."""
+        """The arrays, in memory. Raises Corrupt if a file is not what was stored."""
         codes = self._array(dataset, "y") if "y" in dataset.arrays else None
         if not dataset.sparse:
             return LoadedData(self._array(dataset, "X"), codes)
@@ -237,7 +228,7 @@ class DatasetStore:
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
 
-        Raises Corrupt where a file is not what was stored, NotFound if the dataset was deleted.
+        Raises Corrupt if a file is not what was stored, NotFound if the dataset was deleted.
         """
         folder.mkdir()
         for name in dataset.arrays:
@@ -258,8 +249,8 @@ class DatasetStore:
             classes=None if dataset.classes is None else list(dataset.classes),
         )
 
-    def _there_already(self, upload_key: str, is_upload: bool) -> Dataset | None:
-        """The dataset that is there already; once it is uploaded again, it is the latest."""
+    def _existing(self, upload_key: str, is_upload: bool) -> Dataset | None:
+        """The existing dataset; once it is uploaded again, it is the latest."""
         update = (
             sa.update(datasets)
             .where(datasets.c.upload_key == upload_key)

@@ -74,10 +74,10 @@ def _add_upload(
         "every missing or wrong value is listed and the upload refused. Booleans are 1 and 0 (in "
         "CSV and TSV true, True, TRUE and false, False, FALSE); as labels they stay booleans, in "
         "CSV and TSV texts. The same values, labels and names again, in any format, give the "
-        "dataset that is there already, with the name it has.",
+        "existing dataset, with its name.",
         response_model=DatasetRead,
         responses={
-            200: {"model": DatasetRead, "description": "There already, or only validated."},
+            200: {"model": DatasetRead, "description": "It exists, or was only validated."},
             **responses(*_UPLOAD),
         },
         openapi_extra=request_body(),
@@ -99,12 +99,12 @@ def _add_upload(
         description="Makes a new dataset of all rows, the present ones first, as if they had been "
         "uploaded in one piece: same `matrix_digest`, classes merged. The dataset itself stays as "
         "it is, and is the `parent` of the new one. The body is as in an upload. Its columns are "
-        "matched by name where both sides have names, else by position; its labels are of the "
-        "same kind, or there are none on either side. The same rows again give the dataset that is "
-        "there already.",
+        "matched by name if both sides have names, else by position; its labels are of the "
+        "same kind, or there are none on either side. The same rows again give the existing "
+        "dataset.",
         response_model=DatasetRead,
         responses={
-            200: {"model": DatasetRead, "description": "There already, or only validated."},
+            200: {"model": DatasetRead, "description": "It exists, or was only validated."},
             **responses(*_UPLOAD, "not-found", "label-mismatch", "dataset-corrupt"),
         },
         openapi_extra=request_body(),
@@ -137,10 +137,10 @@ def _add_split(
         description="Makes two new datasets: `test` of the share `fraction` of the rows, `train` "
         "of the rest. Which rows is a function of the body: a job on the whole dataset with the "
         "same `seed` and the body's `fraction` and `stratify` as its `validation` trains on the "
-        "rows of `train`. The same split again gives the datasets that are there already.",
+        "rows of `train`. The same split again gives the existing datasets.",
         response_model=DatasetSplitRead,
         responses={
-            200: {"model": DatasetSplitRead, "description": "Both are there already."},
+            200: {"model": DatasetSplitRead, "description": "Both exist."},
             **responses(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
                 *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
@@ -182,7 +182,7 @@ async def _keep(
     upload: Upload,
     parent: Dataset | None = None,
 ) -> Response:
-    """Read what lies in `folder`, keep it unless it shall only be validated, and describe it."""
+    """Read what lies in `folder`, keep it unless it is only validated, and describe it."""
     parsed = await parser.parse(upload.spec)
     name, media_type = upload.options.name, upload.spec.media_type
     origin = None

@@ -50,7 +50,7 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
         raise InvalidRequest("malformed-request", "the form has no part `file` with the data")
     labels = parts.pop("labels", None)
     if labels is not None and not (labels.size or labels.filename):
-        labels = None  # a page sends an empty part where no file was chosen
+        labels = None  # a page sends an empty part if no file was chosen
     options = _with_header(_options(parts, query), file.content_type)
     return Upload(
         options,

@@ -1,4 +1,4 @@
-"""What a model says of some rows."""
+"""The outputs of a model for some rows."""
 
 from __future__ import annotations
 

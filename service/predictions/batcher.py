@@ -1,8 +1,8 @@
 """Requests that arrive together are scored together.
 
 Within one turn of the event loop, rows for the same model are collected and scored by one call:
-there is no timer, so a request alone does not wait. A row's result does not depend on its company,
-so batching changes no bit.
+there is no timer, so a request alone does not wait. A row's result does not depend on the
+other rows, so batching changes no bit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_SCORES = 1 << 25
 """Of one request, one for each row and pair of classes: 256 MiB, and as much again for votes. With
 26 classes as many as 100,000 rows have."""
 MAX_WAITING = 64
-"""Requests that may wait for a thread; more are sent away."""
+"""Requests that may wait for a thread; more are refused."""
 RETRY_AFTER_S = 1
 
 
@@ -51,7 +51,7 @@ class Batcher:
         return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
 
     def score_now(self, model: LoadedModel, X: Matrix) -> Answer | None:
-        """The answer for a request without company; None where its rows are long. Raises as
+        """The answer for a single request; None if its rows are long. Raises as
         `score`."""
         return None if self.is_long(model, X) else scored(model, X)
 
@@ -66,7 +66,7 @@ class Batcher:
             waiting.append((X, deliver))
 
     async def score(self, model: LoadedModel, X: Matrix) -> Answer:
-        """The same, for who can wait. Raises Unavailable, and InvalidContent `non-finite-value`
+        """The same, awaited. Raises Unavailable, and InvalidContent `non-finite-value`
         for rows so large that their scores overflow."""
         if self.is_long(model, X):
             return await self.in_thread(partial(scored, model, X))
@@ -77,7 +77,7 @@ class Batcher:
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of long work. As many run at once as there are processors, a few wait.
 
-        A caller who leaves takes the work along, unless it has begun. Raises Unavailable.
+        If the caller leaves, work that has not begun is dropped. Raises Unavailable.
         """
         if self._threads.statistics().tasks_waiting >= MAX_WAITING:
             detail = "too many predictions are waiting; try again shortly"
@@ -107,7 +107,7 @@ def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None
 
 def scored(model: LoadedModel, X: Matrix) -> Answer:
     """The answer for rows by themselves. Raises InvalidContent `non-finite-value`, and TooLarge
-    `too-many-rows` where many classes make too many scores of them."""
+    `too-many-rows` if many classes make too many scores of them."""
     most = max(1, MOST_SCORES // len(model.fitted.intercepts))
     if X.shape[0] > most:
         raise too_many("rows", most)

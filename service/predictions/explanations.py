@@ -33,8 +33,8 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
     """For each row, for each binary problem, the terms of its score.
 
     The terms, `intercept`, `rounding` and (of a kernel model) `others` sum to `score`: exactly,
-    where the sum is rounded once (`math.fsum`).
-    Raises TooLarge where the reply would hold too many terms.
+    if the sum is rounded once (`math.fsum`).
+    Raises TooLarge if the reply would hold too many terms.
     """
     fitted = model.fitted
     names = _names(model)
@@ -80,7 +80,7 @@ def _parts(
 
 
 def _names(model: LoadedModel) -> list[str] | None:
-    """Of the features that a linear model sees; None where it sees likenesses to vectors."""
+    """Of the features that a linear model sees; None if it sees kernel values."""
     if model.fitted.kernel is not None:
         return None
     given = model.columns or [str(i) for i in range(model.n_features)]

@@ -76,7 +76,7 @@ _REQUEST["parameters"] = [
     {
         "name": HEAD_LENGTH,
         "in": "header",
-        "description": "Bytes of the JSON part, where tensors follow it.",
+        "description": "Bytes of the JSON part, if tensors follow it.",
         "schema": {"type": "integer", "minimum": 0},
     }
 ]

@@ -1,7 +1,7 @@
-"""A prediction from the bytes of a request to the bytes of its reply, whatever brings them.
+"""A prediction from the bytes of a request to the bytes of its reply.
 
-Three doors lead here: the documented routes, the ASGI short-cut in front of the router, and the
-server's HTTP protocol class. All of them hand over the path's target, the headers and the body.
+Three callers use it: the documented routes, the ASGI fast path in front of the router, and the
+server's HTTP protocol class. All of them give the path's target, the headers and the body.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PredictionCall:
 
 
 class Predictor:
-    """Answers requests for any model: a `web.short_cut.Answerer`. Belongs to one event loop."""
+    """Answers requests for any model: an `Answerer` of the fast path. Belongs to one event loop."""
 
     def __init__(self, models: LoadedModels, limits: Limits) -> None:
         self._models = models
@@ -80,7 +80,7 @@ class Predictor:
         return self._limits.predict_body_bytes
 
     def call(self, path: bytes, headers: Headers) -> PredictionCall | None:
-        """What is asked of which model; None where the path is none of ours.
+        """What is asked of which model; None if the path is for no prediction.
 
         Raises UnsupportedFormat, NotAcceptable.
         """
@@ -107,16 +107,16 @@ class Predictor:
         await self._models.get(call.target.name, call.target.reference)
 
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
-        """Raises ServiceError: see `LoadedModels.get`, `bodies.decode`, `Batcher.score`."""
+        """Raises ServiceError: see `LoadedModels.get`, `wire_format.decode`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)
         exchange, in_thread = call.exchange, self._batcher.in_thread
-        soon = _is_read_soon(exchange, body)
+        soon = _is_read_inline(exchange, body)
         if soon:
             asked = exchange.read(body, model)
         else:
             asked = await in_thread(partial(exchange.read, body, model))
         answer = await self._batcher.score(model, asked.X)
-        if soon and _is_told_soon(model, asked):
+        if soon and _is_written_inline(model, asked):
             return exchange.reply(asked, answer)
         return await in_thread(partial(exchange.reply, asked, answer))
 
@@ -124,20 +124,20 @@ class Predictor:
         self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
     ) -> bool:
         """Answer at once if the request is `alone`, or else together with others at the end of
-        this turn of the loop, where nothing needs time: the model is at hand, the body small and
-        sound. False, and nothing happens, where that is not so: `answer` then says why, or takes
+        this turn of the loop, if nothing needs time: the model is loaded, the body small and
+        sound. False, and nothing happens, if that is not so: `answer` then says why, or takes
         its time."""
         exchange = call.exchange
         try:
             model = self._models.at_hand(call.target.name, call.target.reference)
-            if model is None or not _is_read_soon(exchange, body):
+            if model is None or not _is_read_inline(exchange, body):
                 return False
             asked = exchange.read(body, model)
-            if not _is_told_soon(model, asked):
+            if not _is_written_inline(model, asked):
                 return False
             now = self._batcher.score_now(model, asked.X) if alone else None
             reply = None if now is None else exchange.reply(asked, now)
-        except Exception:  # whatever it is, `answer` meets it again, where it is told
+        except Exception:  # `answer` meets it again and reports it
             return False
         if reply is not None:
             deliver(reply)
@@ -160,10 +160,10 @@ class Predictor:
         return True
 
 
-def _is_told_soon(model: LoadedModel, asked: Asked) -> bool:
+def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:
     work = sum(map(model.reply_work, asked.outputs))
     return int(asked.X.shape[0]) * work <= INLINE_WORK
 
 
-def _is_read_soon(exchange: Exchange, body: bytes) -> bool:
+def _is_read_inline(exchange: Exchange, body: bytes) -> bool:
     return len(body) <= (INLINE_BINARY_BYTES if exchange.is_binary else INLINE_BYTES)

@@ -19,9 +19,9 @@ NPY = "application/x-npy"
 
 
 def write(media_type: str, answer: Answer, outputs: tuple[str, ...]) -> Reply:
-    """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest where that cannot hold the outputs.
+    """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
 
-    What has no room for it in the body, the version that answered, stands in a header.
+    Formats without room for the version that answered give it in a header.
     """
     if media_type == JSON:
         return Reply(_json(answer, outputs))

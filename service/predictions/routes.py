@@ -30,8 +30,9 @@ EXAMPLE = {
 }
 _BODY = (
     "Rows are lists of numbers in feature order, or objects with the model's feature names; CSV "
-    "may begin with a line of names. `outputs` stands in a JSON body or in the query. Accept picks "
-    "the reply's format. A row's result is the same to the bit in any format and any company. "
+    "may begin with a line of names. `outputs` is a member of a JSON body or a query parameter. "
+    "Accept picks the reply's format. A row's result is the same to the bit in any format and "
+    "in any batch. "
 )
 Outputs = Annotated[
     str | None,
@@ -109,7 +110,7 @@ def router(predictor: Predictor) -> Routes:
         "/predict",
         operation_id="predict",
         summary="Predict with a model",
-        description=f"{_BODY}The alias `default` answers where it is set, else the latest version.",
+        description=f"{_BODY}The alias `default` answers if it is set, else the latest version.",
         **_DOCUMENTED,
     )
     @needs("predict")

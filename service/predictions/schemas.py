@@ -1,4 +1,4 @@
-"""What the API says of predictions; `bodies` reads them and `replies` writes them, row by row."""
+"""Schemas of predictions; `wire_format` reads the bodies and `replies` writes the answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ExplanationRead(BaseModel):
 
     classes: list[Label]
     """The pair of classes that the score decides between, the second for a positive one; or the
-    class that stands against all others."""
+    class that is compared with all others."""
     score: float
     intercept: float
     rounding: float

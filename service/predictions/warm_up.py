@@ -1,4 +1,4 @@
-"""What first predictions would wait for, done before: Numba, compiled loops, first uses."""
+"""What first predictions would wait for: Numba, compiled loops, first uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP64", "data
 
 @cache
 def warm_up() -> None:
-    """Predict by small models in the usual forms. Takes half a second, more where loops have to be
+    """Predict by small models in the usual forms. Takes half a second, more if loops have to be
     compiled."""
     limits = Limits()
     for model in _models():

@@ -28,7 +28,7 @@ from svm.data.matrices import Matrix, is_sparse
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
 _DENSE_VALUES = 1 << 22
-"""Rows of so many values may be made dense at once; larger batches are, block by block."""
+"""Rows of at most this many values are made dense at once, larger batches block by block."""
 
 
 class Instances(NamedTuple):
@@ -96,7 +96,7 @@ def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> 
     X = rows.X
     if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
         X = X.toarray()
-    return Instances(X, outputs_of(rows))
+    return Instances(X, outputs_of(rows) if rows.others else DEFAULT_OUTPUTS)
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:

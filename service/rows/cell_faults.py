@@ -17,7 +17,7 @@ from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, nu
 
 HINT = "nothing is imputed: remove the row, or give a number"
 RANGE_HINT = "numbers reach up to 1.8e308"
-QUOTES_HINT = "send numbers and booleans without quotes"
+QUOTES_HINT = "send numbers or booleans, without quotes"
 NUMBERS = {int, float, bool}
 """Types of a feature in JSON: true and false are 1 and 0."""
 

@@ -1,6 +1,6 @@
 """The parsing process: a line of JSON in, a line of JSON out, until the input ends.
 
-Bytes from outside meet parsers here, where a crash or a full memory ends nothing else.
+Parsers read bytes from outside here: a crash or a full memory ends nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The features that rows must have, and the one place where names are matched with them."""
+"""The features that rows must have, and how names are matched with them."""
 
 from __future__ import annotations
 

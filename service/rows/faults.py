@@ -10,7 +10,7 @@ from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
 
 MAX_VALUE_CHARACTERS = 64
 MAX_RATIO = 100
-"""An archive or a file with compressed parts may become so many times larger."""
+"""An archive or a file with compressed parts may become this many times larger."""
 
 
 class Faults:

@@ -9,10 +9,10 @@ NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 """Words for what is not a finite number, without their sign."""
 BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-"""What stands for 1 and 0 in a cell, as JSON, Python and R write it. Labels stay as they are."""
+"""What means 1 and 0 in a cell, as JSON, Python and R write it. Labels stay as they are."""
 
 BLANKS = " \t"
-"""They may stand around a number or a boolean."""
+"""They are allowed around a number or a boolean."""
 
 _THOUSANDS = re.compile(
     r"([+-]?[0-9]{1,3}(?P<separator>[,. '\u2019\u00a0\u202f])[0-9]{3}(?:(?P=separator)[0-9]{3})*)"

@@ -34,7 +34,7 @@ class Parser:
         return parsed
 
     async def split(self, spec: SplitSpec) -> Divided:
-        """Raises InvalidContent where the rows cannot be parted so."""
+        """Raises InvalidContent if the rows cannot be parted so."""
         divided: Divided = await self._answer(spec)
         return divided
 

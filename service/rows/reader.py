@@ -1,6 +1,6 @@
 """Reads one upload: the format's reader writes X, then come labels, digest and statistics.
 
-Rows for a dataset that is there already are joined with its rows in between.
+Rows that are appended to a dataset are joined with its rows in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read(spec: ParseSpec) -> Parsed:
 
 
 def _check_labels(target: Target | None, limit_bytes: int) -> None:
-    """Raises InvalidContent for a text that is no name of a class, in whatever format it came."""
+    """Raises InvalidContent for a text that cannot name a class, in whatever format it came."""
     if target is None or target.classes is None:
         return
     for code, label in enumerate(target.classes):

@@ -44,8 +44,7 @@ class ReadLimits:
     inflated_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowLimits:
+class RowLimits(NamedTuple):
     """The part of `settings.Limits` that concerns rows to predict."""
 
     rows: int
@@ -78,14 +77,14 @@ class Stored:
         return Columns(self.n_features, self.columns)
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         return not {"y", "values"}.isdisjoint(self.arrays)
 
     def path(self, array: str) -> Path:
         return Path(self.folder) / f"{array}.npy"
 
     def labels(self) -> npt.NDArray[Any] | None:
-        """(n_samples,): codes where there are classes, else the numbers themselves, or None."""
+        """(n_samples,): codes if there are classes, else the numbers themselves, or None."""
         found = next((name for name in ("y", "values") if name in self.arrays), None)
         return None if found is None else np.load(self.path(found))
 
@@ -125,13 +124,13 @@ class SplitSpec:
 
     stored: Stored
     fraction: float
-    """Share of the rows that is held back, in (0, 1)."""
+    """Share of the rows in the test part, in (0, 1)."""
     stratify: bool
     seed: int
     train: str
-    """Folder that gets the arrays of the rows that stay."""
+    """Folder that gets the arrays of the train part."""
     test: str
-    """Folder that gets those held back."""
+    """Folder that gets the arrays of the test part."""
     limits: ReadLimits
 
 

@@ -14,7 +14,7 @@ from service.rows.faults import refuse
 SLICE_BYTES = 256 * 1024
 """Small: a line or cell as a Python object takes many times its length."""
 RECORD_BYTES = 4 * 1024 * 1024
-"""A record that does not end within so many is refused."""
+"""A longer record is refused."""
 
 BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -26,7 +26,7 @@ class Slice:
 
     text: str
     quoted: bool
-    """A quote stands in it: a record may have several lines, and cells may need unquoting."""
+    """It holds a quote: a record may have several lines, and cells may need unquoting."""
 
 
 def slices(
@@ -36,10 +36,10 @@ def slices(
     slice_bytes: int = SLICE_BYTES,
     record_bytes: int = RECORD_BYTES,
 ) -> Iterator[Slice]:
-    """The file, about `slice_bytes` at a time; more only where a record is longer.
+    """The file, about `slice_bytes` at a time; more only if a record is longer.
 
     Raises InvalidRequest `bad-encoding`; InvalidContent `csv-unterminated-quote` and
-    `csv-cell-too-large` where a record does not end within `record_bytes`.
+    `csv-cell-too-large` if a record does not end within `record_bytes`.
     """
     line = 1
     rest = b""
@@ -79,7 +79,7 @@ def unterminated(row: int) -> Exception:
 
 
 def bad_encoding(what: str, line: int | None = None) -> InvalidRequest:
-    """The error for bytes that are no UTF-8, or NUL."""
+    """The error for bytes that are not UTF-8, or NUL."""
     place = "the body" if line is None else f"line {line}"
     message, hint = f"{place} is not UTF-8 text: {what}", "save the file as UTF-8"
     fault = Fault(code="bad-encoding", message=message, hint=hint)
@@ -87,7 +87,7 @@ def bad_encoding(what: str, line: int | None = None) -> InvalidRequest:
 
 
 def check_lengths(texts: list[str], limit_bytes: int, first_row: int) -> None:
-    """Raises InvalidContent `csv-cell-too-large` where a line of a text is too long."""
+    """Raises InvalidContent `csv-cell-too-large` if a line of a text is too long."""
     if not texts or 4 * max(map(len, texts)) <= limit_bytes:  # a character has four bytes at most
         return
     for row, text in enumerate(texts, first_row):
@@ -98,7 +98,7 @@ def check_lengths(texts: list[str], limit_bytes: int, first_row: int) -> None:
 
 
 def _end_of_records(data: bytes, quotes: bool) -> int:
-    """Where the last record ends that ends in `data`: after a line end outside of quotes."""
+    """The end of the last record that ends in `data`: after a line end outside of quotes."""
     end = data.rfind(b"\n") + 1
     if not quotes:
         return end

@@ -1,4 +1,4 @@
-"""Every format is in a table of the service and in one of the client, which may not import it."""
+"""Every format is in one table of the service, and in one of the client."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Tensor(BaseModel):
     datatype: str
     shape: list[int]
     parameters: dict[str, Any] | None = None
-    """`binary_data_size`, where the data are behind the JSON part."""
+    """`binary_data_size`, if the data are behind the JSON part."""
     data: list[Any] | None = None
     """In C order, flat or nested."""
 
@@ -62,7 +62,7 @@ class ServerMetadata(BaseModel):
 
 
 class TensorMetadata(BaseModel):
-    """A tensor that a model takes or gives; -1 stands for any number of rows."""
+    """A tensor that a model takes or gives; -1 means any number of rows."""
 
     name: str
     datatype: str

@@ -111,7 +111,7 @@ def from_numbers(
     numbers: NDArray[np.float64], datatype: str, shape: tuple[int, int]
 ) -> NDArray[Any]:
     """The same of numbers that are read already, (1, n) if the list was flat. Raises InvalidContent
-    where `from_json` has to look at each: for whole numbers, and a shape that does not fit."""
+    if `from_json` has to look at each: for whole numbers, and a shape that does not fit."""
     kind = np.dtype(NUMBERS[datatype])
     flat = len(numbers) == 1 and numbers.size == prod(shape)
     if kind.kind != "f" or not (flat or numbers.shape == shape):

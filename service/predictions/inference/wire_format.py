@@ -86,14 +86,14 @@ class InferenceExchange:
             raise InvalidRequest("invalid-header", detail)
         text, data = bytes(body[:end]), memoryview(body)[end:]
         if not data and (found := cut_data(text)) is not None:
-            with suppress(ServiceError):  # met again in the whole text, where it is told
+            with suppress(ServiceError):  # found and reported again in the whole text
                 return self._asked(*found, data, model)
         return self._asked(text, None, data, model)
 
     def _asked(
         self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
     ) -> Asked:
-        """`numbers` are those of the tensor, where MARK stands for them in the text."""
+        """`numbers` are those of the tensor, which MARK replaces in the text."""
         document = _members(_parse(text), _REQUEST, ())
         inputs = document.get("inputs")
         if not isinstance(inputs, list) or len(inputs) != 1:
@@ -192,7 +192,7 @@ def _parse(head: bytes) -> Any:
 
 
 def _n_members(value: Any, levels: int) -> float:
-    """Of all objects in a document; NaN where it is deeper than `levels`."""
+    """Of all objects in a document; NaN if it is deeper than `levels`."""
     if type(value) not in (dict, list):
         return 0
     if levels == 0:

@@ -42,7 +42,7 @@ class Archive:
     """The members of an archive, looked at before any of them is read."""
 
     def __init__(self, path: Path, most_members: int) -> None:
-        """Raises BadArchive where the end of the file is not that of so small an archive: reading
+        """Raises BadArchive if the end of the file is not that of so small an archive: reading
         a large directory would cost memory before anything is known."""
         self._path = path
         _check_directory(path, most_members)

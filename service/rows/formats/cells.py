@@ -55,7 +55,7 @@ def released_after(file_bytes: int) -> Iterator[None]:
 def matrix(
     lines: list[str], delimiter: str, n_columns: int, cell_bytes: int
 ) -> npt.NDArray[np.float64] | None:
-    """(lines, n_columns) finite numbers, or None where some cell must be looked at closely.
+    """(lines, n_columns) finite numbers, or None if some cell must be looked at closely.
 
     The cells hold neither quotes nor line ends.
     """
@@ -109,7 +109,7 @@ def examine(
 
 
 def _with_booleans(cells: list[str]) -> list[float]:
-    """The numbers of a row, nothing where some cell is neither a number nor a boolean."""
+    """The numbers of a row, nothing if some cell is neither a number nor a boolean."""
     texts = [cell.strip(BLANKS) for cell in cells]
     try:
         return [BOOLEANS[text] if text in BOOLEANS else float(text) for text in texts]

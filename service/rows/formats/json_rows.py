@@ -48,7 +48,7 @@ def read(spec: ParseSpec) -> Table:
     first = next(batches, None)
     if first is None:
         raise InvalidContent("empty-data", "`rows` is empty")
-    layout = _layout(spec, first[0], names, labelled="labels" in parts)
+    layout = _layout(spec, first[0], names, labeled="labels" in parts)
     labels = labels_of(layout, faults)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
@@ -76,12 +76,12 @@ def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
     return names
 
 
-def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labelled: bool) -> Layout:
-    if labelled and spec.labels is not None:
+def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labeled: bool) -> Layout:
+    if labeled and spec.labels is not None:
         raise invalid_field("/labels", "the labels are in a file of their own; leave one out")
-    if labelled and spec.target not in (None, NO_TARGET):
+    if labeled and spec.target not in (None, NO_TARGET):
         raise invalid_field("/labels", "a target column is given as well; leave out `target`")
-    if labelled or (names is None and spec.target is None and spec.labels is None):
+    if labeled or (names is None and spec.target is None and spec.labels is None):
         spec = replace(spec, target=NO_TARGET)
     if not isinstance(first, list):
         raise invalid_field("/rows/0", "should be an array of numbers; a single row is [[1, 2]]")
@@ -108,8 +108,6 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
-    if body[-1:].isspace():
-        body = body.rstrip()
     read = json_numbers.read_document(body, columns.n_features)
     if read is None:
         read = json_numbers.read_any_document(body, columns.names, columns.n_features)

@@ -35,7 +35,7 @@ _DEEPER[[*b"]}"]] = -1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a value stands in the file, in bytes."""
+    """The position of a value in the file, in bytes."""
 
     start: int
     end: int
@@ -86,9 +86,9 @@ class _Marks:
 def members(
     path: Path, span: Span | None = None, block_bytes: int = BLOCK_BYTES
 ) -> dict[str, Span]:
-    """The names of the file's object, or of the one at `span`, and where their values stand.
+    """The names of the file's object, or of the one at `span`, and the positions of their values.
 
-    Raises InvalidRequest `malformed-json`, also where a name stands twice. What is inside of the
+    Raises InvalidRequest `malformed-json`, also if a name comes twice. What is inside of the
     values is looked at when they are read.
     """
     start = _start_of_object(path, span)
@@ -111,9 +111,9 @@ def members(
             malformed(f"a name has more than {VALUE_BYTES:,} bytes")
         name = loads(raw(path, Span(begin, colon)))
         if not isinstance(name, str):
-            malformed("a name stands in quotes")
+            malformed("a name needs quotes")
         if name in found:
-            malformed(f"{name[:64]!r} stands twice in one object")
+            malformed(f"{name[:64]!r} comes twice in one object")
         found[name] = Span(colon + 1, end)
         begin = end + 1
     return found
@@ -184,7 +184,7 @@ def value(path: Path, span: Span) -> Any:
 
 
 def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Any]] | None:
-    """The elements of an array, some at a time; None where the value is no array.
+    """The elements of an array, some at a time; None if the value is not an array.
 
     Raises InvalidRequest `malformed-json`, on the way.
     """

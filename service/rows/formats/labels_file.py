@@ -18,7 +18,7 @@ def read(spec: ParseSpec, n_samples: int) -> Target:
     """The labels of `n_samples` rows.
 
     The first line is a header if there is one line more than there are rows, unless
-    `header=absent`. Raises InvalidContent, `label-count` where the number of labels does not fit.
+    `header=absent`. Raises InvalidContent, `label-count` if the number of labels does not fit.
     """
     assert spec.labels is not None
     labels = Labels(Faults(), keep_text=spec.text_labels)
@@ -48,7 +48,7 @@ def _texts(spec: ParseSpec) -> Iterator[list[str]]:
             for cells in records(part.text, delimiter):
                 row += 1
                 if len(cells) > 1:
-                    message = f"{len(cells)} cells where one label is expected"
+                    message = f"{len(cells)} cells, one label is expected"
                     faults.add("ragged-row", message, row=row, hint="write one label a line")
                 texts.append(cells[0])
         except csv.Error:

@@ -151,7 +151,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
-    """All lines, or None where some line must be looked at closely.
+    """All lines, or None if some line must be looked at closely.
 
     Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
     from the two characters around it follows what it is.
@@ -237,7 +237,7 @@ class _Careful:
             message, hint = "is for ranking, which is not offered here", "leave it out"
         elif not (colon and _INDEX.fullmatch(text)):
             message, hint = "is not index:value", "an index is a whole number"
-        elif (index := int(text[:19])) < self.base:  # one of so many digits is beyond all columns
+        elif (index := int(text[:19])) < self.base:  # a longer one is beyond all columns
             message, hint = "has an index below 1", self.below_hint
         elif index <= before:
             message, hint = "does not come after the pair before", "sort each line by its indices"

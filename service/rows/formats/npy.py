@@ -81,7 +81,7 @@ def read(spec: ParseSpec) -> Table:
 
 
 def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.generic]]:
-    """Blocks of a vector of labels, which may be texts of so many bytes. Raises InvalidContent."""
+    """Blocks of a vector of labels, numbers or texts up to `text_bytes`. Raises InvalidContent."""
     header = _header(path, text_bytes)
     if header.shape[1:] not in ((), (1,)) or not header.shape:
         message = f"the labels have shape {header.shape}"
@@ -109,7 +109,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 
 def _header_bytes(body: bytes) -> int:
-    """Where the header ends, or would end; not beyond the longest that is read."""
+    """The end of the header, at most that of the longest that is read."""
     start = 10 if body[6:7] == b"\x01" else 12
     return start + min(int.from_bytes(body[8:start], "little"), HEADER_BYTES)
 

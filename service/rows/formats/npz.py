@@ -22,13 +22,13 @@ def read(spec: ParseSpec) -> Table:
     found = _extract(spec)
     if "X.npy" not in found:
         raise _unsafe("the archive has no member X.npy")
-    labelled = "y.npy" in found
-    if labelled and (spec.labels is not None or spec.target not in (None, NO_TARGET)):
+    labeled = "y.npy" in found
+    if labeled and (spec.labels is not None or spec.target not in (None, NO_TARGET)):
         message = "the labels are in the archive, as y: leave out `labels` and `target`"
         raise InvalidRequest("invalid-parameter", message)
     target = NO_TARGET if spec.target is None else spec.target
     table = npy.read(replace(spec, data=str(found["X.npy"]), target=target))
-    if not labelled:
+    if not labeled:
         return table
     return replace(table, target=_labels(found["y.npy"], table.n_samples))
 

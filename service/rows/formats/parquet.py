@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FREE_BYTES = 64 * 1024 * 1024
 """Up to this size of the matrix its ratio to the file does not matter."""
 VALUES_AT_ONCE = 2 * 1024 * 1024
-"""Read in one query; more where one column has more."""
+"""Read in one query; more if one column has more."""
 LABELS_AT_ONCE = 100_000
 MISSING = np.uint64(0x7FF8_0000_0000_0A11)
 """The bits of the NaN that means NULL in the file of columns."""
@@ -96,7 +96,7 @@ class _File:
     path: str
 
     def columns(self) -> list[_Column]:
-        """Raises InvalidContent where one holds neither features nor labels."""
+        """Raises InvalidContent if one holds neither features nor labels."""
         described = self._all(f"DESCRIBE SELECT * FROM {_SOURCE}")
         for name, kind, *_ in described:
             _check_flat(name, kind)
@@ -136,7 +136,7 @@ class _File:
         return [text for (text,) in found]
 
     def arrays(self, *expressions: str) -> list[npt.NDArray[Any]]:
-        """(n_samples,) each; masked where something is NULL."""
+        """(n_samples,) each; masked if something is NULL."""
         named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
         result = self.connection.execute(f"SELECT {named} FROM {_SOURCE}", [self.path])
         found = result.fetchnumpy()

@@ -29,7 +29,7 @@ def write_npy(stored: Stored, file: BinaryIO) -> None:
 
 
 def write_npz(stored: Stored, file: BinaryIO) -> None:
-    """An archive of `X` and, where there are labels, `y`, which keeps their kind."""
+    """An archive of `X` and, if there are labels, `y`, which keeps their kind."""
     labels = stored.labels()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         with archive.open(zipfile.ZipInfo("X.npy", LONG_AGO), "w", force_zip64=True) as member:

@@ -16,7 +16,7 @@ from service.rows.table.arrays import blocks, sparse_rows
 
 
 def write_csv(stored: Stored, file: BinaryIO) -> None:
-    """A header where the columns have names; the labels are the last column."""
+    """A header if the columns have names; the labels are the last column."""
     _write_delimited(stored, file, ",")
 
 
@@ -47,7 +47,7 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     """One object a row; columns without names are called by their position from 0."""
     names = stored.columns or [str(i) for i in range(stored.n_features)]
     members = [orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in names]
-    if stored.labelled:
+    if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
     for rows, labels in _rows(stored, orjson.dumps):
@@ -60,7 +60,7 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
 
 
 def write_libsvm(stored: Stored, file: BinaryIO) -> None:
-    """Indices from 1. Where the last column is empty a zero stands for it in the first row."""
+    """Indices from 1. If the last column is empty, the first row gives it a zero."""
     labels = stored.labels()
     paths = (stored.path(name) for name in ("indptr", "indices", "data"))
     highest = max((int(block.max()) for block in blocks(stored.path("indices"))), default=-1)
@@ -94,7 +94,7 @@ def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
 
     separator = delimiter.encode()
     if stored.columns is not None:
-        label_name = [_label_name(stored)] if stored.labelled else []
+        label_name = [_label_name(stored)] if stored.labeled else []
         file.write(cells(stored.columns + label_name) + b"\n")
     for rows, labels in _rows(stored, label_cell):
         if delimiter != ",":
@@ -136,7 +136,7 @@ def _numbers(array: npt.NDArray[Any]) -> bytes:
 
 
 def _label_name(stored: Stored) -> str:
-    """That of the label column; one that no other column has, where it has none."""
+    """That of the label column; one that no other column has, if it has none."""
     name = stored.target or "label"
     while name in (stored.columns or ()):
         name += "_"

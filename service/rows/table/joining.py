@@ -17,7 +17,7 @@ from service.rows.table.writers import Table
 
 
 def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
-    """What to expect of rows that shall fit `stored`.
+    """What to expect of rows to append to `stored`.
 
     Raises InvalidContent `feature-mismatch` for dense rows to sparse ones or the other way, and for
     fewer columns than there are.
@@ -41,8 +41,8 @@ def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
 def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Table:
     """The whole table, its arrays in `folder`: as if all had been uploaded in one piece.
 
-    The arrays of `table` are there already. Those stored are only read, so that all of it can be
-    done again should this process die. Raises TooLarge, and InvalidContent `feature-mismatch` or
+    The arrays of `table` are in `folder`. Those stored are only read, so that all of it can be
+    done again if this process dies. Raises TooLarge, and InvalidContent `feature-mismatch` or
     `label-mismatch`.
     """
     n_samples = stored.n_samples + table.n_samples
@@ -95,12 +95,12 @@ def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
 
 def _labels(stored: Stored, table: Table) -> Target | None:
     target = table.target
-    if target is None and not stored.labelled:
+    if target is None and not stored.labeled:
         return None
     if target is None:
         hint = "send each row with its label"
         raise refuse("label-mismatch", "the dataset has labels, the rows have none", hint=hint)
-    if not stored.labelled:
+    if not stored.labeled:
         hint = "leave them out, or say target=none"
         raise refuse("label-mismatch", "the dataset has no labels, the rows have", hint=hint)
     _check_kinds(stored, table, target)
@@ -114,7 +114,7 @@ def _check_kinds(stored: Stored, table: Table, target: Target) -> None:
     wrong = [code for code, label in enumerate(labels) if _kind([label]) != expected]
     if not wrong:
         return
-    # Of a file's texts rather the one that is no number: it made texts of the others.
+    # Of a file's texts rather the one that is not a number: it made texts of the others.
     code = min(wrong, key=lambda code: number_of(str(labels[code])) is not None)
     row = 1 if target.classes is None else int(np.argmax(target.array == code)) + 1
     raise refuse(

@@ -36,7 +36,7 @@ class Target:
     classes: list[Label] | None
     counts: list[int] | None
     array: npt.NDArray[Any]
-    """Codes, int32; where there are no classes the numbers, float64. (n_samples,)"""
+    """Codes, int32; if there are no classes the numbers, float64. (n_samples,)"""
     n_distinct: int
     continuous: bool
     """Too many to be classes, and not all integral."""
@@ -70,7 +70,7 @@ class Labels:
     def add_json(self, labels: list[Any]) -> None:
         """JSON values: all text, all numbers, or all booleans.
 
-        Raises InvalidContent `invalid-field` where kinds are mixed.
+        Raises InvalidContent `invalid-field` if kinds are mixed.
         """
         for row, label in enumerate(labels, self.count + 1):
             if label is None:
@@ -97,7 +97,7 @@ class Labels:
         self._keep(values.tolist())
 
     def skip(self, n_rows: int) -> None:
-        """Rows whose labels nobody can tell, since the rows themselves are wrong."""
+        """Rows whose labels are unknown, since the rows themselves are wrong."""
         self.count += n_rows
 
     def finish(self) -> Target:
@@ -161,7 +161,7 @@ class Labels:
         return np.array([0 if number is None else number for number in numbers], dtype=np.float64)
 
     def _refuse_gaps(self, texts: list[str], codes: npt.NDArray[np.int32]) -> None:
-        """Numbers beside words are no classes where the words only say that a number is missing."""
+        """Numbers beside words are not classes if the words only say that a number is missing."""
         words = {text for text in texts if number_of(text) is None}
         if len(words) == len(texts) or not all(w.lower().lstrip("+-") in _GAPS for w in words):
             return
@@ -173,7 +173,7 @@ class Labels:
     def _missing(self, row: int, value: str | None = None) -> None:
         self._faults.add(
             "missing-value",
-            "the label is missing" if value is None else "is no label",
+            "the label is missing" if value is None else f"{value!r} is not a label",
             row=row,
             column=self._column,
             value=value,
@@ -221,7 +221,7 @@ def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:
         return Target(classes, _counts(codes, len(classes)), codes, len(classes), continuous=False)
     if labels and not isinstance(labels[0], (int, float)):
         raise refuse(
-            "too-many-classes", f"more than {MAX_CLASSES:,} different texts are no classes"
+            "too-many-classes", f"more than {MAX_CLASSES:,} different texts cannot be classes"
         )
     return _target_of_values(
         np.concatenate(
@@ -234,7 +234,7 @@ def joined(*parts: tuple[list[Label] | None, npt.NDArray[Any]]) -> Target:
 
 
 def number_of(text: str) -> int | float | None:
-    """The number that a cell holds, None where it holds none or one that is not finite."""
+    """The number in a cell, None for other texts and for one that is not finite."""
     if _INTEGER.fullmatch(text):
         return int(text)
     if NUMBER.fullmatch(text):

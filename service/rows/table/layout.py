@@ -43,7 +43,7 @@ class Layout:
 
 
 def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layout:
-    """Raises InvalidContent, InvalidRequest and TooLarge where the columns are not as asked for."""
+    """Raises InvalidContent, InvalidRequest and TooLarge if the columns are not as asked for."""
     if names is not None:
         names = [name.strip() for name in names]
         _check_names(names, spec.limits.cell_bytes, headed=spec.media_type in (CSV, TSV))
@@ -75,7 +75,7 @@ def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> l
 
 
 def check_n_features(spec: ParseSpec, n_features: int) -> None:
-    """Raises InvalidContent `feature-mismatch` where `n_features` was given and is another."""
+    """Raises InvalidContent `feature-mismatch` if `n_features` was given and is another."""
     if spec.n_features is not None and n_features != spec.n_features:
         raise InvalidContent(
             "feature-mismatch",
@@ -90,7 +90,7 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     Left to us (`auto`), it does if the target is given by its name, if it holds all names of the
     dataset that the rows are appended to, or if no feature cell of it is a number and not all of
     them are empty. A word among numbers is a mistake in the data, not a header. Raises
-    InvalidContent `bad-column-name` where it may be either: the numbers 0, 1, 2, … or 1, 2, 3, …
+    InvalidContent `bad-column-name` if it may be either: the numbers 0, 1, 2, … or 1, 2, 3, …
     beside a label that comes only once; booleans without a number.
     """
     if spec.header != "auto":
@@ -137,7 +137,7 @@ def _check_names(names: list[str], limit_bytes: int, *, headed: bool) -> None:
             message, hint = f"the name of column {position} holds a NUL character", "remove it"
         elif counts[name] > 1:
             message, hint = (
-                f"the name {name[:64]!r} stands more than once",
+                f"the name {name[:64]!r} is given more than once",
                 "give each its own name",
             )
         else:
@@ -167,8 +167,8 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
     target = spec.target
     if target == NO_TARGET:
         return None
-    if target is None and spec.onto is not None:  # as in the dataset that the rows shall fit
-        if not spec.onto.labelled:
+    if target is None and spec.onto is not None:  # as in the dataset that the rows are appended to
+        if not spec.onto.labeled:
             return None
         target = spec.onto.target if names is not None else None
     if target is None:

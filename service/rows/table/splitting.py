@@ -23,8 +23,8 @@ Mask = npt.NDArray[np.bool_]
 def divide(spec: SplitSpec) -> Divided:
     """Write the arrays of both parts and describe them: each as if it had been uploaded by itself.
 
-    Raises InvalidContent `class-too-small`, and `target-missing` or `target-continuous` where rows
-    without classes shall be stratified.
+    Raises InvalidContent `class-too-small`, and `target-missing` or `target-continuous` if rows
+    without classes are to be stratified.
     """
     stored = spec.stored
     labels = stored.labels()
@@ -53,7 +53,7 @@ def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[
         for label, count in zip(classes, counts, strict=False):
             if held_out_rows(count, spec.fraction) in (0, count):
                 rows = f"class {label!r} has {count} rows"
-                message = f"{rows}: too few to hold back {spec.fraction:g} of them"
+                message = f"{rows}: too few to put {spec.fraction:g} of them into the test part"
                 raise _refusal("class-too-small", "/fraction", message)
     try:
         return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]

@@ -31,7 +31,7 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
     arrays = ["data", "indices", "indptr"] if table.sparse else ["X"]
     target = table.target
     if target is not None:
-        # Codes and values have names of their own: nobody takes one for the other.
+        # Codes and values have different names, so that they cannot be confused.
         arrays.append("y" if target.classes is not None else "values")
         write_array(folder / f"{arrays[-1]}.npy", target.array)
     digest, statistics, warnings = _digest_and_statistics(folder, table, max_columns)

@@ -78,7 +78,7 @@ class DenseWriter(_Writer):
         super().__init__(limits, {"X": ArrayWriter(folder / "X.npy", "<f8")})
 
     def check(self, n_samples: int) -> None:
-        """Whether so many rows may be stored."""
+        """Raises TooLarge if more rows than allowed would be stored."""
         if n_samples > self._limits.rows:
             raise too_many("rows", self._limits.rows)
         if n_samples * self.n_features > self._limits.stored_values:

@@ -171,7 +171,7 @@ def test_large_bodies_are_answered_alike(client: TestClient, registered: Registe
 def test_bad_row_is_a_problem_with_its_place(
     client: TestClient, registered: RegisteredModels
 ) -> None:
-    """Row, column, value and the code: what a caller needs to mend it."""
+    """Row, column, value and the code: what a caller needs to fix it."""
     registered.add("iris", columns=["a", "b", "c"])
     reply = predict(client, {"instances": [[1, 2, 3], [1, "two", 3]]})
     assert reply.status_code == 422

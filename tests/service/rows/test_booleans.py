@@ -90,7 +90,7 @@ def test_booleans_of_json_have_no_quotes() -> None:
     """A text is a text there."""
     error = refusal('{"rows": [[true], ["true"]], "labels": [1, 2]}', JSON)
     assert places(error) == [("not-a-number", 2, 0, "true")]
-    assert error.faults[0].hint == "send numbers and booleans without quotes"
+    assert error.faults[0].hint == "send numbers or booleans, without quotes"
 
 
 def test_libsvm_has_numbers_only() -> None:
