@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from service.rows.spec import Label
 from svm.data.stored_rows import StoredRows
 
-if TYPE_CHECKING:  # SciPy is imported only if a sparse matrix is at hand
+if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
     from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from service.datasets.schemas import UploadOptions
-from service.rows.format_table import SUFFIXES
-from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
+from service.rows.format_table import FORMATS, SUFFIXES
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _ROWS: tuple[tuple[tuple[float, ...], str], ...] = (
@@ -32,16 +32,22 @@ def request_body() -> dict[str, Any]:
     text = {"type": "string"}
     binary = {"type": "string", "format": "binary"}
     content: dict[str, Any] = {
-        CSV: {"schema": text, "example": _delimited(",")},
-        TSV: {"schema": text, "example": _delimited("\t")},
-        NDJSON: {"schema": text, "example": _ndjson()},
-        JSON: {"schema": _JSON_SCHEMA, "example": _json()},
-        LIBSVM: {"schema": text, "example": _libsvm()},
-        NPY: {"schema": {**binary, "example": "@X.npy"}},
-        NPZ: {"schema": {**binary, "example": "@data.npz"}},
-        PARQUET: {"schema": {**binary, "example": "@data.parquet"}},
-        "multipart/form-data": {"schema": _form_schema(binary)},
+        one.media_type: {"schema": {**binary, "example": f"@data{one.suffixes[0]}"}}
+        if one.binary
+        else {"schema": text}
+        for one in FORMATS.values()
     }
+    content[JSON]["schema"] = _JSON_SCHEMA
+    examples = {
+        CSV: _delimited(","),
+        TSV: _delimited("\t"),
+        NDJSON: _ndjson(),
+        JSON: _json(),
+        LIBSVM: _libsvm(),
+    }
+    for media_type, example in examples.items():
+        content[media_type]["example"] = example
+    content["multipart/form-data"] = {"schema": _form_schema(binary)}
     return {"requestBody": {"required": True, "content": content}}
 
 

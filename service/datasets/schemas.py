@@ -73,7 +73,7 @@ class ColumnRead(BaseModel):
     max: float | None
     mean: float | None
     std: float | None
-    """Of the rows at hand: the mean square is divided by n."""
+    """Of these rows: the mean square is divided by n."""
 
 
 class DatasetWarning(BaseModel):

@@ -27,7 +27,7 @@ class Upload:
     options: UploadOptions
     spec: ParseSpec
     filename: str = ""
-    """As the form tells it."""
+    """As the form gives it."""
 
 
 async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits: Limits) -> Upload:

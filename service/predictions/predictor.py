@@ -24,7 +24,7 @@ from svm.data.matrices import Matrix
 INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""
 INLINE_BINARY_BYTES = 4 * 1024 * 1024
-"""The same of numbers in binary, of which only a look tells whether they are finite."""
+"""The same for numbers in binary, which are only checked to be finite."""
 
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
 

@@ -13,6 +13,8 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import Predictor
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.predictions.targets import Target
+from service.rows.format_table import FORMATS, ROW_FORMATS
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
 from service.web.access.fast_path import as_response, unless_left
 from service.web.access.routing import Routes
 from service.web.access.scopes import needs
@@ -42,30 +44,27 @@ Outputs = Annotated[
         examples=["label,decision"],
     ),
 ]
-_REQUEST = json_request(PredictionCreate, EXAMPLE)
-_REQUEST["requestBody"]["content"] |= {
-    "text/csv": {"schema": {"type": "string"}, "example": "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n"},
-    "text/tab-separated-values": {
-        "schema": {"type": "string"},
-        "example": "5.1\t3.5\t1.4\t0.2\n6.7\t3.0\t5.2\t2.3\n",
-    },
-    "application/x-ndjson": {
-        "schema": {"type": "string"},
-        "example": "[5.1, 3.5, 1.4, 0.2]\n[6.7, 3.0, 5.2, 2.3]\n",
-    },
-    "text/x-libsvm": {
-        "schema": {"type": "string"},
-        "example": "1:5.1 2:3.5 3:1.4 4:0.2\n1:6.7 2:3.0 3:5.2 4:2.3\n",
-    },
-    "application/x-npy": {
-        "schema": {
-            "type": "string",
-            "format": "binary",
-            "description": "A file that `numpy.save` wrote.",
-            "example": "@X.npy",
-        }
-    },
+_EXAMPLES = {
+    CSV: "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n",
+    TSV: "5.1\t3.5\t1.4\t0.2\n6.7\t3.0\t5.2\t2.3\n",
+    NDJSON: "[5.1, 3.5, 1.4, 0.2]\n[6.7, 3.0, 5.2, 2.3]\n",
+    LIBSVM: "1:5.1 2:3.5 3:1.4 4:0.2\n1:6.7 2:3.0 3:5.2 4:2.3\n",
 }
+
+
+def _request() -> dict[str, Any]:
+    """The `openapi_extra=` of a prediction: every format of rows."""
+    request = json_request(PredictionCreate, EXAMPLE)
+    for known in (FORMATS[media_type] for media_type in ROW_FORMATS if media_type != JSON):
+        body: dict[str, Any] = {"schema": {"type": "string"}}
+        if known.binary:
+            body["schema"] |= {"format": "binary", "example": f"@X{known.suffixes[0]}"}
+        elif known.media_type in _EXAMPLES:
+            body["example"] = _EXAMPLES[known.media_type]
+        request["requestBody"]["content"][known.media_type] = body
+    return request
+
+
 _REPLIES: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {
@@ -78,7 +77,7 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 _DOCUMENTED: dict[str, Any] = {
     "response_model": PredictionRead,
     "response_model_exclude_none": True,
-    "openapi_extra": _REQUEST,
+    "openapi_extra": _request(),
     "responses": _REPLIES
     | responses(
         *("malformed-json", "bad-encoding", "invalid-name", "invalid-parameter", "not-found"),

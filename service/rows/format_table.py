@@ -166,13 +166,13 @@ LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
 
 def check_format(media_type: str, head: bytes) -> None:
     """Raises UnsupportedFormat `format-mismatch` for what plainly is another format."""
-    said = FORMATS[media_type]
-    if said.begins(head):
+    expected = FORMATS[media_type]
+    if expected.begins(head):
         return
     seen = next((one.media_type for one in FORMATS.values() if one.begins(head)), None)
     if head.startswith(_GZIP):
         seen = "gzip"
-    elif said.binary and head:
+    elif expected.binary and head:
         seen = seen or "something else"
     if seen is not None:
         raise UnsupportedFormat(

@@ -72,8 +72,8 @@ class InferenceExchange:
                     raise InvalidRequest("invalid-header", f"{HEAD_LENGTH} is a whole number")
                 self._head_bytes = int(value)
             elif name == b"accept-encoding" and value.strip() in (b"gzip", b"deflate"):
-                # Who names one coding wants it. HTTP libraries list all they know: they are
-                # served faster without.
+                # A client that names one coding wants it. HTTP libraries list all they know:
+                # without it they get the reply sooner.
                 self._reply_encoding = value.strip().decode()
         self.is_binary = self._head_bytes is not None and not self._encoding
 
@@ -229,7 +229,7 @@ def _flag(
 
 
 def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
-    """What is asked for; everything there is, if nothing is said."""
+    """The outputs to answer; all of them by default."""
     binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
     if wanted is not None and not isinstance(wanted, list):

@@ -75,7 +75,7 @@ class SparseMoments:
 def _statistics(
     low: Vector, high: Vector, mean: Vector, squares: Vector, count: int
 ) -> dict[str, list[float | None]]:
-    """The standard deviation is that of the rows at hand (divided by n). None: beyond float64."""
+    """The standard deviation is that of these rows (divided by n). None: beyond float64."""
     return {
         "min": low.tolist(),
         "max": high.tolist(),

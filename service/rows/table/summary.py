@@ -1,4 +1,4 @@
-"""What can be said of a dataset from its arrays: digest, statistics, warnings.
+"""What follows from the arrays of a dataset: digest, statistics, warnings.
 
 The arrays are read back in blocks, so all this depends on nothing but the values.
 """
@@ -24,7 +24,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
-    """Write the labels beside X, and say all that is to be said.
+    """Write the labels beside X, and describe the dataset.
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.
     """

@@ -120,7 +120,7 @@ def test_dataset_without_names_gets_none() -> None:
 
 
 def test_data_without_labels_stay_so() -> None:
-    """The last column is no label then."""
+    """The last column is not the label then."""
     base = upload("a,b\n1,2\n3,4\n", target="none")
     same(upload("b,a\n6,5\n", onto=base), upload("a,b\n1,2\n3,4\n5,6\n", target="none"))
 
@@ -158,7 +158,7 @@ def test_measurements(cuts: tuple[int, int], step: float) -> None:
 
 
 def test_too_many_words() -> None:
-    """Texts beyond a thousand are no classes, counted together."""
+    """More than a thousand texts in all cannot be classes."""
     first, second = (
         "".join(f"{i},w{i}\n" for i in range(*ends)) for ends in ((0, 600), (600, 1200))
     )
@@ -212,7 +212,7 @@ def test_other_columns_are_refused(content: str, options: Any, extra: dict[str, 
 def test_data_of_another_kind_are_refused(
     base: str, content: str, media_type: str, options: Any, code: str
 ) -> None:
-    """Sparse or dense, labelled or not: as the dataset is."""
+    """Sparse or dense, labeled or not: as the dataset is."""
     target = "none" if base == "a,b\n1,2\n" else None
     onto = upload(base, LIBSVM if ":" in base else CSV, target=target)
     assert refusal(content, media_type, onto=onto, **options).code == code
@@ -338,7 +338,7 @@ def test_append_can_be_tried(client: TestClient, settings: Settings) -> None:
 
 
 def test_damaged_parent_is_not_copied(client: TestClient, settings: Settings) -> None:
-    """Its rows are held against their digest."""
+    """Its rows are compared with their digest."""
     path = post(client, BASE).headers["Location"]
     damage(settings, "X")
     problem(append(client, path, "5,6,z\n"), 500, "dataset-corrupt")

@@ -145,19 +145,19 @@ def test_json_npz_and_parquet_keep_the_kind_of_labels(labels: list[Any]) -> None
     rows=st.lists(
         st.dictionaries(st.integers(1, 6), st.floats(-9, 9), max_size=4), min_size=1, max_size=8
     ),
-    unlabelled=st.booleans(),
+    unlabeled=st.booleans(),
     width=st.integers(6, 8),
 )
 @hypothesis.settings(max_examples=60)
 def test_sparse_data_are_read_again(
-    rows: list[dict[int, float]], unlabelled: bool, width: int
+    rows: list[dict[int, float]], unlabeled: bool, width: int
 ) -> None:
-    """Their last columns, too, where nothing stands in them."""
+    """Their last columns, too, if they are empty."""
     lines = [
         f"{len(row) / 2} " + " ".join(f"{index}:{value!r}" for index, value in sorted(row.items()))
         for row in rows
     ]
-    target = "none" if unlabelled else None
+    target = "none" if unlabeled else None
     first = upload("\n".join(lines), LIBSVM, n_features=width, target=target)
     again = upload(rendered(first, LIBSVM), LIBSVM, target=target)
     assert again.parsed.matrix_digest == first.parsed.matrix_digest
@@ -169,8 +169,8 @@ def test_numpy_holds_numbers(labels: list[Any]) -> None:
     first = upload(json.dumps({"rows": [[0.1, 7], [5e-324, 1]], "labels": labels}), JSON)
     again = upload(rendered(first, NPY), NPY)
     assert again.parsed.matrix_digest == first.parsed.matrix_digest
-    unlabelled = upload(npy(np.arange(6.0).reshape(3, 2)), NPY, target="none")
-    assert np.load(io.BytesIO(rendered(unlabelled, NPY))).tolist() == [[0, 1], [2, 3], [4, 5]]
+    unlabeled = upload(npy(np.arange(6.0).reshape(3, 2)), NPY, target="none")
+    assert np.load(io.BytesIO(rendered(unlabeled, NPY))).tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_measurements_in_every_format() -> None:

@@ -28,7 +28,7 @@ from tests.service.rows.test_parser import readers
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "80"))
 """For each format."""
 HANG_S = 2.0
-"""Of work; a process that waits for nothing is ended by its time limit, as `parsing-failed`."""
+"""Of work; a process that does not work is ended by its time limit, as `parsing-failed`."""
 MEMORY_BYTES = 512 * 1024 * 1024
 """The files are small: a quarter of what the process may take."""
 

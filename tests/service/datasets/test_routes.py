@@ -474,7 +474,7 @@ def test_changes_that_are_refused(client: TestClient, body: dict[str, Any]) -> N
 
 
 def test_changes_can_be_conditional(client: TestClient) -> None:
-    """Who saw an older state is told."""
+    """A caller that saw an older state gets an error."""
     reply = post(client)
     path, old = reply.headers["Location"], {"If-Match": reply.headers["ETag"]}
     assert client.patch(path, json={"name": "new"}, headers=old).status_code == 200

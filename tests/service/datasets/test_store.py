@@ -137,7 +137,7 @@ def test_same_upload_twice_at_once(store: DatasetStore, blobs: Blobs) -> None:
 
 
 def test_pages_are_newest_first(store: DatasetStore, blobs: Blobs) -> None:
-    """Each dataset stands on one page."""
+    """Each dataset is on one page."""
     ids = [add(store, blobs, IRIS + f"{i},{i},x\n")[0].id for i in range(5)]
     first = store.page(PageRequest(2))
     second = store.page(PageRequest(5, first.next))

@@ -111,7 +111,7 @@ def test_one_bad_request_fails_alone() -> None:
     assert results[2].tobytes() == model.fitted.problem_scores(other).tobytes()
 
 
-def test_canceled_request_disturbs_nobody() -> None:
+def test_canceled_request_does_not_affect_others() -> None:
     """It is forgotten; the others of its batch are answered."""
     model = watched()
 
@@ -170,7 +170,7 @@ def test_small_request_does_not_wait_for_a_large_one() -> None:
 
 
 def test_overflowing_rows_are_named() -> None:
-    """A score that is not finite is no answer; the others of the batch get theirs."""
+    """A score that is not finite is an error; the other requests of the batch are answered."""
     (good,) = some_rows(3)
     bad = np.concatenate([good[:1], np.full((1, 64), 1e308), good[1:2], np.full((1, 64), -1e308)])
     for n_classes in (2, 3):

@@ -116,7 +116,7 @@ def test_any_json_is_read_or_refused(document: Any, columns: list[str] | None) -
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_bytes_are_read_or_refused(data: st.DataObject) -> None:
-    """So do they on bodies with a few bytes changed, most of which are no JSON."""
+    """So do they on bodies with a few bytes changed, most of which are not JSON."""
     body = bytearray(b'{"instances": [[1, -2.5e3, 0.1], [4, 5, 6]], "outputs": ["label"]}')
     for position in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=3)):
         byte = data.draw(st.sampled_from(b'0189-+.eE[]{},:"\\ \xefnutf\x00\xff'))
@@ -142,7 +142,7 @@ def test_any_bytes_are_read_or_refused(data: st.DataObject) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_json_is_refused(body: bytes) -> None:
+def test_what_is_not_json_is_refused(body: bytes) -> None:
     """Syntax, names given twice, bare NaN, bad text, too many levels."""
     with pytest.raises(InvalidRequest, match="malformed-json"):
         decode(body, model(columns=COLUMNS), ROW_LIMIT)
@@ -160,7 +160,7 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
         ("text/x-libsvm", b"1:2\0\n"),
     ],
 )
-def test_what_is_no_text_is_refused_alike(media_type: str, body: bytes) -> None:
+def test_what_is_not_text_is_refused_alike(media_type: str, body: bytes) -> None:
     """By the same code in every format."""
     with pytest.raises(InvalidRequest, match="bad-encoding") as caught:
         wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
@@ -176,7 +176,7 @@ def test_what_is_no_text_is_refused_alike(media_type: str, body: bytes) -> None:
         ("text/x-libsvm", b"1:1 2:2 3:3\n"),
     ],
 )
-def test_a_byte_order_mark_counts_for_nothing(media_type: str, body: bytes) -> None:
+def test_a_byte_order_mark_is_ignored(media_type: str, body: bytes) -> None:
     """Editors put it before any text."""
     read = wire_format.decode(media_type, b"\xef\xbb\xbf" + body, model(), Limits())
     assert np.asarray(read.X).tolist() == [[1.0, 2.0, 3.0]]
@@ -205,7 +205,7 @@ def test_lines_end_somewhere(media_type: str) -> None:
         ("text/tab-separated-values", b"1\t2\n3\t4\n"),
     ],
 )
-def test_a_wrong_width_is_told_alike(media_type: str, body: bytes) -> None:
+def test_a_wrong_width_is_the_same_error_in_every_format(media_type: str, body: bytes) -> None:
     """All rows of another width are one mistake, with what is expected, in every format."""
     with pytest.raises(InvalidContent) as caught:
         wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
@@ -337,7 +337,7 @@ def test_names_find_their_features() -> None:
     ],
     ids=str,
 )
-def test_unknown_and_missing_names_are_told(row: dict[str, int], first: str) -> None:
+def test_unknown_and_missing_names_are_reported(row: dict[str, int], first: str) -> None:
     """Nothing is filled in, and nothing is ignored."""
     error = refused({"instances": [[1, 2, 3], row]}, COLUMNS)
     assert (error.code, error.faults[0].row, error.faults[0].column) == (

@@ -30,7 +30,7 @@ __all__ = ["url"]
 PATH = "/v1/models/iris/predict"
 N_FEATURES = 3
 STILL_S = 1.0
-"""So long a connection may stand still: not so short that a busy machine takes it away."""
+"""Longest pause on a connection; not so short that a busy machine reaches it."""
 
 
 pytestmark = pytest.mark.one_application(
@@ -240,7 +240,7 @@ def test_stalled_bodies_end_their_connections(address: tuple[str, int]) -> None:
 
 
 def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int]) -> None:
-    """Some kilobytes in the time that it may stand still; on a connection that is known or new."""
+    """Some kilobytes in the time of the longest pause; on a connection that is known or new."""
     content = body(2.0) + b" " * 20_000
     with Connection(address) as known, Connection(address) as new:
         known.send(request(body(2.0)))
@@ -257,7 +257,7 @@ def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int]) -> Non
             assert values(client.reply()) == decision(2.0)
 
 
-def test_a_body_that_nobody_reads_cannot_drip_for_ever(address: tuple[str, int]) -> None:
+def test_an_unread_body_cannot_be_sent_slowly_forever(address: tuple[str, int]) -> None:
     """The request is answered by its head."""
     with Connection(address) as client:
         client.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
@@ -354,7 +354,7 @@ def test_quick_answers_bear_the_headers_of_all_others(address: tuple[str, int]) 
             assert one[name] == other[name]
 
 
-def test_client_who_leaves_disturbs_nobody(address: tuple[str, int]) -> None:
+def test_client_that_disconnects_does_not_affect_others(address: tuple[str, int]) -> None:
     """In the middle of a head or a body, or without waiting for the answer."""
     whole = request(body(2.0))
     large = request(b" " * 500_000, path="/v1/models/wide/predict")

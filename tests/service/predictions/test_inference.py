@@ -254,7 +254,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
         "invalid-field",
     ),
     "bytes and data": ({"tail": X.tobytes(), "data": X.tolist()}, 400, "malformed-request"),
-    "a type that is no text": ({"datatype": {}, "data": []}, 422, "invalid-field"),
+    "a type that is not a text": ({"datatype": {}, "data": []}, 422, "invalid-field"),
     **{
         f"{name} = {value}": (
             {

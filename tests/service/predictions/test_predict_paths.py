@@ -313,7 +313,7 @@ def test_bad_requests_are_problems(door: Door, registered: RegisteredModels) -> 
     registered.add("iris", steep, columns=COLUMNS)
     good = door.post(PATH, json={"instances": ROWS.tolist()}).json()
     for name, (headers, body, status, code) in BAD.items():
-        for _ in range(2):  # a head seen before is no other
+        for _ in range(2):  # the second head is one seen before
             reply = door.post(PATH, content=body, headers=headers)
             assert (reply.status_code, reply.json()["code"]) == (status, code), (name, reply.text)
             assert reply.headers["Content-Type"] == "application/problem+json"

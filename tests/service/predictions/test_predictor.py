@@ -22,7 +22,7 @@ N_CLASSES, N_FEATURES = 12, 4
 def test_long_replies_leave_the_loop_free(
     registered: RegisteredModels, settings: Settings, outputs: list[str]
 ) -> None:
-    """Rows that are read and scored in no time may take long to be told of: others go on."""
+    """Rows that are quick to read and score may take long to write: other requests continue."""
     random = np.random.default_rng(0)
     fitted = fitted_pipeline(range(N_CLASSES), N_FEATURES)
     held_out = random.normal(size=(200, N_FEATURES))

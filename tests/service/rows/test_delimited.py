@@ -78,7 +78,7 @@ def test_ways_to_write_the_same(text: str) -> None:
 
 
 def test_quoted_cells_hold_anything() -> None:
-    """Delimiters, line ends and doubled quotes stand in quoted labels and names."""
+    """Quoted labels and names may hold delimiters, line ends and doubled quotes."""
     result = upload('"a\nname",k\n1,"x,\n""y"""\n2,z\n')
     assert result.parsed.columns == ["a\nname"]
     assert result.rows_of_labels == ['x,\n"y"', "z"]
@@ -164,7 +164,7 @@ def test_what_is_a_number(cell: str, value: float) -> None:
 @pytest.mark.parametrize("first", ["1,2,x", '"1",2,x'])
 @pytest.mark.parametrize("target", [None, "0", "1"])
 def test_row_that_lacks_its_label(first: str, target: str | None) -> None:
-    """A short row is never taken for one without label, wherever the label stands."""
+    """A short row is never taken for one without label, whichever column has the label."""
     error = refusal(f"a,b,k\n{first}\n3,4\n", target=target)
     assert ("ragged-row", 2, None, None) in places(error)
 

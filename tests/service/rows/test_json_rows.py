@@ -17,7 +17,7 @@ from tests.service.rows.reading import places, refusal, upload
 
 
 def test_rows_labels_and_columns_in_any_order() -> None:
-    """Names and labels may stand after the rows."""
+    """Names and labels may come after the rows."""
     result = upload(
         '{"labels": ["x", "y"], "rows": [[1, 2], [3, 4.5]], "columns": ["a", "b"]}', JSON
     )

@@ -58,7 +58,7 @@ def test_labels_of_json_keep_their_type(labels: str, classes: list[Any]) -> None
 
 @pytest.mark.parametrize("labels", ['["x", 1]', "[true, 1]", '[true, "x"]'])
 def test_kinds_of_labels_do_not_mix(labels: str) -> None:
-    """In JSON nobody needs to guess what was meant."""
+    """In JSON there is no need to guess what was meant."""
     assert refusal(f'{{"rows": [[1], [2]], "labels": {labels}}}', JSON).code == "invalid-field"
 
 
@@ -70,7 +70,7 @@ def test_gaps_among_numbers_are_no_class(gap: str) -> None:
 
 
 def test_measurements_are_kept_without_classes() -> None:
-    """Many different numbers are no classes: the upload succeeds, warns, and says how many."""
+    """Many different numbers are not classes: the upload succeeds, warns, and says how many."""
     values = np.random.default_rng(0).normal(size=3000)
     result = upload(csv([repr(float(value)) for value in values]))
     assert result.parsed.classes is None
@@ -81,7 +81,7 @@ def test_measurements_are_kept_without_classes() -> None:
 
 
 def test_many_whole_numbers_are_not_continuous() -> None:
-    """Numbers that count something are told apart from measurements."""
+    """Numbers that count something are distinguished from measurements."""
     result = upload(csv([str(i) for i in range(1500)]))
     assert result.parsed.statistics["target"] == {"distinct": 1500, "continuous": False}
 

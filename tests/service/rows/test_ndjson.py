@@ -12,7 +12,7 @@ from tests.service.rows.reading import places, refusal, upload
 
 
 def test_first_row_names_the_columns() -> None:
-    """The last one holds the labels; other rows may have another order; blank lines count not."""
+    """The last one holds the labels; other rows may have another order; blank lines are ignored."""
     result = upload(
         '{"a": 1, "b": 2.5, "k": "x"}\r\n\n'
         '{"k": "y", "b": -1e3, "a": 0}\n  \n'

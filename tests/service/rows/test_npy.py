@@ -132,7 +132,7 @@ HUGE = f"({'9' * 4000}, {'9' * 4000})"
     ],
 )
 def test_headers_that_lie(content: bytes) -> None:
-    """The header is held against the file's size before anything is read."""
+    """The header is compared with the file's size before anything is read."""
     error = refusal(content, NPY)
     assert isinstance(error, InvalidContent)
     assert error.code == "npy-corrupt"

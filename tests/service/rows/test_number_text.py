@@ -50,7 +50,7 @@ def test_hint_for_a_number(cell: str, hint: str) -> None:
 
 @pytest.mark.parametrize("cell", ["12,34,567", "1,23", "a,b", "1,234,56", "1,," + "2" * 5000])
 def test_other_texts_get_no_such_hint(cell: str) -> None:
-    """Nothing is said of what cannot be told."""
+    """There is no hint for other texts."""
     hint = refusal(f'a,k\n1,x\n"{cell[:4000]}",y\n').faults[0].hint or ""
     assert "thousands" not in hint
     assert "ambiguous" not in hint

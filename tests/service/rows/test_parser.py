@@ -195,7 +195,7 @@ def test_memory_does_not_grow_with_the_file(
 
 
 def test_full_disk_is_reported(make_spec: Callable[[str], ParseSpec]) -> None:
-    """It is no fault of the data."""
+    """It is not a fault of the data."""
     spec = make_spec(GOOD)
     (Path(spec.out) / "X.npy").symlink_to("/dev/full")
     assert isinstance(answer(spec), StorageFull)

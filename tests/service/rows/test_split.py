@@ -40,7 +40,7 @@ pytestmark = pytest.mark.one_application
 
 
 def parts(result: Result, fraction: float, stratify: bool = True, seed: int = 0) -> list[Result]:
-    """The rows that stay and those held back. Raises InvalidContent.
+    """The rows of the two parts. Raises InvalidContent.
 
     They are parted twice, as after the death of the first process: that must change nothing.
     """
@@ -109,14 +109,14 @@ def test_each_part_is_as_if_uploaded(
 def test_measurements_and_no_labels() -> None:
     """They cannot be stratified, but they can be split."""
     measurements = upload("".join(f"{i},{i}.5\n" for i in range(1200)))
-    unlabelled = upload(npy(np.arange(40.0).reshape(20, 2)), NPY, target="none")
+    unlabeled = upload(npy(np.arange(40.0).reshape(20, 2)), NPY, target="none")
     train, test = parts(measurements, 0.05, stratify=False)
     assert train.arrays["values"].size == 1140
     assert len(test.parsed.classes or ()) == 60  # few enough to be classes
-    train, test = parts(unlabelled, 0.25, stratify=False)
+    train, test = parts(unlabeled, 0.25, stratify=False)
     together = np.concatenate((train.arrays["X"], test.arrays["X"]))
     assert sorted(together[:, 0]) == list(range(0, 40, 2))
-    for whole, code in ((measurements, "target-continuous"), (unlabelled, "target-missing")):
+    for whole, code in ((measurements, "target-continuous"), (unlabeled, "target-missing")):
         with pytest.raises(InvalidContent) as caught:
             parts(whole, 0.25)
         assert (caught.value.code, caught.value.faults[0].pointer) == (code, "/stratify")
@@ -131,7 +131,7 @@ def test_measurements_and_no_labels() -> None:
     ],
 )
 def test_classes_that_are_too_small(text: str, fraction: float, stratify: bool, said: str) -> None:
-    """No class may vanish from the rows that stay, nor, stratified, from those held back."""
+    """No class may vanish from the train part, nor, if stratified, from the test part."""
     with pytest.raises(InvalidContent, match=said) as caught:
         parts(upload(text, header="absent"), fraction, stratify)
     assert caught.value.code == "class-too-small"
@@ -192,7 +192,7 @@ def test_split_is_that_of_a_job(client: TestClient, settings: Settings, stratify
     ],
 )
 def test_wrong_bodies(client: TestClient, body: dict[str, Any], pointer: str) -> None:
-    """Each field is held against its range."""
+    """Each field is checked against its range."""
     path = post(client).headers["Location"]
     refused = problem(client.post(f"{path}/split", json=body), 422, "invalid-field")
     assert refused["errors"][0]["pointer"] == pointer

@@ -80,7 +80,7 @@ def codes(result: Result) -> list[str]:
     ],
 )
 def test_warnings(rows: list[tuple[Any, ...]], expected: list[str]) -> None:
-    """What is no error but worth knowing."""
+    """Warnings: not errors, but worth knowing."""
     text = "a,b,k\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
     assert codes(upload(text)) == expected
 
