@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 
 import structlog
 from anyio.to_thread import current_default_thread_limiter, run_sync
@@ -62,8 +63,8 @@ from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
 from service.web import docs, health, problem_pages
 from service.web.access import login
-from service.web.access.authenticator import Gate
-from service.web.access.fast_path import ShortCut
+from service.web.access.authenticator import Authenticator
+from service.web.access.fast_path import FastPath
 from service.web.access.hosts import Hosts
 from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
@@ -71,11 +72,12 @@ from service.web.access.scopes import Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.http.compression import Compression
 from service.web.http.event_stream import EventStreams
-from service.web.http.head import HeadAsGet
+from service.web.http.head_method import HeadAsGet
 from service.web.problems import replies
 from service.web.server.connections import ConnectionLimits
-from service.web.server.http_protocol import Conduct
+from service.web.server.http_protocol import ServiceProtocol
 from service.web.server.observability import Metrics, Observability
+from service.web.server.server_context import ServerContext
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -138,7 +140,7 @@ def create_app(
     reservations = Reservations(database, settings.lease_s)
     keys = Keys(database)
     hosts = Hosts((*host_names(settings.hosts), *own_names))
-    gate = Gate(keys, settings.auth, limits.requests_per_s, hosts)
+    authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts)
     state = health.Health()
     event_log = EventLog(database)
     watcher = Watcher(event_log, state)
@@ -154,7 +156,7 @@ def create_app(
             if settings.auth == "on":
                 app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
             app.state.secret = await run_sync(secret_of, database)
-        await gate.refresh()
+        await authenticator.refresh()
         if settings.workers > 0:
             engine.start()
         sweeper.start()
@@ -170,7 +172,7 @@ def create_app(
             asyncio.create_task(prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(keep_reserve_forever(database, limits)),
             asyncio.create_task(watcher.run()),
-            asyncio.create_task(gate.refresh_forever()),
+            asyncio.create_task(authenticator.refresh_forever()),
         ]
         try:
             yield
@@ -208,26 +210,29 @@ def create_app(
     connections = ConnectionLimits(
         settings.header_s, settings.body_idle_s, settings.connections, metrics, bodies
     )
-    app.state.conduct = Conduct(predictor, gate, metrics, connections)
+    app.state.connection_limits = connections
+    app.state.http_protocol = partial(
+        ServiceProtocol, ServerContext(predictor, authenticator, metrics, connections)
+    )
     app.add_middleware(Compression)
-    app.add_middleware(ShortCut, answerer=predictor)
-    app.add_middleware(Admission, gate=gate)
+    app.add_middleware(FastPath, answerer=predictor)
+    app.add_middleware(Admission, authenticator=authenticator)
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
     replies.install(app)
-    app.take(datasets.router(dataset_store, contents, parser, blobs, limits))
-    app.take(predictions.router(predictor))
+    app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
+    app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
-        app.take(kind.routes.router(stores, access))
-    app.take(jobs.router(access))
-    app.take(inference.router(predictor, registry, state))
-    app.take(models.router(registry, dataset_store))
-    app.take(derived.router(registry, renderer, blobs, limits))
-    app.take(solvers.router())
-    app.take(health.router(state, database, metrics.registry, settings))
+        app.add_routes(kind.routes.router(stores, access))
+    app.add_routes(jobs.router(access))
+    app.add_routes(inference.router(predictor, registry, state))
+    app.add_routes(models.router(registry, dataset_store))
+    app.add_routes(derived.router(registry, renderer, blobs, limits))
+    app.add_routes(solvers.router())
+    app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
-    app.take(problem_pages.router())
+    app.add_routes(problem_pages.router())
     dashboard.mount(
         app,
         PageContext(
@@ -246,5 +251,5 @@ def create_app(
             distributions=Distributions(dataset_store),
         ),
     )
-    login.mount(app, gate)
+    login.mount(app, authenticator)
     return app

@@ -56,7 +56,7 @@ def serve(host: str, port: int) -> None:
         app = create_app(settings, _own_names(host, own_machine), warm=True)
         config = uvicorn.Config(
             app,
-            http=app.state.conduct.protocol,
+            http=app.state.http_protocol,
             ws="none",
             log_config=None,
             access_log=False,
@@ -107,14 +107,14 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        protocol: asyncio.BaseProtocol = self._app.state.conduct.protocol(
+        protocol: asyncio.BaseProtocol = self._app.state.http_protocol(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return protocol
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._app.state.health.draining = True
-        self._app.state.conduct.limits.ending = True
+        self._app.state.connection_limits.ending = True
         super().handle_exit(sig, frame)
 
 

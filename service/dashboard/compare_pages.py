@@ -23,7 +23,7 @@ from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobRead
 from service.jobs.training import KIND as TRAINING
 from service.storage.database.pages import PageRequest
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.callers import caller_of
 from service.web.http.names import DatasetId
 from svm.solvers import SOLVERS
@@ -82,13 +82,13 @@ def add(routes: APIRouter, context: PageContext) -> None:
         )
 
     @routes.post("/compare")
-    @needs("read")
+    @requires_scope("read")
     async def choose(request: Request) -> Response:
         form = await form_of(request)
         return back(f"/compare?jobs={','.join(form.get('job', []))}")
 
     @routes.post("/comparisons")
-    @needs("train")
+    @requires_scope("train")
     async def start(request: Request) -> Response:
         body = checked(ComparisonCreate, _body(await form_of(request)))
         caller, request_id = caller_of(request), request.state.request_id

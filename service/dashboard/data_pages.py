@@ -21,7 +21,7 @@ from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobSummary
 from service.rows.spec import CSV, ParseSpec
 from service.storage.database.pages import PageRequest
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.names import DatasetId
 from service.web.http.pagination import PageParams, next_page_token
@@ -73,7 +73,7 @@ def _add_home(routes: APIRouter, context: PageContext) -> None:
 
 def _add_upload(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/datasets")
-    @needs("train")
+    @requires_scope("train")
     async def upload(request: Request) -> Response:
         context.blobs.check_room()
         with context.blobs.temporary_folder() as folder:
@@ -82,7 +82,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
         return go(request, f"/datasets/{dataset.id}")
 
     @routes.post("/samples/{name}")
-    @needs("train")
+    @requires_scope("train")
     async def sample(request: Request, name: Annotated[str, InPath()]) -> Response:
         if name not in SAMPLES:
             raise NotFound("not-found", f"there is no sample {name}")

@@ -19,7 +19,7 @@ from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.read_schemas import JobRead, JobSummary
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 
@@ -68,7 +68,7 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
 
 def _add_controls(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/jobs/{id}/cancel")
-    @needs("train")
+    @requires_scope("train")
     async def cancel(request: Request, id: JobId) -> Response:
         form = await form_of(request)
 
@@ -79,19 +79,19 @@ def _add_controls(routes: APIRouter, context: PageContext) -> None:
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/pause")
-    @needs("train")
+    @requires_scope("train")
     async def pause(id: JobId) -> Response:
         await run_sync(context.jobs.pause, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/resume")
-    @needs("train")
+    @requires_scope("train")
     async def resume(id: JobId) -> Response:
         await run_sync(context.jobs.resume, id)
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/delete")
-    @needs("train")
+    @requires_scope("train")
     async def delete(request: Request, id: JobId) -> Response:
         await run_sync(context.jobs.delete, id)
         return go(request, "/jobs")

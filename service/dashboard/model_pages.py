@@ -31,7 +31,7 @@ from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
 from service.storage.database.pages import PageRequest
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.callers import caller_of
 from service.web.http.names import NAME, AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
@@ -74,7 +74,7 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
 
 def _add_predict(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
-    @needs("predict")
+    @requires_scope("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
         entries = {key: values[-1] for key, values in (await form_of(request)).items()}
         row = await run_sync(context.models.get_version, name, version)
@@ -87,7 +87,7 @@ def _add_predict(routes: APIRouter, context: PageContext) -> None:
 
 def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/versions/{version}/evaluate")
-    @needs("train")
+    @requires_scope("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
         form = await form_of(request)
         values = {"model": f"{name}/{version}", "dataset_id": form.get("dataset_id", [""])[-1]}
@@ -105,7 +105,7 @@ def _fits(dataset: Dataset, version: ModelVersion) -> bool:
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/aliases")
-    @needs("train")
+    @requires_scope("train")
     async def set_alias(request: Request, name: ModelName) -> Response:
         form = await form_of(request)
         alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
@@ -113,7 +113,7 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
         return go(request, f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
-    @needs("train")
+    @requires_scope("train")
     async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
         form = await form_of(request)
         await run_sync(context.models.remove_alias, name, alias, _anything)

@@ -30,7 +30,7 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
         compare_pages,
     ):
         pages.add(routes, context)
-    app.take(routes)
+    app.add_routes(routes)
     app.mount("/assets", Assets())
 
 

@@ -22,7 +22,7 @@ from service.errors import NotFound, ServiceError
 from service.jobs.training.schemas import JobCreate, JobPlanRead
 from service.jobs.training.solver_routes import describe
 from service.storage.database.pages import PageRequest
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.callers import caller_of
 from service.web.http.names import NAME, JobId
 from service.web.problems import status_of
@@ -69,7 +69,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         return _form(request, context, entries_of(job_fields(), suggested))
 
     @routes.post("/train")
-    @needs("train")
+    @requires_scope("train")
     async def start(request: Request) -> Response:
         entries = _single(await form_of(request))
         caller, request_id = caller_of(request), request.state.request_id
@@ -81,7 +81,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         return go(request, f"/jobs/{job.id}")
 
     @routes.post("/train/check")
-    @needs("train")
+    @requires_scope("train")
     async def check(request: Request) -> Response:
         entries = _single(await form_of(request))
         try:

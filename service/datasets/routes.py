@@ -27,7 +27,7 @@ from service.rows.spec import CSV, TSV
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.content_negotiation import choose
@@ -143,7 +143,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
             DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}, required=False
         ),
     )
-    @needs("train")
+    @requires_scope("train")
     def update_dataset(
         request: Request, response: Response, id: DatasetId, body: DatasetUpdateBody
     ) -> DatasetRead:

@@ -28,13 +28,13 @@ from service.rows.parser import Parser
 from service.rows.spec import Parsed, SplitSpec
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.idempotency import Also, Creation, Once
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.etags import etag
-from service.web.http.json_reply import shown
+from service.web.http.json_reply import json_reply
 from service.web.http.names import DatasetId
 from service.web.problems import responses
 
@@ -82,7 +82,7 @@ def _add_upload(
         },
         openapi_extra=request_body(),
     )
-    @needs("train")
+    @requires_scope("train")
     async def create_dataset(
         request: Request, once: Once, query: Annotated[UploadOptions, Query()]
     ) -> Response:
@@ -109,7 +109,7 @@ def _add_upload(
         },
         openapi_extra=request_body(),
     )
-    @needs("train")
+    @requires_scope("train")
     async def append_to_dataset(
         request: Request, once: Once, id: DatasetId, query: Annotated[AppendOptions, Query()]
     ) -> Response:
@@ -150,7 +150,7 @@ def _add_split(
         },
         openapi_extra=json_request(DatasetSplit, {"fraction": 0.25, "stratify": True, "seed": 42}),
     )
-    @needs("train")
+    @requires_scope("train")
     async def split_dataset(once: Once, id: DatasetId, body: DatasetSplitBody) -> Response:
         async def split() -> Response:
             whole = await run_sync(store.get, id)
@@ -190,7 +190,7 @@ async def _keep(
         name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
     if upload.options.validate_only:
         size = sum((folder / f"{array}.npy").stat().st_size for array in parsed.arrays)
-        return shown(DatasetRead.of_parsed(parsed, name, media_type, size, origin), 200)
+        return json_reply(DatasetRead.of_parsed(parsed, name, media_type, size, origin), 200)
     add = partial(
         store.add,
         *(parsed, folder),
@@ -205,12 +205,12 @@ async def _keep(
 
 def _one(dataset: Dataset, is_new: bool) -> Response:
     headers = {"Location": f"/v1/datasets/{dataset.id}", "ETag": etag(dataset.tag)}
-    return shown(DatasetRead.of(dataset), 201 if is_new else 200, headers)
+    return json_reply(DatasetRead.of(dataset), 201 if is_new else 200, headers)
 
 
 def _both(train: Dataset, test: Dataset, is_new: bool) -> Response:
     both = DatasetSplitRead(train=DatasetRead.of(train), test=DatasetRead.of(test))
-    return shown(both, 201 if is_new else 200)
+    return json_reply(both, 201 if is_new else 200)
 
 
 def _add_part(

@@ -21,14 +21,14 @@ from service.jobs.history_routes import add_events
 from service.jobs.read_schemas import Form, JobCancel
 from service.web.access.keys import Scope
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs, require
+from service.web.access.scopes import require, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.idempotency import Once
 from service.web.http import etags
 from service.web.http.callers import STATE, caller_of
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.json_reply import shown
+from service.web.http.json_reply import json_reply
 from service.web.http.names import DatasetId, JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.http.tag_filter import LabelFilter
@@ -131,7 +131,7 @@ class Collection:
             },
             openapi_extra=json_request(body_model, example),
         )
-        @needs(self._steerer)
+        @requires_scope(self._steerer)
         async def create(
             request: Request,
             once: Once,
@@ -140,7 +140,7 @@ class Collection:
             validate_only: Any = Depends(_no_plan if plan is None else _plan),  # noqa: B008
         ) -> Response:
             if plan is not None and validate_only:
-                return shown(await run_sync(plan, body), 200)
+                return json_reply(await run_sync(plan, body), 200)
             by = caller_of(request), request.state.request_id
 
             async def queued() -> Response:
@@ -173,7 +173,7 @@ class Collection:
             responses=responses("invalid-parameter", "invalid-name"),
         )
         # A list of all kinds shows what a key for predictions must not see.
-        @needs("read", self._steerer)
+        @requires_scope("read", self._steerer)
         def list_jobs(
             page: PageParams,
             which: Annotated[JobFilter, Depends(_filter)],
@@ -195,7 +195,7 @@ class Collection:
             response_model=form.model,
             responses=responses("invalid-parameter", "not-found", *etags.PROBLEMS, *form.problems),
         )
-        @needs(*self._readers)
+        @requires_scope(*self._readers)
         async def get_job(
             request: Request, response: Response, id: JobId, wait_s: WaitS = 0
         ) -> Any:
@@ -225,7 +225,7 @@ class Collection:
                 },
                 **options,
             )
-            return lambda function: route(needs(self._steerer)(function))
+            return lambda function: route(requires_scope(self._steerer)(function))
 
         @steering(
             "cancel",
@@ -270,7 +270,7 @@ class Collection:
             "it made stays.",
             responses=responses(*_STEERED, *etags.PROBLEMS),
         )
-        @needs(self._steerer)
+        @requires_scope(self._steerer)
         def delete_job(request: Request, id: JobId) -> None:
             self.get(request, id)
             delete = self._access.jobs.delete
@@ -287,7 +287,11 @@ class Collection:
         headers = {"Location": f"{self.routes.prefix}/{job.id}", "ETag": etag(str(job.revision))}
         if not job.is_final:
             headers["Retry-After"] = str(RETRY_AFTER_S)
-        return shown(self._form.read(job), 202, headers)
+        return json_reply(self._form.read(job), 202, headers)
 
     def _steered(self, job: Job, effect: Effect) -> Response:
-        return shown(self._form.read(job), 200) if effect is Effect.ALREADY else self._accepted(job)
+        return (
+            json_reply(self._form.read(job), 200)
+            if effect is Effect.ALREADY
+            else self._accepted(job)
+        )

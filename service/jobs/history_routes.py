@@ -16,10 +16,10 @@ from service.jobs.core.watcher import Condition, Watcher
 from service.jobs.read_schemas import EventPage, EventRead
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.keys import Scope
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http import event_stream
 from service.web.http.content_negotiation import choose
-from service.web.http.head import is_head
+from service.web.http.head_method import is_head
 from service.web.http.names import JobId
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
@@ -86,7 +86,7 @@ def add_events(
             ),
         },
     )
-    @needs(*readers)
+    @requires_scope(*readers)
     async def get_events(
         request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
     ) -> EventPage | Response:

@@ -14,7 +14,7 @@ from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
 from service.jobs.read_schemas import JOB_FORM, TraceRead
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.content_negotiation import choose
 from service.web.http.names import JobId
 from service.web.problems import responses
@@ -41,7 +41,7 @@ def router(access: JobAccess) -> Routes:
             **responses("invalid-parameter", "not-found", "not-acceptable"),
         },
     )
-    @needs("read", "train")
+    @requires_scope("read", "train")
     def get_trace(request: Request, id: JobId) -> TraceRead | Response:
         media_type = choose(request, ("application/json", "text/csv"))
         trace = _trace(access.jobs, id)

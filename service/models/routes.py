@@ -29,7 +29,7 @@ from service.models.schemas import (
     ModelVersionRead,
 )
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.content_negotiation import choose
@@ -230,7 +230,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
             **json_request(AliasUpdate, {"version": 1}),
         },
     )
-    @needs("train")
+    @requires_scope("train")
     def set_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
     ) -> AliasRead:
@@ -275,7 +275,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         responses=responses(*_TAGGED, "precondition-required"),
         openapi_extra={"parameters": [etags.IF_MATCH]},
     )
-    @needs("train")
+    @requires_scope("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:
         _refuse_latest(alias)
         registry.remove_alias(name, alias, partial(_check_alias, request))

@@ -32,9 +32,9 @@ from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROB
 from service.predictions.predictor import Predictor
 from service.predictions.routes import Version
 from service.predictions.targets import Target
-from service.web.access.fast_path import as_response, unless_left
+from service.web.access.fast_path import as_response, unless_disconnected
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request, read_limited
 from service.web.health import RETRY_AFTER_S, Health
 from service.web.http.names import ModelName
@@ -112,7 +112,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         return ServerMetadata(name="svm-service", version=__version__, extensions=extensions)
 
     @routes.get("/health/live", operation_id="get_v2_live", summary="Is the server alive?")
-    @needs(None)
+    @requires_scope(None)
     async def live() -> Live:
         """Answers as long as the process can answer anything."""
         return Live(live=True)
@@ -123,7 +123,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="Is the server ready?",
         responses=_errors("shutting-down"),
     )
-    @needs(None)
+    @requires_scope(None)
     async def ready() -> Ready:
         """Until a shutdown has begun; every model can be asked for."""
         if health.draining:
@@ -176,7 +176,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         call = predictor.call_of(target, request.scope["headers"])
         await predictor.check(call)
         body = await read_limited(request, predictor.body_limit_bytes)
-        return as_response(await unless_left(request.receive, predictor.answer(call, body)))
+        return as_response(await unless_disconnected(request.receive, predictor.answer(call, body)))
 
     @routes.post(
         "/models/{name}/infer",
@@ -184,7 +184,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="Predict with a model",
         **_INFER,
     )
-    @needs("predict")
+    @requires_scope("predict")
     async def infer_model(request: Request, name: ModelName) -> Response:
         return await infer(request, name, None)
 
@@ -194,7 +194,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="Predict with a version of a model",
         **_INFER,
     )
-    @needs("predict")
+    @requires_scope("predict")
     async def infer_version(request: Request, name: ModelName, version: Version) -> Response:
         return await infer(request, name, version)
 
@@ -208,7 +208,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
             *("malformed-json", "invalid-field", "body-too-large", "unsupported-format")
         ),
     )
-    @needs("read")
+    @requires_scope("read")
     async def index(
         asked: Annotated[IndexRequest, Depends(json_body(IndexRequest))],
     ) -> Response:

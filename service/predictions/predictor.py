@@ -18,7 +18,8 @@ from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.targets import Target, find_target
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from service.web.access.fast_path import Headers, Reply
+from service.web.access.fast_path import Reply
+from service.web.http.headers import RawHeaders
 from svm.data.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
@@ -79,7 +80,7 @@ class Predictor:
     def body_limit_bytes(self) -> int:
         return self._limits.predict_body_bytes
 
-    def call(self, path: bytes, headers: Headers) -> PredictionCall | None:
+    def call(self, path: bytes, headers: RawHeaders) -> PredictionCall | None:
         """What is asked of which model; None if the path is for no prediction.
 
         Raises UnsupportedFormat, NotAcceptable.
@@ -88,7 +89,7 @@ class Predictor:
         return None if target is None else self.call_of(target, headers)
 
     def call_of(
-        self, target: Target, headers: Headers, outputs: str | None = None
+        self, target: Target, headers: RawHeaders, outputs: str | None = None
     ) -> PredictionCall:
         """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
         if target.inference:

@@ -15,9 +15,9 @@ from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRea
 from service.predictions.targets import Target
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
-from service.web.access.fast_path import as_response, unless_left
+from service.web.access.fast_path import as_response, unless_disconnected
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.http.names import AliasName, ModelName
 from service.web.problems import responses
@@ -103,7 +103,7 @@ def router(predictor: Predictor) -> Routes:
         call = predictor.call_of(target, request.scope["headers"], outputs)
         await predictor.check(call)
         body = await read_limited(request, predictor.body_limit_bytes)
-        return as_response(await unless_left(request.receive, predictor.answer(call, body)))
+        return as_response(await unless_disconnected(request.receive, predictor.answer(call, body)))
 
     @routes.post(
         "/predict",
@@ -112,7 +112,7 @@ def router(predictor: Predictor) -> Routes:
         description=f"{_BODY}The alias `default` answers if it is set, else the latest version.",
         **_DOCUMENTED,
     )
-    @needs("predict")
+    @requires_scope("predict")
     async def predict(request: Request, name: ModelName, outputs: Outputs = None) -> Response:
         return await answer(request, name, None, outputs)
 
@@ -123,7 +123,7 @@ def router(predictor: Predictor) -> Routes:
         description=_BODY,
         **_DOCUMENTED,
     )
-    @needs("predict")
+    @requires_scope("predict")
     async def predict_by_version(
         request: Request, name: ModelName, version: Version, outputs: Outputs = None
     ) -> Response:
@@ -136,7 +136,7 @@ def router(predictor: Predictor) -> Routes:
         description=f"{_BODY}The reply names the version that answered.",
         **_DOCUMENTED,
     )
-    @needs("predict")
+    @requires_scope("predict")
     async def predict_by_alias(
         request: Request, name: ModelName, alias: AliasName, outputs: Outputs = None
     ) -> Response:

@@ -21,9 +21,10 @@ from service.rows.faults import invalid_field, refuse, shown
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.spec import JSON, NPY, RowLimits, Rows
 from service.settings import Limits
-from service.web.access.fast_path import Headers, Reply
+from service.web.access.fast_path import Reply
 from service.web.http.content_negotiation import best_of
 from service.web.http.encodings import inflate, media_type_of
+from service.web.http.headers import RawHeaders
 from svm.data.matrices import Matrix, is_sparse
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
@@ -41,7 +42,7 @@ class Instances(NamedTuple):
 class PlainExchange:
     """Rows in any of `ROW_FORMATS`, answers in any of `replies.MEDIA_TYPES`."""
 
-    def __init__(self, headers: Headers, outputs: str | None, limits: Limits) -> None:
+    def __init__(self, headers: RawHeaders, outputs: str | None, limits: Limits) -> None:
         """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         self._limits = limits
         content_type, accept, self._encoding = JSON, "*/*", ""

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from service.web.access.routing import Routes
-from service.web.access.scopes import SCHEME, needs, scopes_of
+from service.web.access.scopes import SCHEME, requires_scope, scopes_of
 from service.web.http.headers import CSP, policy_with_scripts
 from service.web.links import add_links
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
@@ -51,7 +51,7 @@ class DocumentedAPI(FastAPI):
         super().__init__(**options)
         self._making = threading.Lock()
 
-    def take(self, routes: Routes) -> None:
+    def add_routes(self, routes: Routes) -> None:
         """Offer the routes of a room."""
         self.routes.extend(routes.routes)
 
@@ -120,12 +120,12 @@ def mount(app: DocumentedAPI) -> None:
     policy = {CSP: policy_with_scripts(content.encode())}
 
     @app.get("/openapi.json", include_in_schema=False)
-    @needs(None)
+    @requires_scope(None)
     def openapi_json() -> Response:  # in a thread: the first one may have to wait until it is made
         return Response(app.document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
-    @needs(None)
+    @requires_scope(None)
     async def docs() -> HTMLResponse:
         return HTMLResponse(content, headers=policy)
 

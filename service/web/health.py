@@ -20,7 +20,7 @@ from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1
@@ -75,7 +75,7 @@ def router(
     libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
 
     @routes.get("/livez", operation_id="get_livez", summary="Liveness: is the process alive?")
-    @needs(None)
+    @requires_scope(None)
     async def livez() -> HealthRead:
         """Replies as long as the process is alive. Restart the process if it does not reply."""
         return HealthRead()
@@ -86,7 +86,7 @@ def router(
         summary="Readiness: can it receive requests?",
         responses=responses("not-ready", "shutting-down"),
     )
-    @needs(None)
+    @requires_scope(None)
     async def readyz() -> HealthRead:
         """200 if the database responds and no shutdown has begun, else 503."""
         if health.draining:

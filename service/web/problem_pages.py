@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from service.errors import NotFound
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.content_negotiation import choose
 from service.web.problems import responses
 from service.web.problems.codes import PROBLEMS
@@ -52,7 +52,7 @@ def router() -> Routes:
         response_model=ProblemKindPage,
         responses={**page, **responses("not-acceptable")},
     )
-    @needs(None)
+    @requires_scope(None)
     async def all_problems(request: Request, response: Response) -> ProblemKindPage | Response:
         """Every `code` that a reply of type `application/problem+json` can carry; a page for
         browsers."""
@@ -69,7 +69,7 @@ def router() -> Routes:
         response_model=ProblemKindRead,
         responses={**page, **responses("not-found", "not-acceptable")},
     )
-    @needs(None)
+    @requires_scope(None)
     async def one_problem(
         request: Request,
         response: Response,

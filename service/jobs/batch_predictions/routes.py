@@ -19,7 +19,7 @@ from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.read_schemas import Form
 from service.web.access.routing import Routes
-from service.web.access.scopes import needs
+from service.web.access.scopes import requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.names import JobId
 from service.web.problems import responses
@@ -62,7 +62,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         },
         openapi_extra=RANGE_PARAMETERS,
     )
-    @needs("read", "predict")
+    @requires_scope("read", "predict")
     def results(request: Request, id: JobId) -> Response:
         job = collection.get(request, id)
         file = stores.jobs.open_results(job)

@@ -29,9 +29,10 @@ from service.rows.cell_faults import finite
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
-from service.web.access.fast_path import Headers, Reply
+from service.web.access.fast_path import Reply
 from service.web.bodies.strict_json import MAX_DEPTH, decode_json
 from service.web.http.encodings import inflate
+from service.web.http.headers import RawHeaders
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -59,7 +60,7 @@ class Asked(NamedTuple):
 class InferenceExchange:
     """Reads by the length of the JSON part alone: clients send any Content-Type, or none."""
 
-    def __init__(self, headers: Headers, limits: Limits) -> None:
+    def __init__(self, headers: RawHeaders, limits: Limits) -> None:
         """Raises InvalidRequest `invalid-header`."""
         self._limits = limits
         self._encoding = self._reply_encoding = ""

@@ -1,6 +1,6 @@
-"""Who is let in: keys from the database, held in memory, so that asking costs no time.
+"""Finds the caller of a request by its API key, with a copy of the keys in memory.
 
-A key that was made or revoked, here or by another replica, counts after `REFRESH_S` at most.
+A key that was created or revoked, here or by another replica, takes effect within `REFRESH_S`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import structlog
 from anyio.to_thread import run_sync
 
 from service.errors import Unavailable
-from service.web.access.fast_path import Headers
 from service.web.access.hosts import Hosts
 from service.web.access.keys import SCOPES, Key, Keys, matching
 from service.web.http.callers import Caller, Rate
+from service.web.http.headers import RawHeaders
 
 REFRESH_S = 1.0
 COOKIE = "svm_key"
-"""A browser's key, set by the page `/login`."""
-KNOWN = 4096
-"""Texts of keys, and addresses, of which the caller is remembered."""
+"""Has a browser's key; the page `/login` sets it."""
+MAX_CALLERS = 4096
+"""Most callers in the cache, by the text of their key or by their address."""
 
 log = structlog.stdlib.get_logger("service.web")
 
 
-class Gate:
-    """Finds the caller of a request. Belongs to one event loop."""
+class Authenticator:
+    """Finds the caller of a request. Use it in one event loop only."""
 
     def __init__(
         self,
@@ -39,34 +39,34 @@ class Gate:
         requests_per_s: float | None,
         hosts: Hosts,
     ) -> None:
-        self.changed: list[Callable[[], None]] = []
-        """Called when keys have changed: whoever remembers a caller forgets it."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called after keys have changed, to clear caches of callers."""
         self._keys = keys
         self._auth = auth
         self._requests_per_s = requests_per_s
         self._hosts = hosts
         self._present: dict[str, Key] = {}
         self._rates: dict[str, Rate] = {}
-        self._known: OrderedDict[str, Caller] = OrderedDict()
+        self._callers: OrderedDict[str, Caller] = OrderedDict()
         self._anyone = Caller("", frozenset(SCOPES))
 
     @property
     def is_open(self) -> bool:
-        """Nobody needs a key."""
+        """No caller needs a key."""
         return self._auth == "off" or (self._auth == "auto" and not self._present)
 
-    def is_for(self, headers: Headers) -> bool:
-        """Whether the request's Host is a name of this service."""
+    def allows_host(self, headers: RawHeaders) -> bool:
+        """Whether the request's Host header is allowed."""
         return self._hosts.allow(headers)
 
-    def find(self, headers: Headers, address: str) -> Caller | None:
-        """The caller; None where it needs a key and has no valid one."""
+    def authenticate(self, headers: RawHeaders, address: str) -> Caller | None:
+        """The caller; None if it needs a key and has no valid one."""
         if self.is_open:
-            return self._at(address)
-        text = _text(headers)
+            return self._anonymous(address)
+        text = _key_text(headers)
         if text is None:
             return None
-        caller = self._known.get(text)
+        caller = self._callers.get(text)
         if caller is None:
             key = matching(self._present, text)
             if key is None:
@@ -74,12 +74,13 @@ class Gate:
             caller = self._remember(text, Caller(key.name, key.scopes, self._rate(key)))
         return caller
 
-    def find_quickly(self, headers: Headers) -> Caller | None:
-        """The same for who has not asked for the address yet, which a proxy may have told."""
-        if not self.is_for(headers):
+    def authenticate_without_address(self, headers: RawHeaders) -> Caller | None:
+        """The same if the address is not known yet. None also means that the address is needed, or
+        that the Host header is not allowed."""
+        if not self.allows_host(headers):
             return None
         if not self.is_open:
-            return self.find(headers, "")
+            return self.authenticate(headers, "")
         if self._requests_per_s is not None:
             return None
         return self._anyone
@@ -89,9 +90,9 @@ class Gate:
         present = {key.id: key for key in await run_sync(self._keys.all)}
         if present != self._present:
             self._present = present
-            self._known.clear()
-            for forget in self.changed:
-                forget()
+            self._callers.clear()
+            for clear in self.on_change:
+                clear()
 
     async def refresh_forever(self) -> None:
         while self._auth != "off":
@@ -99,12 +100,12 @@ class Gate:
             try:
                 await self.refresh()
             except Unavailable:
-                pass  # no key can have been revoked meanwhile
+                pass  # without the database no key can be revoked
             except Exception:
                 log.exception("API keys could not be read")
 
-    def _at(self, address: str) -> Caller:
-        caller = self._known.get(address)
+    def _anonymous(self, address: str) -> Caller:
+        caller = self._callers.get(address)
         if caller is None:
             per_s = self._requests_per_s
             rate = None if per_s is None else Rate(per_s)
@@ -121,14 +122,14 @@ class Gate:
         return rate
 
     def _remember(self, name: str, caller: Caller) -> Caller:
-        self._known[name] = caller
-        if len(self._known) > KNOWN:
-            self._known.popitem(last=False)
+        self._callers[name] = caller
+        if len(self._callers) > MAX_CALLERS:
+            self._callers.popitem(last=False)
         return caller
 
 
-def _text(headers: Headers) -> str | None:
-    """The key that was sent: Authorization counts before the cookie."""
+def _key_text(headers: RawHeaders) -> str | None:
+    """The text of the key that was sent; Authorization takes precedence over the cookie."""
     cookie = None
     for name, value in headers:
         if name == b"authorization":
@@ -139,7 +140,7 @@ def _text(headers: Headers) -> str | None:
     if cookie is None or COOKIE not in cookie:
         return None
     try:
-        found = SimpleCookie(cookie).get(COOKIE)
+        morsel = SimpleCookie(cookie).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if morsel is None else morsel.value

@@ -1,4 +1,4 @@
-"""Requests answered in front of the router, which costs more than a prediction."""
+"""Predictions that are answered before the router, which costs more than a prediction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -15,16 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import ServiceError
 from service.web.bodies.control_bodies import read_limited
 from service.web.http.callers import STATE, Caller
+from service.web.http.headers import RawHeaders
 from service.web.problems import replies
-
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-"""Names in lower case, as servers hand them on."""
 
 T = TypeVar("T")
 
 
 class Reply(NamedTuple):
-    """A successful answer, whatever carries it."""
+    """A successful reply, for ASGI or for the server's own protocol."""
 
     body: bytes
     media_type: str = "application/json"
@@ -32,7 +30,7 @@ class Reply(NamedTuple):
 
 
 class Call(Protocol):
-    """What the head of a request asks for; the same for equal heads."""
+    """What the path and header of a request ask for; equal for equal paths and headers."""
 
     @property
     def route(self) -> str:
@@ -40,20 +38,20 @@ class Call(Protocol):
 
 
 class Answerer(Protocol):
-    """Answers POST requests to some paths by their head and body alone."""
+    """Answers POST requests to some paths from their path, header and body only."""
 
     @property
     def body_limit_bytes(self) -> int:
-        """Of the largest body that is read."""
+        """Size of the largest body that is read."""
 
-    def call(self, path: bytes, headers: Headers) -> Any | None:
-        """A `Call`; None for a path that is not answered here. Raises ServiceError."""
+    def call(self, path: bytes, headers: RawHeaders) -> Any | None:
+        """A `Call`, or None if the path is another's. Raises ServiceError."""
 
     def knows(self, call: Any) -> bool:
-        """Whether `check` would find nothing wrong, as far as that is known without a wait."""
+        """Whether it is known, without waiting, that `check` will succeed."""
 
     async def check(self, call: Any) -> None:
-        """That what is asked for is there, before the body is read. Raises ServiceError."""
+        """Check before the body is read that the model exists. Raises ServiceError."""
 
     def answer_soon(
         self,
@@ -63,28 +61,28 @@ class Answerer(Protocol):
         *,
         alone: bool,
     ) -> bool:
-        """Call `deliver` in this turn of the loop, at once if the request is `alone` in it; False
-        where that is not possible."""
+        """Call `deliver` in this turn of the event loop, immediately if the request is `alone` in
+        it. Returns False if that is not possible."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""
 
 
-class ShortCut:
-    """An ASGI middleware: what `answerer` knows does not reach the router."""
+class FastPath:
+    """An ASGI middleware: requests for `answerer` do not reach the router."""
 
     def __init__(self, app: ASGIApp, answerer: Answerer) -> None:
         self._app = app
         self._answerer = answerer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # A query, which the router checks, is unusual here.
+        # Requests with a query are rare here; the router checks them.
         call = None
         if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
             path = scope.get("raw_path") or scope["path"].encode()
             caller: Caller | None = scope["state"][STATE]
-            if caller is not None and caller.may("predict"):
-                with suppress(ServiceError):  # the router's handler says what is wrong
+            if caller is not None and caller.has_scope("predict"):
+                with suppress(ServiceError):  # the router's handler reports it
                     call = self._answerer.call(path, scope["headers"])
         if call is None:
             await self._app(scope, receive, send)
@@ -94,7 +92,9 @@ class ShortCut:
         try:
             await self._answerer.check(call)
             body = await read_limited(request, self._answerer.body_limit_bytes)
-            response = as_response(await unless_left(receive, self._answerer.answer(call, body)))
+            response = as_response(
+                await unless_disconnected(receive, self._answerer.answer(call, body))
+            )
         except ServiceError as error:
             response = replies.render(request, error)
         await response(scope, receive, send)
@@ -102,7 +102,7 @@ class ShortCut:
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """Stands where the router puts its route, for the metrics."""
+    """Replaces the route that the router would set; metrics read it."""
 
     path: str
 
@@ -111,14 +111,14 @@ def as_response(reply: Reply) -> Response:
     return Response(reply.body, media_type=reply.media_type, headers=dict(reply.headers))
 
 
-async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which ends early when the client leaves.
+async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is canceled when the client disconnects.
 
-    The body has been read: what `receive` still gives is that the client has left. Raises
+    Call it after the body was read, so that `receive` reports only the disconnect. Raises
     ClientDisconnect.
     """
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_left(receive))
+    watching = asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -129,6 +129,6 @@ async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         watching.cancel()
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

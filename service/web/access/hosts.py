@@ -1,9 +1,9 @@
-"""The names by which callers may reach the service, as the Host header gives them.
+"""Host names that the Host header of a request may give.
 
-A page can let a name of its own lead to this machine (DNS rebinding): the browser then takes the
-service for the page's own site, and gives its name as Host. An address cannot be used so, because a
-page from an address comes from there. So `localhost` and all addresses are allowed, and of other
-names those that belong to the service.
+The owner of a web page can make the page's host name resolve to this machine (DNS rebinding). The
+browser then treats the service as part of the page's site, and sends the page's name as Host. IP
+addresses cannot be misused in this way. So `localhost` and all IP addresses are allowed, and other
+names only if they belong to the service.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterable, Sequence
 
 from service.addresses import ANY, is_address
 
-KNOWN = 1024
-"""Values of the header of which it is remembered that they are allowed."""
+MAX_KNOWN = 1024
+"""Most header values in the cache of allowed ones."""
 _HOST = re.compile(rb"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::[0-9]{0,5})?")
 
 
 class Hosts:
-    """Decides about the Host header of requests."""
+    """Checks the Host header of requests."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names`, in lower case, are allowed besides localhost and addresses: `*.example.com` are
-        all below example.com, `*` is any name."""
+        """`names`, in lower case, are allowed in addition to localhost and IP addresses.
+        `*.example.com` means all names below example.com, `*` means any name."""
         names = set(names)
         self._any = ANY in names
         self._names = names | {"localhost"}
@@ -31,8 +31,8 @@ class Hosts:
         self._known: set[bytes] = set()
 
     def allow(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        """Whether the request is for this service. A request without a Host, which no browser
-        sends, is."""
+        """Whether the Host header is allowed. A request without one is allowed: browsers always
+        send it."""
         return self._any or all(
             value in self._known or self._allows(value)
             for name, value in headers
@@ -46,6 +46,6 @@ class Hosts:
         name = match[1].decode().lower().removesuffix(".")
         if not (name in self._names or name.endswith(self._endings) or is_address(name)):
             return False
-        if len(self._known) < KNOWN:
+        if len(self._known) < MAX_KNOWN:
             self._known.add(value)
         return True

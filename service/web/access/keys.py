@@ -1,4 +1,4 @@
-"""API keys: rows that tell who may do what. Of the keys themselves only hashes are kept."""
+"""API keys: names, scopes and rate limits of callers. Only a hash of each key is stored."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from service.storage.database.tables import api_keys
 Scope: TypeAlias = Literal["read", "predict", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 FIRST = "first"
-"""Name of the key that a service makes for itself; also of the file that holds it."""
+"""Name of the key that a service creates by itself."""
 FIRST_FILE = "first-key"
 _PREFIX = "svm_"
 
 
 class KeyExists(Exception):
-    """A caller of this name has a key."""
+    """A valid key with this name exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is known of a key."""
+    """A row of the table of keys."""
 
     id: str
     name: str
     """Of the caller, who may have several keys over time."""
     scopes: frozenset[str]
     sha256: str
-    """Of the whole key. It holds 256 random bits, so a slow hash would guard nothing more."""
+    """Of the whole key. It has 256 random bits, so a slow hash would not be safer."""
     requests_per_s: float | None
-    """None: what the settings say."""
+    """None: the limit in the settings."""
     created_at: float
     revoked_at: float | None
 
@@ -52,7 +52,7 @@ class Keys:
         self._database = database
 
     def all(self) -> list[Key]:
-        """Revoked ones too, oldest first."""
+        """All keys, revoked ones included, oldest first."""
         with self._database.read() as connection:
             rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.created_at))
             return [_key(row) for row in rows]
@@ -60,9 +60,9 @@ class Keys:
     def create(
         self, name: str, scopes: Iterable[Scope], requests_per_s: float | None = None
     ) -> tuple[Key, str]:
-        """A new key, and its text, which cannot be had again.
+        """A new key, and its text, which is not stored.
 
-        Raises KeyExists where a caller of this name has a key.
+        Raises KeyExists if there is a valid key with this name.
         """
         with self._database.write() as connection:
             transaction_lock(connection, "api keys")
@@ -74,7 +74,7 @@ class Keys:
             return _create(connection, name, scopes, requests_per_s)
 
     def revoke(self, id_or_name: str) -> Key:
-        """The key, revoked now or before. Raises NotFound."""
+        """Revoke a key; it may be revoked already. Raises NotFound."""
         which = sa.or_(api_keys.c.id == id_or_name, api_keys.c.name == id_or_name)
         revoked = (
             sa.update(api_keys)
@@ -90,8 +90,9 @@ class Keys:
         return _key(row)
 
     def ensure_first(self, data_dir: Path) -> Path | None:
-        """Where there was never a key, make one that may do everything, in a file that only its
-        owner reads; gives the file's path. Safe against other replicas that do the same."""
+        """Create a key with all scopes if there was never a key. Its text is written to a file that
+        only the owner can read; returns the file's path. Other replicas may do this at the same
+        time."""
         with self._database.write() as connection:
             transaction_lock(connection, "api keys")
             if connection.scalar(sa.select(api_keys.c.id).limit(1)) is not None:
@@ -99,7 +100,7 @@ class Keys:
             _, text = _create(connection, FIRST, SCOPES, None)
             path = data_dir / FIRST_FILE
             path.unlink(missing_ok=True)
-            # Written before the row is committed: a key whose text is lost would be of no use.
+            # Written before the row is committed: a key without its text would be useless.
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w") as out:
                 out.write(text + "\n")

@@ -1,6 +1,6 @@
-"""The page `/login`: a browser gets its key as a cookie that no script can read.
+"""The page `/login` stores an API key in a cookie of the browser.
 
-`SameSite=Strict`, so that no page of another site makes the browser send it.
+Scripts cannot read the cookie, and pages of other sites cannot make the browser send it.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from service.web.access.authenticator import COOKIE, Gate
-from service.web.access.scopes import LoginNeeded, needs
+from service.web.access.authenticator import COOKIE, Authenticator
+from service.web.access.scopes import LoginNeeded, requires_scope
 from service.web.bodies.control_bodies import read_limited
 from service.web.problems.plain_page import plain_page
 
 LIMIT_BYTES = 4096
 
 
-def mount(app: FastAPI, gate: Gate) -> None:
-    """Offer `/login` and `/logout`, and send browsers there that need a key."""
+def mount(app: FastAPI, authenticator: Authenticator) -> None:
+    """Add `/login` and `/logout`, and redirect browsers without a key to `/login`."""
 
     @app.exception_handler(LoginNeeded)
     async def _login_needed(request: Request, _: LoginNeeded) -> Response:
         return RedirectResponse("/login", 303)
 
     @app.get("/login", include_in_schema=False)
-    @needs(None)
+    @requires_scope(None)
     async def login() -> Response:
         return HTMLResponse(_page(""))
 
     @app.post("/login", include_in_schema=False)
-    @needs(None)
+    @requires_scope(None)
     async def enter(request: Request) -> Response:
         form = parse_qs((await read_limited(request, LIMIT_BYTES)).decode("utf-8", "replace"))
         text = form.get("key", [""])[0].strip()
         header = (b"authorization", f"Bearer {text}".encode())
-        if gate.find([header], "") is None:
+        if authenticator.authenticate([header], "") is None:
             return HTMLResponse(_page("This key is unknown or revoked."), 401)
         response = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
@@ -45,7 +45,7 @@ def mount(app: FastAPI, gate: Gate) -> None:
         return response
 
     @app.post("/logout", include_in_schema=False)
-    @needs(None)
+    @requires_scope(None)
     async def leave() -> Response:
         response = RedirectResponse("/login", 303)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")

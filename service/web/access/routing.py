@@ -1,4 +1,4 @@
-"""Routes that are made once, with what every route of the service needs and may answer."""
+"""Routers whose routes have the dependencies and responses that every route needs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EVERY_ROUTE: dict[str, Any] = {
 
 
 class Routes(APIRouter):
-    """Those of a room, for `DocumentedAPI.take`.
+    """The routes of a package, for `DocumentedAPI.add_routes`.
 
-    FastAPI makes the routes of an included router a second time, for the application, and looks
-    for each request's path in both. These need nothing of the application.
+    `FastAPI.include_router` would create each route again for the application, and match each
+    request's path twice. These routes do not depend on the application.
     """
 
     def __init__(self, prefix: str = "", tag: str | None = None, **options: Any) -> None:

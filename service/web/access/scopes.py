@@ -1,8 +1,8 @@
-"""Authentication, and what each route needs.
+"""Authentication, rate limits, and the scope that each route requires.
 
-A route says the scope that it needs by `@needs("train")` on its function, by `@needs("read",
-"train")` where one of them is enough, and by `@needs(None)` where everybody may ask. Without it
-reading needs `read` and everything else `admin`: to forget it opens nothing.
+`@requires_scope("train")` on a route's function requires this scope, `@requires_scope("read",
+"train")` one of several, and `@requires_scope(None)` no API key at all. Without a decorator,
+reading requires `read` and everything else `admin`, so a forgotten decorator opens nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.web.access import keys
-from service.web.access.authenticator import COOKIE, Gate
+from service.web.access.authenticator import COOKIE, Authenticator
 from service.web.http.callers import FIND, STATE, Caller, address_of
 from service.web.problems import render
 
 QUIET = frozenset({"/livez", "/readyz"})
-"""Probes have no rate."""
+"""Probes, which have no rate limit."""
 SCHEME = {
     "type": "http",
     "scheme": "bearer",
@@ -42,11 +42,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class LoginNeeded(Exception):
-    """A browser asked for a page that it may not see yet."""
+    """A browser requested a page that requires an API key."""
 
 
-def needs(*scopes: keys.Scope | None) -> Callable[[Function], Function]:
-    """What a route's function needs, one of these scopes; None: nothing."""
+def requires_scope(*scopes: keys.Scope | None) -> Callable[[Function], Function]:
+    """Decorates a route's function: the caller needs one of these scopes; None: no API key."""
 
     def mark(function: Function) -> Function:
         setattr(function, _ATTRIBUTE, tuple(filter(None, scopes)))
@@ -56,11 +56,10 @@ def needs(*scopes: keys.Scope | None) -> Callable[[Function], Function]:
 
 
 def scopes_of(function: Callable[..., Any] | None, method: str) -> tuple[keys.Scope, ...]:
-    """Those of which a route's function needs one when it is asked by `method`; none where
-    everybody may ask."""
+    """The scopes of which a caller needs one for `method`; empty if no API key is required."""
     usual: tuple[keys.Scope, ...] = ("read",) if method in _SAFE else ("admin",)
-    found: tuple[keys.Scope, ...] = getattr(function, _ATTRIBUTE, usual)
-    return found
+    scopes: tuple[keys.Scope, ...] = getattr(function, _ATTRIBUTE, usual)
+    return scopes
 
 
 async def authorized(request: Request) -> None:
@@ -79,8 +78,8 @@ async def authorized(request: Request) -> None:
 
 
 def require(caller: Caller, *scopes: keys.Scope) -> None:
-    """Raises Forbidden where the caller has none of the scopes."""
-    if not any(map(caller.may, scopes)):
+    """Raises Forbidden if the caller has none of the scopes."""
+    if not any(map(caller.has_scope, scopes)):
         raise Forbidden(
             "forbidden",
             f"the key {caller.name} lacks the required scope {' or '.join(scopes)}",
@@ -89,21 +88,21 @@ def require(caller: Caller, *scopes: keys.Scope) -> None:
 
 
 class Admission:
-    """A middleware: who asks, and whether it asks too often."""
+    """A middleware that finds the caller of a request and applies its rate limit."""
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
-        self._gate = gate
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if not self._gate.is_for(scope["headers"]):
+        if not self._authenticator.allows_host(scope["headers"]):
             await render(request, _FOREIGN_HOST)(scope, receive, send)
             return
-        find = partial(self._gate.find, scope["headers"], address_of(request))
+        find = partial(self._authenticator.authenticate, scope["headers"], address_of(request))
         caller = find()
         scope["state"] |= {STATE: caller, FIND: find}
         rate = None if caller is None else caller.rate
@@ -125,10 +124,10 @@ def _unauthorized(request: Request) -> Unauthorized:
 
 
 def _check_origin(request: Request) -> None:
-    """Pages of other sites may make a browser send requests, with its cookies and from within its
-    network, but the browser tells so. Raises Forbidden."""
+    """Refuse requests that a browser sent for a page of another site. The browser would add its
+    cookies, and may be in the service's network. Raises Forbidden."""
     if "authorization" in request.headers:
-        return  # no other site knows a key
+        return  # pages of other sites have no API key
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if site in ("same-origin", "none") or (site is None and origin is None):

@@ -67,27 +67,27 @@ class BodyBudget:
 class Share:
     """What one body takes of a budget."""
 
-    __slots__ = ("_budget", "held")
+    __slots__ = ("_budget", "n_bytes")
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
-        self.held = 0
+        self.n_bytes = 0
         """In bytes."""
 
-    def cover(self, n_bytes: int) -> bool:
+    def reserve(self, n_bytes: int) -> bool:
         """Hold at least so many bytes; False, and nothing changes, if there is no room."""
-        more = n_bytes - self.held
+        more = n_bytes - self.n_bytes
         if more > 0:
             if not self._budget.take(more):
                 return False
-            self.held = n_bytes
+            self.n_bytes = n_bytes
         return True
 
     def release(self) -> None:
         """Hold nothing."""
-        if self.held:
-            self._budget.give(self.held)
-            self.held = 0
+        if self.n_bytes:
+            self._budget.give(self.n_bytes)
+            self.n_bytes = 0
 
     def another(self) -> Share:
         """An empty share of the same budget."""

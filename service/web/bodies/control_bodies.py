@@ -40,7 +40,7 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
             if len(body) > limit_bytes:
                 raise _too_large(limit_bytes)
             came_whole = len(chunk) == length and len(chunk) <= AT_ONCE_BYTES
-            if not came_whole and not share.cover(len(body)):
+            if not came_whole and not share.reserve(len(body)):
                 raise overloaded()
     except ClientDisconnect:
         raise InvalidRequest(
@@ -62,7 +62,7 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
         media_type = request.headers.get("content-type", "application/json").partition(";")[0]
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
-        if encoding and not share_of(request).cover(len(body)):
+        if encoding and not share_of(request).reserve(len(body)):
             raise overloaded()
         note(request, body)
         if body and media_type.strip().lower() != "application/json":

@@ -99,7 +99,7 @@ class IncomingBody:
             parser = form.parser(options[b"boundary"])
             async for piece in self._pieces(limit_bytes, inflated_bytes):
                 await run_sync(parser.write, piece)
-                if not share_of(self._request).cover(form.field_bytes):
+                if not share_of(self._request).reserve(form.field_bytes):
                     raise overloaded()
             parser.finalize()
         except FormParserError:
@@ -227,7 +227,7 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
                     raise _too_large(limit_bytes)
                 buffer += chunk
                 # Without room each piece is written as it comes.
-                if len(buffer) >= BUFFER_BYTES or not share.cover(len(buffer)):
+                if len(buffer) >= BUFFER_BYTES or not share.reserve(len(buffer)):
                     yield bytes(buffer)
                     buffer.clear()
         except ClientDisconnect:

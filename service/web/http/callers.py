@@ -50,10 +50,10 @@ class Caller:
     scopes: frozenset[str]
     rate: Rate | None = None
 
-    def may(self, scope: str) -> bool:
+    def has_scope(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
 
-    def is_admitted(self) -> bool:
+    def is_within_rate(self) -> bool:
         """It may send a request now."""
         return self.rate is None or self.rate.wait_s() == 0
 

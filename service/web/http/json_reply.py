@@ -8,6 +8,6 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 
-def shown(read: BaseModel, status: int, headers: Mapping[str, str] | None = None) -> Response:
+def json_reply(read: BaseModel, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """The reply that shows a resource, as FastAPI would write it."""
     return Response(read.model_dump_json(), status, headers, media_type="application/json")

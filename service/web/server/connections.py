@@ -127,14 +127,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        self._came(len(body))
+        self._count_bytes(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_message = False
         super().on_message_complete()
 
-    def _came(self, n_bytes: int) -> None:
+    def _count_bytes(self, n_bytes: int) -> None:
         self._bytes += n_bytes
         if self._bytes >= PROGRESS_BYTES:
             self._bytes = 0

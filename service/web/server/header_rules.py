@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from httptools import HttpParserError
 
-from service.web.access.fast_path import Headers
+from service.web.http.headers import RawHeaders
 
 HEADER_BYTES = 64 * 1024
 """The parser keeps a header until it is complete, and copies a long line again and again."""
@@ -25,7 +25,7 @@ def too_large(what: str) -> Refusal:
     return Refusal(431, "header-too-large", f"{what} more than {HEADER_BYTES} bytes; send fewer")
 
 
-def check_header(version: str, url: bytes, headers: Headers) -> int:
+def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
     """The number of its bytes. Raises Refusal."""
     if version not in VERSIONS:
         raise _malformed(f"the request is HTTP/{version}; send HTTP/1.1")

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from httptools import HttpRequestParser
 
-from service.web.access.fast_path import Headers
+from service.web.http.headers import RawHeaders
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
@@ -39,7 +39,7 @@ def parser_behind(reports: Reports) -> HttpRequestParser:
     return new_parser(_AfterHeader(reports))
 
 
-def length_alone(headers: Headers) -> bytes:
+def length_alone(headers: RawHeaders) -> bytes:
     """A header that says how long the body is, and nothing else."""
     lines = [b"%b: %b\r\n" % header for header in headers if header[0] in _LENGTHS]
     return b"".join((b"POST / HTTP/1.1\r\n", *lines, b"\r\n"))

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
-from service.web.access.fast_path import ShortCut
+from service.web.access.fast_path import FastPath
 
 DOORS = ("route", "short-cut", "protocol")
 
@@ -47,7 +47,7 @@ def opened(name: str, settings: Settings) -> Iterator[Door]:
         return
     if name == "route":
         app.user_middleware = [
-            each for each in app.user_middleware if str(each.cls) != str(ShortCut)
+            each for each in app.user_middleware if str(each.cls) != str(FastPath)
         ]
     with TestClient(app) as test_client:
         yield test_client
@@ -59,7 +59,7 @@ def served(app: FastAPI) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     config = uvicorn.Config(
         app,
-        http=app.state.conduct.protocol,
+        http=app.state.http_protocol,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -18,7 +18,7 @@ from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.parameters import known_query_parameters
 from service.web.docs import DocumentedAPI
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.head import HeadAsGet
+from service.web.http.head_method import HeadAsGet
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams
 from service.web.problems import replies

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from service.web.http import downloads
 from service.web.http.downloads import download
-from service.web.http.head import HeadAsGet
+from service.web.http.head_method import HeadAsGet
 from service.web.problems import replies
 
 CONTENT = bytes(range(100))

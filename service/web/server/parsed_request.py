@@ -1,4 +1,4 @@
-"""Requests that are answered without a task of their own, and the bytes of their replies."""
+"""A request that is answered without a task of its own, and the header of its reply."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.web.access.fast_path import Headers, Reply
+from service.web.access.fast_path import Reply
 from service.web.http.callers import Caller
+from service.web.http.headers import RawHeaders
 
 
 @dataclass(eq=False)
-class Held:
-    """A request for the answerer, of which the body is still coming or the answer is due."""
+class ParsedRequest:
+    """Its header was parsed by uvicorn. Its body is being received, or it is being answered."""
 
     cycle: RequestResponseCycle
     call: Any
     caller: Caller
-    headers: Headers
-    parts: list[bytes] = field(default_factory=list)
+    headers: RawHeaders
+    chunks: list[bytes] = field(default_factory=list)
     received: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     def body(self) -> bytes:
-        """What has come of the body."""
-        if len(self.parts) > 1:
-            self.parts = [b"".join(self.parts)]
-        return self.parts[0]
+        """The received part of the body."""
+        if len(self.chunks) > 1:
+            self.chunks = [b"".join(self.chunks)]
+        return self.chunks[0]
 
 
-def usual_length(headers: Headers) -> int:
-    """What Content-Length says; 0 if the length or the digest of the body is given otherwise."""
+def plain_length(headers: RawHeaders) -> int:
+    """Content-Length; 0 if there is none, or if there is Transfer-Encoding or Content-Digest."""
     length = 0
     for name, value in headers:
         if name == b"content-length":
@@ -43,7 +44,7 @@ def usual_length(headers: Headers) -> int:
 
 
 def header_of(reply: Reply, request_id: str, keep_alive: bool) -> bytes:
-    """What follows the lines that all replies begin with, up to the body."""
+    """The header of a reply after the lines that all replies begin with."""
     more = "" if keep_alive else "connection: close\r\n"
     for title, content in reply.headers:
         more += f"{title}: {content}\r\n"

@@ -1,7 +1,7 @@
-"""Connections that end while their client is still sending.
+"""Closes a connection while its client is still sending.
 
-If a connection is closed while bytes that came are unread, the system resets it, and the client may
-never see the reply. So what still comes is read for a while, and forgotten.
+If a connection is closed with unread bytes, the system resets it, and the client may never see the
+reply. So the connection reads for a while after the reply, and ignores what it reads.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import asyncio
 
 LINGER_S = 2.0
 
-_nowhere = memoryview(bytearray(64 * 1024))
+_ignored = memoryview(bytearray(64 * 1024))
 
 
-class Lingering(asyncio.BufferedProtocol):
-    """The rest of a connection whose last reply has been written."""
+class LingeringClose(asyncio.BufferedProtocol):
+    """A connection after its last reply was written."""
 
     def __init__(self, connection: asyncio.Protocol, transport: asyncio.Transport) -> None:
         self._connection = connection
         self._transport = transport
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(LINGER_S, transport.close)
-        # uvloop looks at the kind of protocol when it begins to read.
+        # uvloop checks the type of the protocol when it starts to read.
         transport.pause_reading()
         transport.set_protocol(self)
         transport.resume_reading()
         transport.write_eof()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _nowhere
+        return _ignored
 
     def buffer_updated(self, nbytes: int) -> None:
         pass
