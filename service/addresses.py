@@ -1,4 +1,4 @@
-"""Lists of names and of addresses, as the settings give them."""
+"""Lists of host names and IP addresses in settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9
 
 
 def host_names(text: str) -> tuple[str, ...]:
-    """The host names in a list with commas, in lower case.
+    """The host names in a list separated by commas, in lower case.
 
-    Raises ValueError for what is not a name.
+    Raises ValueError if one is not a host name.
     """
     names = tuple(name.lower() for name in _parts(text))
     for name in names:
@@ -25,9 +25,9 @@ def host_names(text: str) -> tuple[str, ...]:
 
 
 def proxy_addresses(text: str) -> str | list[str]:
-    """The addresses and networks in a list with commas, as uvicorn takes them: `*` is all.
+    """The addresses and networks in a list with commas, as uvicorn expects them; `*` is all.
 
-    Raises ValueError for what is not an address.
+    Raises ValueError if one is not an address.
     """
     addresses = _parts(text)
     if addresses == [ANY]:
@@ -44,7 +44,7 @@ def proxy_addresses(text: str) -> str | list[str]:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address, one of IPv6 in brackets or not."""
+    """Whether a host is an IP address; IPv6 with or without brackets."""
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Builds the service from its settings; the only module that imports all rooms."""
+"""Builds the service from its settings: the only module that imports all packages."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ TAGS = {
     "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
     "operations": "Health, metrics, limits, and the meaning of errors.",
 }
-"""The parts of the document, in the order of `/docs`."""
+"""The sections of the OpenAPI document, in the order of `/docs`."""
 THREADS = 100
 """Most requests that use the database or files at once."""
 
@@ -117,9 +117,9 @@ def create_app(
 ) -> FastAPI:
     """The application. Its lifespan migrates the database and runs the engine.
 
-    `own_names`: host names of the server, allowed besides those of the settings; `*` for any.
-    `shared_parser`: shared by several applications in this process; it is not closed with this one.
-    `warm`: warm up during the start, so that the first requests are fast.
+    `own_names`: allowed host names in addition to those of the settings; any without a server.
+    `shared_parser`: used by several applications in this process; this one does not close it.
+    `warm`: do at start what the first requests would wait for.
     """
     limits = settings.limits
     private_folder(settings.data_dir)
@@ -195,7 +195,7 @@ def create_app(
         description=DESCRIPTION,
         openapi_tags=[{"name": name, "description": about} for name, about in TAGS.items()],
         lifespan=lifespan,
-        openapi_url=None,  # `docs` serves it
+        openapi_url=None,  # `docs` adds it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,4 +1,4 @@
-"""Tasks of the service before its first request and in the background."""
+"""Work of the service at start and in the background."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from service.storage.ownership import ForeignFiles, claim
 from service.web.health import Health
 
 START_S = 30.0
-"""How long the start waits for the database and the file store."""
+"""Timeout for the database and file store, which may start at the same time."""
 SOUND_S = 1.0
-"""Time limit for checking an SQLite file at the start; enough for 300 MB in the page cache."""
-POLL_S = 0.01
-MODEL_POLL_S = 1.0
-"""Interval of checks for the first model."""
+"""Time limit of the check for damage: enough for some 300 MB of a database in memory."""
+CHECK_S = 0.01
+MODEL_CHECK_S = 1.0
+"""How often to check for the first model."""
 PRUNE_S = 3600.0
 RESERVE_S = 5.0
 
@@ -41,7 +41,7 @@ log = structlog.stdlib.get_logger("service")
 
 
 def prepare(database: Database, blobs: Blobs) -> None:
-    """Migrate the database and check that the files belong to it; retries until `START_S`."""
+    """Migrate the database and check that the files belong to it; retry while one is missing."""
     deadline = time.monotonic() + START_S
     while True:
         try:
@@ -65,7 +65,7 @@ async def warm_up(steps: Steps, state: Health) -> None:
     """Run the steps in a thread; a shutdown does not wait for them."""
     done = threading.Event()
 
-    def run() -> None:
+    def run_steps() -> None:
         for step in steps:
             try:
                 step()
@@ -73,18 +73,18 @@ async def warm_up(steps: Steps, state: Health) -> None:
                 log.exception("warm-up failed")
         done.set()
 
-    threading.Thread(target=run, name="warm-up", daemon=True).start()
+    threading.Thread(target=run_steps, name="warm-up", daemon=True).start()
     while not done.is_set() and not state.draining:
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(CHECK_S)
 
 
 async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
-    """Warm up predictions as soon as there is a model; without one, the process stays small."""
-    has_model = False
-    while not has_model:
-        await asyncio.sleep(MODEL_POLL_S)
+    """Warm up predictions as soon as there is a model. Until then the process stays small."""
+    exists = False
+    while not exists:
+        await asyncio.sleep(MODEL_CHECK_S)
         with suppress(Unavailable):
-            has_model = await run_sync(has_models, registry)
+            exists = await run_sync(has_models, registry)
     await warm_up((warm_up_predictions,), state)
 
 

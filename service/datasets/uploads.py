@@ -12,7 +12,7 @@ from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits
 from service.settings import Limits
-from service.web.bodies.uploads import IncomingBody, Part, media_type, parameter
+from service.web.bodies.uploads import FormPart, IncomingBody, media_type, parameter
 from service.web.bodies.validation import parameter_error
 
 FORM = "multipart/form-data"
@@ -44,7 +44,9 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     return Upload(options, _spec(options, body.media_type, path, folder, limits))
 
 
-def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits: Limits) -> Upload:
+def _of_form(
+    parts: dict[str, FormPart], query: UploadOptions, folder: Path, limits: Limits
+) -> Upload:
     file = parts.pop("file", None)
     if file is None or file.path is None:
         raise InvalidRequest("malformed-request", "the form has no part `file` with the data")
@@ -59,7 +61,7 @@ def _of_form(parts: dict[str, Part], query: UploadOptions, folder: Path, limits:
     )
 
 
-def _options(parts: dict[str, Part], query: UploadOptions) -> UploadOptions:
+def _options(parts: dict[str, FormPart], query: UploadOptions) -> UploadOptions:
     """The query's parameters and the form's fields; they must not contradict each other."""
     # Generated clients send the defaults of the query beside the form.
     given = query.model_dump(exclude_defaults=True)
@@ -91,7 +93,7 @@ def _spec(
     path: Path,
     folder: Path,
     limits: Limits,
-    labels: Part | None = None,
+    labels: FormPart | None = None,
 ) -> ParseSpec:
     return ParseSpec(
         media_type=found,
@@ -113,7 +115,7 @@ def read_limits(limits: Limits) -> ReadLimits:
     return ReadLimits(**{field.name: getattr(limits, field.name) for field in fields(ReadLimits)})
 
 
-def _format(part: Part, offered: tuple[str, ...]) -> str:
+def _format(part: FormPart, offered: tuple[str, ...]) -> str:
     found = media_type(part.content_type)
     if found in _SAY_NOTHING:
         found = SUFFIXES.get(PurePosixPath(part.filename).suffix.lower(), CSV)

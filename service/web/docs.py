@@ -1,7 +1,7 @@
 """The OpenAPI document, and the page that shows it.
 
 Swagger UI's files come with `fastapi-offline`: nothing is loaded from another host. A stylesheet
-and a script of ours make the page fit for everybody.
+and a script of our own make the page accessible.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from service.web.problems.codes import PROBLEMS
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = pathlib.Path(__file__).parent / "assets"
 REPLIES = OWN_ASSETS / "replies.json"
-"""A reply of a running service for each schema; `make docs` gets them."""
+"""An example reply for each schema; `make docs` writes them."""
 COMPONENTS = "#/components/schemas/"
-_KEYED = ("unauthorized", "forbidden", "rate-exceeded")
-"""What any route that needs a key may answer."""
+_AUTHENTICATION = ("unauthorized", "forbidden", "rate-exceeded")
+"""Problems of every route that requires a key."""
 _BODY = (
     *("malformed-request", "invalid-header", "digest-mismatch", "body-too-large"),
     *("unsupported-format", "format-mismatch", "decompression-limit"),
 )
-"""What any route with a body may answer."""
+"""Problems of every route with a body."""
 _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
 
 
 class DocumentedAPI(FastAPI):
-    """FastAPI whose document also shows the bodies and problems that we read and write."""
+    """FastAPI with bodies and problems in its OpenAPI document."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     def add_routes(self, routes: Routes) -> None:
-        """Offer the routes of a room."""
+        """Add the routes of a package."""
         self.routes.extend(routes.routes)
 
     def openapi(self) -> dict[str, Any]:
-        """Made once, in a quarter of a second."""
-        with self._making:
+        """The document; creating it takes a quarter of a second, once."""
+        with self._lock:
             return self._openapi()
 
     @cached_property
     def document(self) -> bytes:
-        """The same as it is sent."""
+        """The document as JSON."""
         return orjson.dumps(self.openapi())
 
     def _openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
             replies = json.loads(REPLIES.read_text())
-            shown = {name: {"value": reply} for name, reply in replies.items()}
-            document.setdefault("components", {})["examples"] = shown | problems.examples()
+            examples = {name: {"value": reply} for name, reply in replies.items()}
+            document.setdefault("components", {})["examples"] = examples | problems.examples()
             components = document["components"].setdefault("schemas", {})
             _move_to_components(ProblemRead.model_json_schema(), components)
             document["components"]["securitySchemes"] = {"key": SCHEME}
@@ -99,7 +99,7 @@ class DocumentedAPI(FastAPI):
 
 
 def mount(app: DocumentedAPI) -> None:
-    """Offer `/docs` and its assets."""
+    """Add `/docs` and its assets."""
     app.mount("/docs/assets/own", StaticFiles(directory=OWN_ASSETS))
     app.mount("/docs/assets", StaticFiles(directory=ASSETS))
     page = get_swagger_ui_html(
@@ -116,12 +116,12 @@ def mount(app: DocumentedAPI) -> None:
             "validatorUrl": None,  # no badge from another host
         },
     )
-    content = _fit_for_everybody(bytes(page.body).decode())
+    content = _with_own_assets(bytes(page.body).decode())
     policy = {CSP: policy_with_scripts(content.encode())}
 
     @app.get("/openapi.json", include_in_schema=False)
     @requires_scope(None)
-    def openapi_json() -> Response:  # in a thread: the first one may have to wait until it is made
+    def openapi_json() -> Response:  # in a thread: the first request may wait until it is created
         return Response(app.document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
@@ -130,7 +130,7 @@ def mount(app: DocumentedAPI) -> None:
         return HTMLResponse(content, headers=policy)
 
 
-def _fit_for_everybody(page: str) -> str:
+def _with_own_assets(page: str) -> str:
     for place, addition in (
         ("<html>", '<html lang="en">'),
         ("</head>", '<link rel="stylesheet" href="/docs/assets/own/docs.css"></head>'),
@@ -142,41 +142,41 @@ def _fit_for_everybody(page: str) -> str:
 
 
 def _add_problems(operation: dict[str, Any], path: str) -> None:
-    """Those that come from what a route has: parameters, a body, a key; beside its own."""
+    """Add problems that follow from a route's parameters, body and key to its own."""
     codes = ["invalid-parameter", "invalid-name"] if "{" in path else ["invalid-parameter"]
     if operation["security"]:
-        codes += _KEYED
+        codes += _AUTHENTICATION
     if any(parameter["in"] == "header" for parameter in operation.get("parameters", ())):
         codes.append("invalid-header")
     if formats := operation.get("requestBody", {}).get("content", {}):
         codes += _BODY
         if "application/json" in formats:
             codes += _JSON_BODY
-    # The Open Inference Protocol has its own form of errors.
-    form = "application/json" if path.startswith("/v2") else MEDIA_TYPE
+    # The Open Inference Protocol defines its own format of errors.
+    media_type = "application/json" if path.startswith("/v2") else MEDIA_TYPE
     for status, added in responses(*dict.fromkeys(codes)).items():
         (content,) = added["content"].values()
-        found = operation["responses"].setdefault(
-            str(status), {"description": "", "content": {form: {**content, "examples": {}}}}
+        reply = operation["responses"].setdefault(
+            str(status), {"description": "", "content": {media_type: {**content, "examples": {}}}}
         )
-        shown = found["content"][form]["examples"]
-        new = [code for code in content["examples"] if code not in shown]
-        shown |= {code: content["examples"][code] for code in new}
-        told = [found["description"], *(f"`{code}`: {PROBLEMS[code].title}" for code in new)]
-        found["description"] = "; ".join(filter(None, told))
+        examples = reply["content"][media_type]["examples"]
+        new = [code for code in content["examples"] if code not in examples]
+        examples |= {code: content["examples"][code] for code in new}
+        titles = [reply["description"], *(f"`{code}`: {PROBLEMS[code].title}" for code in new)]
+        reply["description"] = "; ".join(filter(None, titles))
 
 
 def _show_example(content: dict[str, Any], replies: Collection[str]) -> None:
-    """Beside the schema of a reply."""
-    form = content.get("application/json", {})
-    name = form.get("schema", {}).get("$ref", "").removeprefix(COMPONENTS)
+    """Add the example to a JSON reply whose schema has one."""
+    reply = content.get("application/json", {})
+    name = reply.get("schema", {}).get("$ref", "").removeprefix(COMPONENTS)
     if name in replies:
-        form["examples"] = {"reply": {"$ref": f"{problems.EXAMPLES}{name}"}}
+        reply["examples"] = {"reply": {"$ref": f"{problems.EXAMPLES}{name}"}}
 
 
 def _describe_defaults(schema: Any) -> None:
-    """Say in words which object a property is by default: generators of clients know only plain
-    defaults, and leave out what they do not know with all that needs it."""
+    """Move defaults that are objects into descriptions: client generators support only plain
+    defaults, and leave out properties with others."""
     if isinstance(schema, dict):
         if isinstance(schema.get("default"), dict) and {"$ref", "anyOf", "oneOf"} & schema.keys():
             default = f"Default: `{json.dumps(schema.pop('default'))}`."
@@ -188,9 +188,9 @@ def _describe_defaults(schema: Any) -> None:
 
 
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:
-    """Put a schema and its `$defs` under `components`; gives the reference to it.
+    """Move a schema and its `$defs` to `components`; returns a reference to it.
 
-    Raises ValueError where a name is taken by another schema.
+    Raises ValueError if another schema has the same name.
     """
     title = schema["title"]
     parts = {**schema.get("$defs", {}), title: {k: v for k, v in schema.items() if k != "$defs"}}

@@ -1,5 +1,4 @@
-"""Is the process alive, should it get requests, what is it: `/livez`, `/readyz`, `/metrics`,
-`/v1/info`."""
+"""Liveness, readiness, metrics and limits: `/livez`, `/readyz`, `/metrics`, `/v1/info`."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from service.web.problems import responses
 
 RETRY_AFTER_S = 1
 CHECK_S = 0.8
-"""How long the database may take to answer: probes wait a second."""
+"""Timeout of the database; that of probes is a second."""
 
 
 class Health:
-    """Whether this process is on its way out; open requests look here and end early."""
+    """Whether this process is shutting down; long requests check it and end early."""
 
     draining = False
 
@@ -69,9 +68,9 @@ class MetricsResponse(Response):
 def router(
     health: Health, database: Database, registry: CollectorRegistry, settings: Settings
 ) -> Routes:
-    """Routes for operators; `health` and `database` decide about readiness."""
+    """Routes for operators; readiness depends on `health` and `database`."""
     routes = Routes(tag="operations")
-    checks = CapacityLimiter(1)  # a thread that no other request takes
+    checks = CapacityLimiter(1)  # a thread that other requests do not use
     libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
 
     @routes.get("/livez", operation_id="get_livez", summary="Liveness: is the process alive?")

@@ -1,6 +1,6 @@
-"""The links of the OpenAPI document: what can be done next with the resource that a reply names.
+"""Links in the OpenAPI document: operations on the resources that a reply names.
 
-They follow from the paths. A reply of `/v1/datasets` with an `id` leads to all operations on
+They are derived from the paths. A reply of `/v1/datasets` with an `id` leads to all operations on
 `/v1/datasets/{id}`, and to the requests that take a `dataset_id`. A reply that refers to another
 resource, by a `dataset_id` or a `model`, leads to that resource.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 Properties = dict[str, dict[str, Any]]
 Expressions = dict[str, str]
-"""By name of a parameter: where its value is in a request and its reply."""
+"""Runtime expressions (locations of values in a request or its reply) by name of a parameter."""
 
 
 def add_links(document: dict[str, Any]) -> None:
-    """To every successful reply in JSON that names a resource."""
+    """Add links to every successful JSON reply that names a resource."""
     schemas: Properties = document["components"]["schemas"]
     operations = [
         (path, method, operation)
@@ -51,28 +51,28 @@ def add_links(document: dict[str, Any]) -> None:
 
 
 def _own(path: str, reply: Properties, schemas: Properties) -> Expressions:
-    """The parameters of the resource that a reply is, or has, or is a page of."""
-    asked = {name: f"$request.path.{name}" for name in _names(path)}
-    found: Expressions = {}
+    """The parameters of the resource that a reply is, has, or lists."""
+    from_path = {name: f"$request.path.{name}" for name in _names(path)}
+    from_reply: Expressions = {}
     for pointer, properties in _objects(reply, schemas):
         for name, schema in properties.items():
             # The items of a page below a resource are not resources of its kind.
-            below = pointer.endswith("/0") and name in asked
+            below = pointer.endswith("/0") and name in from_path
             if not (below or name.endswith("_id") or _properties(schema, schemas)):
-                found.setdefault(name, f"$response.body#{pointer}/{name}")
-    return asked | found
+                from_reply.setdefault(name, f"$response.body#{pointer}/{name}")
+    return from_path | from_reply
 
 
 def _others(reply: Properties, schemas: Properties) -> dict[str, Expressions]:
     """The parameters of the resources that a reply refers to, by their collections."""
-    found = {}
+    others = {}
     for name, schema in reply.items():
         expression = f"$response.body#/{name}"
         if name.endswith("_id"):
-            found[f"/v1/{name[:-3]}s"] = {"id": expression}
+            others[f"/v1/{name[:-3]}s"] = {"id": expression}
         elif parts := _properties(schema, schemas):
-            found[f"/v1/{name}s"] = {part: f"{expression}/{part}" for part in parts}
-    return found
+            others[f"/v1/{name}s"] = {part: f"{expression}/{part}" for part in parts}
+    return others
 
 
 def _objects(reply: Properties, schemas: Properties) -> Iterator[tuple[str, Properties]]:
@@ -96,7 +96,7 @@ def _collection(path: str) -> str:
 
 
 def _reference(path: str) -> str:
-    """What other resources call one of this path: `dataset_id`."""
+    """The name of references to a resource of this path, such as `dataset_id`."""
     return f"{_collection(path).rpartition('/')[2][:-1]}_id"
 
 
@@ -112,7 +112,7 @@ def _in_json(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _properties(schema: dict[str, Any], schemas: Properties) -> Properties:
-    """Of an object, also if it may be null."""
+    """The properties of an object, which may be nullable."""
     for option in schema.get("anyOf", [schema]):
         name = option.get("$ref", "").rpartition("/")[2]
         if properties := schemas.get(name, option).get("properties"):

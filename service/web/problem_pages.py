@@ -1,4 +1,4 @@
-"""`/problems`: what each problem means, as JSON, and as pages for whoever follows its `type`."""
+"""`/problems`: the meaning of each problem, as JSON and as pages for browsers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProblemKindPage(BaseModel):
 
 
 def router() -> Routes:
-    """Open to all."""
+    """Routes that require no key."""
     routes = Routes("/problems", "operations")
     page: dict[int | str, dict[str, Any]] = {200: {"content": {HTML: {}}}}
 
@@ -106,5 +106,5 @@ def _page(title: str, kinds: Sequence[ProblemKindRead]) -> HTMLResponse:
 
 
 def _text(words: str) -> str:
-    """In HTML; what stands between backticks as code."""
+    """As HTML; text between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))

@@ -1,8 +1,8 @@
-"""Memory for the bodies of requests, over all connections of a process.
+"""Limits the memory for request bodies of all connections of a process.
 
-What a body holds in memory while it is coming, or while it is being answered, counts against one
-budget; a request beyond it is refused. A small body that came whole with its head does not count:
-no sender can hold it half-sent.
+A body counts against one budget while it is received and answered; a request beyond the budget is
+refused. A small body that arrives complete with its header does not count, because a slow sender
+cannot keep it in memory.
 """
 
 from __future__ import annotations
@@ -16,77 +16,76 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Unavailable
-from service.web.bodies.malloc import give_back_memory
+from service.web.bodies.malloc import return_free_memory
 
 STATE = "body_share"
-"""Where the request's state holds its `Share`."""
+"""Attribute of the request's state: its `Share`."""
 RETRY_S = 1
 DETAIL = "the memory for request bodies is full; retry shortly"
 LARGE_USE_BYTES = 8 * 1024**2
-"""After more than this in use at once, memory is given back to the system."""
+"""After more than this was in use at once, free memory is returned to the system."""
 QUIET_S = 1.0
-"""How long less must be in use first: the next bodies would take the memory again."""
+"""Delay before that, because the next bodies may need the memory again."""
 
 
 class BodyBudget:
-    """Counts bytes. Belongs to one event loop."""
+    """Counts bytes. Use it in one event loop only."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._used = 0
-        self._most = 0
-        """In use at once since memory was given back."""
+        self._peak = 0
+        """Largest number in use since memory was last returned."""
         self._timer: asyncio.TimerHandle | None = None
 
     def share(self) -> Share:
-        """A share of one body, still empty."""
+        """An empty share, for one body."""
         return Share(self)
 
-    def take(self, n_bytes: int) -> bool:
-        """Whether there is room for so many bytes more; then they are in use."""
+    def use(self, n_bytes: int) -> bool:
+        """Use `n_bytes` more; False, and nothing changes, if that exceeds the limit."""
         if self._used + n_bytes > self._limit_bytes:
             return False
         self._used += n_bytes
-        self._most = max(self._most, self._used)
+        self._peak = max(self._peak, self._used)
         return True
 
-    def give(self, n_bytes: int) -> None:
-        """So many bytes are not in use any more."""
+    def free(self, n_bytes: int) -> None:
+        """Free `n_bytes`."""
         self._used -= n_bytes
-        if self._most > LARGE_USE_BYTES >= self._used and self._timer is None:
+        if self._peak > LARGE_USE_BYTES >= self._used and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(QUIET_S, self._give_back, loop)
+            self._timer = loop.call_later(QUIET_S, self._return_memory, loop)
 
-    def _give_back(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _return_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         if self._used <= LARGE_USE_BYTES:
-            self._most = self._used
-            loop.run_in_executor(None, give_back_memory)
+            self._peak = self._used
+            loop.run_in_executor(None, return_free_memory)
 
 
 class Share:
-    """What one body takes of a budget."""
+    """The part of a budget that one body uses."""
 
     __slots__ = ("_budget", "n_bytes")
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
         self.n_bytes = 0
-        """In bytes."""
 
     def reserve(self, n_bytes: int) -> bool:
-        """Hold at least so many bytes; False, and nothing changes, if there is no room."""
+        """Use at least `n_bytes`; False, and nothing changes, if there is no room."""
         more = n_bytes - self.n_bytes
         if more > 0:
-            if not self._budget.take(more):
+            if not self._budget.use(more):
                 return False
             self.n_bytes = n_bytes
         return True
 
     def release(self) -> None:
-        """Hold nothing."""
+        """Free all bytes."""
         if self.n_bytes:
-            self._budget.give(self.n_bytes)
+            self._budget.free(self.n_bytes)
             self.n_bytes = 0
 
     def another(self) -> Share:
@@ -106,7 +105,7 @@ class Share:
 
 
 class BodyShares:
-    """A middleware: each request has a share, until it is answered."""
+    """A middleware that gives each request a share until it is answered."""
 
     def __init__(self, app: ASGIApp, budget: BodyBudget) -> None:
         self._app = app
@@ -122,11 +121,11 @@ class BodyShares:
 
 
 def share_of(request: Request) -> Share:
-    """The request's share; without `BodyShares` there is no limit."""
+    """The request's share, without a limit if the middleware is not installed."""
     share: Share | None = getattr(request.state, STATE, None)
     return BodyBudget(sys.maxsize).share() if share is None else share
 
 
 def overloaded() -> Unavailable:
-    """The error for a request whose body has no room."""
+    """The error for a request whose body exceeds the budget."""
     return Unavailable("overloaded", DETAIL, retry_after_s=RETRY_S)

@@ -1,4 +1,4 @@
-"""JSON bodies of control requests: read within a limit, checked strictly, shown in the docs."""
+"""JSON bodies of control requests: limited, strictly validated, and documented."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
-from service.web.bodies.idempotency import note
+from service.web.bodies.idempotency import add_to_fingerprint
 from service.web.bodies.strict_json import BOM, parse_json
 from service.web.bodies.validation import body_error
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import inflate
 
 AT_ONCE_BYTES = 64 * 1024
-"""A body of this size that came in one piece takes no share of the budget."""
+"""A body up to this size that arrives in one chunk does not count against the budget."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
-    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or sent,
-    Unavailable if there is no room for it, and InvalidRequest where it is not what its
-    Content-Digest says."""
+    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or received,
+    Unavailable if the budget is used up, and InvalidRequest if the body does not match its
+    Content-Digest."""
     announced = request.headers.get("content-length", "")
     length = int(announced) if announced.isdecimal() else None
     if length is not None and length > limit_bytes:
@@ -39,8 +39,8 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
             body += chunk
             if len(body) > limit_bytes:
                 raise _too_large(limit_bytes)
-            came_whole = len(chunk) == length and len(chunk) <= AT_ONCE_BYTES
-            if not came_whole and not share.reserve(len(body)):
+            is_complete = len(chunk) == length and len(chunk) <= AT_ONCE_BYTES
+            if not is_complete and not share.reserve(len(body)):
                 raise overloaded()
     except ClientDisconnect:
         raise InvalidRequest(
@@ -52,9 +52,9 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
 
 
 def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """A dependency that gives the body as `model`; the document shows it by `json_request`.
+    """A dependency that returns the body as `model`; `json_request` documents it.
 
-    The limit is `app.state.limits.control_body_bytes`. An empty body counts as `{}`.
+    The limit is `app.state.limits.control_body_bytes`. An empty body is read as `{}`.
     """
 
     async def read(request: Request) -> Model:
@@ -64,7 +64,7 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
         if encoding and not share_of(request).reserve(len(body)):
             raise overloaded()
-        note(request, body)
+        add_to_fingerprint(request, body)
         if body and media_type.strip().lower() != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
         return validated(model, body or b"{}")
@@ -73,8 +73,8 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 
 def validated(model: type[Model], body: bytes) -> Model:
-    """JSON as `model`. Raises what `parse_json` does, and InvalidRequest or InvalidContent for the
-    places that are wrong."""
+    """JSON as `model`. Raises the errors of `parse_json`, and InvalidRequest or InvalidContent with
+    the location of each invalid field."""
     parsed = parse_json(body)
     try:
         return model.model_validate_json(body.removeprefix(BOM))
@@ -85,7 +85,7 @@ def validated(model: type[Model], body: bytes) -> Model:
 def json_request(
     model: type[BaseModel], example: dict[str, Any], required: bool = True
 ) -> dict[str, Any]:
-    """The `openapi_extra=` of a route whose body is `model`, with an example that runs as it is.
+    """The `openapi_extra=` of a route whose body is `model`, with an example that works unchanged.
 
     `web.docs` moves the schema's definitions to the document's components.
     """

@@ -1,5 +1,4 @@
-"""What helps with a wrong field of a body: how its JSON Schema describes it, or the fields there
-are."""
+"""Hints for invalid fields of a body: the description in its JSON Schema, or the known fields."""
 
 from __future__ import annotations
 
@@ -11,9 +10,9 @@ Schema = Mapping[str, Any]
 
 
 def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str | None:
-    """For the field at Pydantic's `location` in a body of that schema; None where nothing is known.
+    """The hint for the field at Pydantic's `location` in a body with this schema, or None.
 
-    `unknown` says that there is no such field.
+    `unknown`: there is no such field.
     """
     described: str | None = None
     here = list(_variants(schema, schema))
@@ -26,7 +25,7 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
         if fields:
             described = next((f["description"] for f in fields if "description" in f), None)
             here = [variant for field in fields for variant in _variants(field, schema)]
-        else:  # Pydantic names the form of a union that it tried
+        else:  # Pydantic adds the member of a union that it tried
             here = [node for node in here if part in _names(node)] or here
     if not unknown:
         return None if described is None else " ".join(described.partition("\n\n")[0].split())
@@ -41,7 +40,7 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
 
 
 def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:
-    """The schema itself, or those that it refers to or offers a choice of."""
+    """The schema itself, or those that it refers to or chooses from."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/$defs/")
         yield from _variants(root["$defs"][name], root)
@@ -53,6 +52,6 @@ def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:
         yield schema
 
 
-def _names(form: Schema) -> tuple[Any, Any]:
-    """What tells this form of a union from the others."""
-    return form.get("title"), form.get("properties", {}).get("name", {}).get("const")
+def _names(variant: Schema) -> tuple[Any, Any]:
+    """The names by which Pydantic distinguishes members of a union."""
+    return variant.get("title"), variant.get("properties", {}).get("name", {}).get("const")

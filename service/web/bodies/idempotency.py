@@ -1,8 +1,8 @@
-"""Idempotency-Key: a request that creates something happens once, however often it is sent.
+"""Idempotency-Key: a request that creates something takes effect once, even if it is retried.
 
-The draft of the IETF's HTTPAPI group, draft-ietf-httpapi-idempotency-key-header. Whether two
-requests are the same is told by path, query and content; neither the compression of a body nor the
-boundary of a form counts, which clients choose anew with every attempt.
+This implements draft-ietf-httpapi-idempotency-key-header. Two requests are the same if method,
+path, query and content are equal. The compression of a body and the boundary of a form are ignored,
+because clients choose them for each attempt.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from service.web.http.callers import caller_of
 HEADER = "Idempotency-Key"
 REPLAYED = {"Idempotency-Replayed": "true"}
 PROBLEMS = ("idempotency-key-reused", "idempotency-key-in-use")
-"""What every route with a key can answer."""
+"""Problems of every route that accepts a key."""
 
 T = TypeVar("T")
 Also: TypeAlias = Callable[[sa.Connection, T], None]
-"""What a store does beside creating something, in the same transaction."""
+"""A function that a store calls in the transaction that creates a resource."""
 
 
 class Creation:
-    """One request that creates something, with a key or without."""
+    """A request that creates something, with or without a key."""
 
     def __init__(self, request: Request, key: str | None) -> None:
         self._request = request
@@ -44,36 +44,37 @@ class Creation:
         self._kept = False
 
     async def perform(self, create: Callable[[], Awaitable[Response]]) -> Response:
-        """The reply of `create`, or what it replied when the same request came before.
+        """The reply of `create`, or the stored reply if the same request came before.
 
-        The body must have been read. Within `create`, `record` goes to the store that creates;
-        a successful reply that was not recorded is kept afterwards, a refused request is not.
-        Raises what `create` raises, InvalidContent and Conflict as `Reservations.reserve`.
+        The body must have been read. `create` passes the function that `record` returns to the
+        store. A successful reply that was not recorded is stored afterwards; an error is not.
+        Raises the errors of `create` and of `Reservations.reserve`.
         """
         if self._key is None:
             return await create()
         reservations: Reservations = self._request.app.state.reservations
         fingerprint = _fingerprint(self._request).hexdigest()
         caller = caller_of(self._request)
-        found = await run_sync(reservations.reserve, caller, self._key, fingerprint)
-        if isinstance(found, StoredReply):
-            return Response(found.body, found.status, {**found.headers, **REPLAYED})
-        self._reservation = found
-        renewing = asyncio.create_task(_renew_forever(reservations, found))
+        reservation = await run_sync(reservations.reserve, caller, self._key, fingerprint)
+        if isinstance(reservation, StoredReply):
+            stored = reservation
+            return Response(stored.body, stored.status, {**stored.headers, **REPLAYED})
+        self._reservation = reservation
+        renewing = asyncio.create_task(_renew_forever(reservations, reservation))
         try:
             response = await create()
             if not self._kept:
-                await run_sync(reservations.keep, found, _stored(response))
+                await run_sync(reservations.keep, reservation, _stored(response))
         except BaseException:
             with CancelScope(shield=True), suppress(Unavailable):
-                await run_sync(reservations.release, found)
+                await run_sync(reservations.release, reservation)
             raise
         finally:
             renewing.cancel()
         return response
 
     def record(self, reply: Callable[[T], Response]) -> Also[T] | None:
-        """What keeps `reply` of the created thing in its transaction; None without a key."""
+        """A function that stores `reply` in the transaction of the store; None without a key."""
         reservation = self._reservation
         if reservation is None:
             return None
@@ -102,27 +103,27 @@ def _creation(
 
 
 Once = Annotated[Creation, Depends(_creation)]
-"""A route's parameter, by which it creates once."""
+"""A route's parameter: the creation that takes effect once."""
 
 
-def note(request: Request, content: bytes | bytearray | memoryview) -> None:
-    """Whoever reads a body tells what it read, inflated: it is part of what is asked."""
+def add_to_fingerprint(request: Request, content: bytes | bytearray | memoryview) -> None:
+    """Code that reads a body must pass each part, decompressed, to this function."""
     if HEADER in request.headers:
         _fingerprint(request).update(content)
 
 
 def _fingerprint(request: Request) -> hashlib._Hash:
-    """The hash of what the request asks for, as far as it has been read."""
-    found: hashlib._Hash | None = getattr(request.state, "fingerprint", None)
-    if found is None:
+    """The hash of the request, up to the part of the body that was read."""
+    fingerprint: hashlib._Hash | None = getattr(request.state, "fingerprint", None)
+    if fingerprint is None:
         scope = request.scope
         content_type = request.headers.get("content-type", "")
         if content_type.startswith("multipart/"):
             content_type = "multipart/"  # without the boundary
         parts = scope["method"], scope["path"], scope["query_string"].decode("latin-1")
-        found = hashlib.sha256("\n".join((*parts, content_type, "")).encode())
-        request.state.fingerprint = found
-    return found
+        fingerprint = hashlib.sha256("\n".join((*parts, content_type, "")).encode())
+        request.state.fingerprint = fingerprint
+    return fingerprint
 
 
 def _stored(response: Response) -> StoredReply:
@@ -133,5 +134,5 @@ def _stored(response: Response) -> StoredReply:
 async def _renew_forever(reservations: Reservations, reservation: Reservation) -> None:
     while True:
         await asyncio.sleep(reservations.lease_s / 3)
-        with suppress(Unavailable):  # the store that creates meets it again
+        with suppress(Unavailable):  # the store will raise the same error
             await run_sync(reservations.renew, reservation)

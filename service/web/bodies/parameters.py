@@ -1,5 +1,4 @@
-"""Query parameters that a route does not declare are errors, and so are those given twice, and
-slashes within names."""
+"""Refuses unknown query parameters, query parameters given twice, and slashes within names."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ async def known_query_parameters(request: Request) -> None:
 
 
 def check_path(request: Request) -> None:
-    """Raises InvalidRequest `invalid-name` for a name that holds a slash: once decoded it is
-    another path, of which the caller has not thought."""
+    """Raises InvalidRequest `invalid-name` for a name with an encoded slash: decoded, it would be
+    another path than the caller meant."""
     if b"%2f" in (request.scope.get("raw_path") or b"").lower():
         message, hint = "a name in the path contains a slash", "send it without a slash"
         fault = Fault(code=INVALID_NAME, message=message, value="%2f", hint=hint)
@@ -41,7 +40,7 @@ def _query_names(dependant: Dependant) -> set[str]:
     names: set[str] = set()
     for parameter in dependant.query_params:
         model = parameter.field_info.annotation
-        if isinstance(model, type) and issubclass(model, BaseModel):  # one model for all of them
+        if isinstance(model, type) and issubclass(model, BaseModel):  # one model for all parameters
             names.update(field.alias or name for name, field in model.model_fields.items())
         else:
             names.add(parameter.alias)

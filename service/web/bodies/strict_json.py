@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it and no looser: what `json` lets pass is refused."""
+"""Strict JSON (RFC 8259): refuses the deviations that `json` accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.errors import Fault, InvalidContent, InvalidRequest, pointer
 
 MAX_DEPTH = 16
 BOM = b"\xef\xbb\xbf"
-"""A byte order mark at the beginning counts for nothing, here as in every other text."""
+"""A byte order mark at the beginning is ignored, as in every other text."""
 
 
 def parse_json(body: bytes) -> Any:
@@ -59,7 +59,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _check_levels(value: Any) -> None:
-    # Level by level, so that numbers, of which a body may hold millions, are dropped at once.
+    # Level by level: a body may have millions of numbers, which are not kept.
     items = [value]
     for _ in range(MAX_DEPTH + 1):
         containers = [item for item in items if type(item) in (dict, list)]
@@ -101,12 +101,12 @@ def _is_finite(number: int | float) -> bool:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise _malformed(f"{json.dumps(name)} is given twice in one object")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _no_constant(name: str) -> NoReturn:

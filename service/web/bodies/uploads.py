@@ -1,4 +1,4 @@
-"""Bodies too large for memory: streamed to files, whole or as the parts of a form."""
+"""Streams bodies that are too large for memory to files, whole or as parts of a form."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
-from service.web.bodies.idempotency import note
+from service.web.bodies.idempotency import add_to_fingerprint
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import Inflater
 
 BUFFER_BYTES = 1024 * 1024
-"""Written at once: a trip to another thread for each chunk from the network costs more."""
+"""Size of a write. Small writes cost more, because each one runs in another thread."""
 FIELD_BYTES = 16 * 1024
 MAX_PARTS = 32
 
 
 def media_type(content_type: str) -> str:
-    """The type without parameters, in lower case. Raises UnsupportedFormat for foreign charsets."""
+    """The type without parameters, in lower case. Raises UnsupportedFormat if the charset is not
+    UTF-8."""
     plain, _, _ = content_type.partition(";")
     _, options = parse_options_header(content_type)
     charset = options.get(b"charset", b"utf-8").decode("latin-1").lower()
@@ -37,12 +38,12 @@ def media_type(content_type: str) -> str:
 
 def parameter(content_type: str, name: str) -> str | None:
     """A parameter of a media type, such as `present` of `text/csv; header=present`."""
-    found = parse_options_header(content_type)[1].get(name.encode())
-    return None if found is None else found.decode("latin-1").lower()
+    value = parse_options_header(content_type)[1].get(name.encode())
+    return None if value is None else value.decode("latin-1").lower()
 
 
 @dataclass(slots=True)
-class Part:
+class FormPart:
     """One part of a form: a short field, or a file on disk."""
 
     name: str = ""
@@ -63,7 +64,7 @@ class IncomingBody:
     """The body of a request, not yet read."""
 
     def __init__(self, request: Request) -> None:
-        """Raises UnsupportedFormat for codings other than gzip, and text that is not UTF-8."""
+        """Raises UnsupportedFormat if the encoding is not gzip, or the charset is not UTF-8."""
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip", "x-gzip"):
             message = f"Content-Encoding {encoding[:40]} is not supported; use gzip or none"
@@ -74,19 +75,19 @@ class IncomingBody:
         self.media_type = media_type(self.content_type)
 
     async def save(self, path: Path, limit_bytes: int, inflated_bytes: int) -> None:
-        """Write it to `path`, inflated.
+        """Write it to `path`, decompressed.
 
-        Raises TooLarge for more than `limit_bytes` on the wire or `inflated_bytes` in the end, and
-        InvalidRequest where the client leaves.
+        Raises TooLarge for more than `limit_bytes` as sent or `inflated_bytes` decompressed, and
+        InvalidRequest if the client disconnects.
         """
         with path.open("wb") as file:
             async for piece in self._pieces(limit_bytes, inflated_bytes):
-                note(self._request, piece)
+                add_to_fingerprint(self._request, piece)
                 await run_sync(file.write, piece)
 
     async def save_form(
         self, folder: Path, file_names: tuple[str, ...], limit_bytes: int, inflated_bytes: int
-    ) -> dict[str, Part]:
+    ) -> dict[str, FormPart]:
         """Its parts by name; those in `file_names` are written to files in `folder`.
 
         Raises TooLarge as `save`, and InvalidRequest.
@@ -94,7 +95,7 @@ class IncomingBody:
         _, options = parse_options_header(self.content_type)
         if not options.get(b"boundary"):
             raise _malformed("Content-Type of a form needs the parameter boundary")
-        form = _Form(folder, file_names, partial(note, self._request))
+        form = _Form(folder, file_names, partial(add_to_fingerprint, self._request))
         try:
             parser = form.parser(options[b"boundary"])
             async for piece in self._pieces(limit_bytes, inflated_bytes):
@@ -125,19 +126,22 @@ class IncomingBody:
 
 
 class _Form:
-    """What the parser of a form reports, in the order of the bytes."""
+    """Receives the parts of a form from its parser."""
 
     def __init__(
-        self, folder: Path, file_names: tuple[str, ...], note: Callable[[bytes | memoryview], None]
+        self,
+        folder: Path,
+        file_names: tuple[str, ...],
+        add_to_fingerprint: Callable[[bytes | memoryview], None],
     ) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, FormPart] = {}
         self.finished = False
         self.field_bytes = 0
         """In memory."""
         self._folder = folder
         self._file_names = file_names
-        self._note = note
-        self._part = Part()
+        self._add_to_fingerprint = add_to_fingerprint
+        self._part = FormPart()
         self._headers: dict[str, bytes] = {}
         self._header = bytearray(), bytearray()
         self._file: BinaryIO | None = None
@@ -159,7 +163,7 @@ class _Form:
         )
 
     def begin(self) -> None:
-        self._part, self._headers = Part(), {}
+        self._part, self._headers = FormPart(), {}
 
     def header_name(self, data: bytes, start: int, end: int) -> None:
         self._header[0].extend(data[start:end])
@@ -185,7 +189,7 @@ class _Form:
         if len(self.parts) == MAX_PARTS:
             raise _malformed(f"the form has more than {MAX_PARTS} parts")
         self.parts[part.name] = part
-        self._note(repr((part.name, part.filename, part.content_type)).encode())
+        self._add_to_fingerprint(repr((part.name, part.filename, part.content_type)).encode())
         if part.name in self._file_names:
             part.path = self._folder / f"part-{len(self.parts)}"
             self._file = part.path.open("wb")
@@ -193,7 +197,7 @@ class _Form:
     def data(self, data: bytes, start: int, end: int) -> None:
         part = self._part
         part.size += end - start
-        self._note(memoryview(data)[start:end])
+        self._add_to_fingerprint(memoryview(data)[start:end])
         if self._file is not None:
             self._file.write(memoryview(data)[start:end])
         elif part.size <= FIELD_BYTES:
@@ -226,7 +230,7 @@ async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
                 if size > limit_bytes:
                     raise _too_large(limit_bytes)
                 buffer += chunk
-                # Without room each piece is written as it comes.
+                # If the budget is used up, each chunk is written at once.
                 if len(buffer) >= BUFFER_BYTES or not share.reserve(len(buffer)):
                     yield bytes(buffer)
                     buffer.clear()

@@ -1,4 +1,4 @@
-"""Pydantic's validation errors as faults: JSON pointers into the body as it was sent."""
+"""Turns Pydantic's validation errors into faults with JSON pointers into the body."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _BOUNDS = {
 }
 
 
-def body_error(found: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> ServiceError:
-    """The error for a JSON `body` (as parsed) of that schema in which Pydantic `found` these."""
-    faults = _one_a_place([_body_fault(error, body, schema) for error in _of_the_form(found)])
+def body_error(errors: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> ServiceError:
+    """The error for a parsed JSON `body` with this schema, from Pydantic's `errors`."""
+    faults = _one_per_pointer(
+        [_body_fault(error, body, schema) for error in _of_chosen_variant(errors)]
+    )
     named = next((fault for fault in faults if fault.code == INVALID_NAME), None)
     if named is not None:
         return InvalidRequest(INVALID_NAME, f"{named.pointer}: {named.message}", faults)
@@ -34,9 +36,9 @@ def body_error(found: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> Se
     )
 
 
-def parameter_error(found: Sequence[Any]) -> ServiceError:
+def parameter_error(errors: Sequence[Any]) -> ServiceError:
     """The error for wrong parameters of a path, a query, a header or a form."""
-    faults = tuple(_parameter_fault(error) for error in found)
+    faults = tuple(_parameter_fault(error) for error in errors)
     return InvalidRequest(faults[0].code, "; ".join(fault.message for fault in faults[:5]), faults)
 
 
@@ -51,7 +53,7 @@ def _parameter_fault(error: Any) -> Fault:
 
 
 def unknown_parameter(name: str, known: Iterable[str]) -> InvalidRequest:
-    """The error for a query parameter that a route has not."""
+    """The error for a query parameter that the route does not have."""
     shown = name[:MAX_VALUE_CHARACTERS]
     hint = f"known parameters: {', '.join(sorted(known)) or 'none'}"
     fault = Fault(
@@ -63,34 +65,34 @@ def unknown_parameter(name: str, known: Iterable[str]) -> InvalidRequest:
     return InvalidRequest("invalid-parameter", f"{fault.message}; {hint}", (fault,))
 
 
-def _of_the_form(found: Sequence[Any]) -> list[Any]:
-    """Without the errors of those forms of a union that the body's `name` does not choose.
+def _of_chosen_variant(errors: Sequence[Any]) -> list[Any]:
+    """Leave out errors of those members of a union that the body's `name` does not choose.
 
-    Where it chooses none, there is one error, as for unions that Pydantic tells apart itself.
+    If it chooses none, there is one error, as for unions with a discriminator.
     """
     unions: dict[tuple[Any, ...], dict[Any, Any]] = {}
-    for error in found:
+    for error in errors:
         if error["type"] == "literal_error" and error["loc"][-1] == "name":
-            *union, form, _ = error["loc"]
-            unions.setdefault(tuple(union), {})[form] = error
-    kept = list(found)
-    for union, forms in unions.items():
+            *union, variant, _ = error["loc"]
+            unions.setdefault(tuple(union), {})[variant] = error
+    kept = list(errors)
+    for union, variants in unions.items():
         depth = len(union)
         inside = [error for error in kept if error["loc"][:depth] == union]
-        chosen = [error for error in inside if error["loc"][depth] not in forms]
-        # An object with a name is none of the forms that are no objects.
+        chosen = [error for error in inside if error["loc"][depth] not in variants]
+        # An object with a name does not match members of the union that are not objects.
         chosen = [error for error in chosen if len(error["loc"]) > depth + 1]
         if not chosen:
-            known = ", ".join(error["ctx"]["expected"] for error in forms.values())
-            named = next(iter(forms.values()))["input"]
+            known = ", ".join(error["ctx"]["expected"] for error in variants.values())
+            named = next(iter(variants.values()))["input"]
             tags = {"discriminator": "name", "tag": named, "expected_tags": known}
             chosen = [{"type": "union_tag_invalid", "loc": union, "msg": "", "ctx": tags}]
         kept = [error for error in kept if error not in inside] + chosen
     return kept
 
 
-def _one_a_place(faults: Sequence[Fault]) -> tuple[Fault, ...]:
-    """Several of one place are what each form of a union says: none of them fits."""
+def _one_per_pointer(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+    """Join the faults with the same pointer, one from each member of a union."""
     places: dict[str | None, Fault] = {}
     for fault in faults:
         before = places.get(fault.pointer)
@@ -98,7 +100,7 @@ def _one_a_place(faults: Sequence[Fault]) -> tuple[Fault, ...]:
             places[fault.pointer] = fault
         elif (also := fault.message.removeprefix("Input should be ")) not in before.message:
             places[fault.pointer] = replace(before, message=f"{before.message}, or {also}")
-    # What an object should have been instead is of no use where it is nearly right.
+    # If a fault is inside an object, other types for the whole object are of no use.
     return tuple(
         fault
         for place, fault in places.items()
@@ -143,9 +145,9 @@ def _message(error: Any) -> str:
 
 
 def _path_in(body: Any, error: Any) -> list[str | int]:
-    """The parts of an error's location that stand in the body.
+    """The parts of an error's location that are in the body.
 
-    Pydantic also names the member of a union that it tried, which is nowhere in the body.
+    Pydantic adds the member of a union that it tried, which is not in the body.
     """
     path: list[str | int] = []
     value = body
@@ -161,7 +163,7 @@ def _path_in(body: Any, error: Any) -> list[str | int]:
 
 
 def _at(body: Any, path: Sequence[str | int]) -> Any:
-    """The value at a path, or the whole body where there is none (as of a missing field)."""
+    """The value at a path, or the whole body if there is none (for a missing field)."""
     value = body
     for part in path:
         try:
@@ -172,7 +174,7 @@ def _at(body: Any, path: Sequence[str | int]) -> Any:
 
 
 def _shown(value: Any) -> str | None:
-    """A plain value as JSON, shortened; None for objects, arrays and what JSON cannot say."""
+    """A plain value as JSON, shortened; None for objects, arrays and values without JSON."""
     if isinstance(value, (dict, list)):
         return None
     try:

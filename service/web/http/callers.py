@@ -1,4 +1,4 @@
-"""Who sent a request: callers share queue and workers fairly, and have a rate each."""
+"""The caller of a request. Each caller has a fair share of queue and workers, and a rate limit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 STATE = "caller"
-"""Where the request's state holds the `Caller`; None where the request has no valid key."""
+"""Attribute of the request's state: its `Caller`, or None if it has no valid key."""
 FIND = "find_caller"
-"""Where it holds a function that finds the caller anew: its key may have been revoked since."""
+"""Attribute of the request's state: a function that finds the caller again, because its key may
+have been revoked since."""
 WITHOUT_ADDRESS = "local"
 
 
 class Rate:
-    """So many requests a second, and as many at once after a pause of a second."""
+    """A token bucket: `per_s` requests per second, and as many at once after a pause."""
 
     __slots__ = ("_at", "_tokens", "per_s")
 
@@ -30,23 +31,23 @@ class Rate:
         return max(1.0, self.per_s)
 
     def wait_s(self) -> float:
-        """Until a request may come; 0 now."""
+        """Seconds until the next request is allowed; 0 if it is allowed now."""
         now = time.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_s)
         self._at = now
         return max(0.0, (1.0 - self._tokens) / self.per_s)
 
     def count(self) -> None:
-        """A request has come."""
+        """Count a request."""
         self._tokens -= 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who it is, and what it may do."""
+    """Its name, scopes and rate limit."""
 
     name: str
-    """Of its key, or its address where nobody needs a key."""
+    """Of its key, or its address if no key is required."""
     scopes: frozenset[str]
     rate: Rate | None = None
 
@@ -54,11 +55,11 @@ class Caller:
         return scope in self.scopes or "admin" in self.scopes
 
     def is_within_rate(self) -> bool:
-        """It may send a request now."""
+        """Whether a request is allowed now."""
         return self.rate is None or self.rate.wait_s() == 0
 
     def count(self) -> None:
-        """It has sent one."""
+        """Count a request."""
         if self.rate is not None:
             self.rate.count()
 
@@ -74,6 +75,6 @@ def caller_of(request: Request) -> str:
 
 
 def is_still_known(request: Request) -> bool:
-    """Whether the caller's key, valid when the request came, is valid now."""
+    """Whether the key of the request is still valid."""
     find: Callable[[], Caller | None] = getattr(request.state, FIND)
     return find() is not None

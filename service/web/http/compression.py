@@ -1,7 +1,6 @@
-"""Replies compressed where the caller takes gzip: lists, traces, documents.
+"""Compresses replies if the client accepts gzip: lists, traces, documents.
 
-What has a tag or a digest stays as it is: both are of the very bytes, and compressed ones would
-need others.
+Replies with an ETag or a digest are not compressed, because both belong to the uncompressed bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_BYTES = 1024
 LEVEL = 5
-_OF_THESE_BYTES = ("etag", "repr-digest", "content-range")
+_UNCOMPRESSED = ("etag", "repr-digest", "content-range")
 
 
 class Compression:
@@ -29,13 +28,13 @@ class Compression:
 
 
 class _Responder(GZipResponder):
-    _as_it_is = False
+    _unchanged = False
 
     async def send_with_compression(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = Headers(raw=message["headers"])
-            self._as_it_is = any(name in headers for name in _OF_THESE_BYTES)
-        if self._as_it_is:
+            self._unchanged = any(name in headers for name in _UNCOMPRESSED)
+        if self._unchanged:
             await self.send(message)
         else:
             await super().send_with_compression(message)

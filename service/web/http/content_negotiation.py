@@ -1,4 +1,4 @@
-"""Which of the offered formats a caller accepts (RFC 9110, section 12.5.1)."""
+"""Chooses the format of a reply by Accept (RFC 9110, section 12.5.1)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from service.errors import NotAcceptable
 
 
 def choose(request: Request, offered: tuple[str, ...]) -> str:
-    """As `best_of` for the request's Accept."""
+    """`best_of` for the request's Accept header."""
     return best_of(",".join(request.headers.getlist("accept")) or "*/*", offered)
 
 
 @lru_cache(maxsize=256)
 def best_of(accept: str, offered: tuple[str, ...]) -> str:
-    """The offered media type that `accept` ranks highest; of equals, the one offered first.
+    """The offered media type with the highest quality in `accept`; among equals, the first.
 
     Raises NotAcceptable.
     """
@@ -37,10 +37,10 @@ def _parse(part: str) -> tuple[str, float]:
 
 
 def _quality(media_type: str, ranges: list[tuple[str, float]]) -> float:
-    """That of the most specific range that fits."""
+    """The quality of the most specific media range that matches."""
     family = media_type.partition("/")[0]
-    for fitting in (media_type, f"{family}/*", "*/*"):
+    for pattern in (media_type, f"{family}/*", "*/*"):
         for media_range, quality in ranges:
-            if media_range == fitting:
+            if media_range == pattern:
                 return quality
     return 0.0

@@ -1,4 +1,4 @@
-"""Content-Digest (RFC 9530): a body that says its own hash is held to it."""
+"""Content-Digest (RFC 9530): the body of a request must match its hash."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ _MEMBER = re.compile(r"\s*([a-z][a-z0-9-]*)\s*=\s*:([A-Za-z0-9+/=]*):\s*(?:;[^,]
 
 
 class ContentDigest:
-    """What a request says of its content, as it comes over the wire."""
+    """The expected digests of a request's body, as it is sent (possibly compressed)."""
 
     def __init__(self, request: Request) -> None:
-        """Raises InvalidRequest for a header that cannot be read; algorithms that we do not know
-        say nothing."""
+        """Unknown algorithms are ignored. Raises InvalidRequest if the header is invalid."""
         self._expected: list[tuple[hashlib._Hash, bytes]] = []
         for line in request.headers.getlist(HEADER):
             for member in line.split(","):
-                found = _MEMBER.fullmatch(member)
-                if found is None:
+                match = _MEMBER.fullmatch(member)
+                if match is None:
                     raise _invalid_header()
-                if found[1] in ALGORITHMS:
-                    hash = hashlib.new(ALGORITHMS[found[1]])
-                    self._expected.append((hash, _decoded(found[2])))
+                if match[1] in ALGORITHMS:
+                    hash = hashlib.new(ALGORITHMS[match[1]])
+                    self._expected.append((hash, _decoded(match[2])))
 
     def update(self, content: bytes | bytearray) -> None:
-        """The next bytes of the content."""
+        """Add the next bytes of the body."""
         for hash, _ in self._expected:
             hash.update(content)
 
     def check(self) -> None:
-        """All of it has come. Raises InvalidRequest where it is not what was said."""
+        """Call this at the end of the body. Raises InvalidRequest if a digest differs."""
         for hash, expected in self._expected:
             if not hmac.compare_digest(hash.digest(), expected):
                 raise InvalidRequest(

@@ -32,11 +32,11 @@ def download(
     filename: str,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:
-    """The reply that Range, If-Range, If-Match and If-None-Match ask for; closes `file` at its end.
+    """The reply according to Range, If-Range, If-Match and If-None-Match; it closes `file`.
 
-    `file` is one of the file system, `sha256` that of its content (hex) and so the strongest tag
-    there is. A request for several ranges gets the whole. `headers` are added, and go before.
-    Raises PreconditionFailed and RangeNotSatisfiable.
+    `file` is a file on disk. `sha256` is that of its content in hex, and its ETag. A request for
+    several ranges gets the whole file. `headers` take precedence over those set here. Raises
+    PreconditionFailed and RangeNotSatisfiable.
     """
     tag = etag(sha256)
     try:
@@ -68,12 +68,12 @@ JSON = "application/json"
 
 
 def downloads(*media_types: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses=` of a route that replies with `download`, besides its problems."""
+    """The `responses=` of a route that replies with `download`, without its problems."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     whole = dict.fromkeys(media_types, binary)
     if JSON in whole:
         whole[JSON] = {"schema": {"type": "object"}}
-    part = whole | ({JSON: {}} if JSON in whole else {})  # which is no JSON by itself
+    part = whole | ({JSON: {}} if JSON in whole else {})  # a part of JSON is not JSON
     return {
         200: {"description": "The whole file. `Repr-Digest` has its SHA-256.", "content": whole},
         206: {"description": "The requested range.", "content": part},
@@ -97,7 +97,7 @@ RANGE_PARAMETERS: dict[str, Any] = {
         },
     ]
 }
-"""The `openapi_extra=` of such a route."""
+"""The `openapi_extra=` of a route that replies with `download`."""
 
 
 class _FileReply(StreamingResponse):
@@ -108,26 +108,26 @@ class _FileReply(StreamingResponse):
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._file:  # also where the client leaves
+        with self._file:  # also if the client disconnects
             await super().__call__(scope, receive, send)
 
 
 def _chunks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    # Not by seeking: other replies may read from the same open file.
+    # pread, because other replies may read from the same open file.
     while start < end and (chunk := os.pread(file.fileno(), min(CHUNK_BYTES, end - start), start)):
         yield chunk
         start += len(chunk)
 
 
 def _range(request: Request, tag: str, size: int) -> tuple[int, int] | None:
-    """Where the range begins and ends (exclusive); None for the whole.
+    """Start and end (exclusive) of the range; None for the whole file.
 
-    What is no single range of bytes is ignored, as RFC 9110 allows.
+    Anything but a single range of bytes is ignored, as RFC 9110 allows.
     """
-    found = _RANGE.fullmatch(", ".join(request.headers.getlist("range")))
-    if found is None or is_head(request) or request.headers.get("if-range", tag) != tag:
+    match = _RANGE.fullmatch(", ".join(request.headers.getlist("range")))
+    if match is None or is_head(request) or request.headers.get("if-range", tag) != tag:
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if first:
         start, end = int(first), min(int(last or size), size - 1) + 1
         if last and int(last) < start:

@@ -1,4 +1,4 @@
-"""Compressed bodies, inflated within limits; and media types without their parameters."""
+"""Decompresses bodies within limits; and media types without their parameters."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from service.errors import TooLarge, UnsupportedFormat
 
 PIECE_BYTES = 1024 * 1024
 MAX_RATIO = 100
-"""A body may become so many times larger."""
+"""Largest ratio of the decompressed to the compressed size."""
 _FREE_BYTES = 64 * 1024
-"""Up to this size the ratio does not matter."""
+"""Up to this size the ratio is ignored."""
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
-"""zlib's number for the format. Some send `deflate` without the header it should have."""
+"""zlib's number of the format. Some clients send `deflate` without its header."""
 
 
 def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
-    """The body as it was before Content-Encoding `encoding`.
+    """The body without its Content-Encoding `encoding`.
 
-    Raises UnsupportedFormat, and TooLarge where it would exceed `limit_bytes` or 100:1.
+    Raises UnsupportedFormat, and TooLarge if it would exceed `limit_bytes` or 100:1.
     """
     if encoding in ("", "identity"):
         return body
@@ -33,7 +33,7 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
         pieces: list[bytes] = []
         rest, size = body, 0
         try:
-            # In pieces, which are put together once it is known that they are not too many.
+            # In pieces, which are joined after the limit was checked.
             while rest or (len(pieces[-1]) == PIECE_BYTES and not inflater.eof):
                 pieces.append(inflater.decompress(rest, PIECE_BYTES))
                 rest, size = inflater.unconsumed_tail, size + len(pieces[-1])
@@ -43,11 +43,11 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
             continue
         if inflater.eof and not inflater.unused_data:
             return b"".join(pieces)
-    raise _not_whole(encoding)
+    raise _incomplete(encoding)
 
 
 class Inflater:
-    """A gzip body that comes in pieces; several members one after another count as one."""
+    """A gzip body in pieces. It may have several members."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -56,10 +56,10 @@ class Inflater:
         self._member = zlib.decompressobj(31)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What the next piece inflates to, in pieces of at most 1 MiB.
+        """The next piece, decompressed, in pieces of at most 1 MiB.
 
-        Raises TooLarge as soon as there is more than the limit or 100:1, UnsupportedFormat for
-        what is no gzip.
+        Raises TooLarge as soon as the limit or 100:1 is exceeded, and UnsupportedFormat if the body
+        is not gzip.
         """
         self._received += len(data)
         piece = b""
@@ -69,7 +69,7 @@ class Inflater:
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
             except zlib.error:
-                raise _not_whole("gzip") from None
+                raise _incomplete("gzip") from None
             data = self._member.unconsumed_tail or self._member.unused_data
             self._inflated += len(piece)
             allowed = max(_FREE_BYTES, MAX_RATIO * self._received)
@@ -79,9 +79,9 @@ class Inflater:
                 yield piece
 
     def finish(self) -> None:
-        """Raises UnsupportedFormat where the end is missing."""
+        """Raises UnsupportedFormat if the end is missing."""
         if not self._member.eof:
-            raise _not_whole("gzip")
+            raise _incomplete("gzip")
 
 
 def _too_large(limit_bytes: int) -> TooLarge:
@@ -89,7 +89,7 @@ def _too_large(limit_bytes: int) -> TooLarge:
     return TooLarge("decompression-limit", detail, extra={"limit_bytes": limit_bytes})
 
 
-def _not_whole(encoding: str) -> UnsupportedFormat:
+def _incomplete(encoding: str) -> UnsupportedFormat:
     return UnsupportedFormat("format-mismatch", f"the body is not complete {encoding} data")
 
 

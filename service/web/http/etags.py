@@ -11,7 +11,7 @@ from starlette.responses import Response
 from service.errors import InvalidRequest, PreconditionFailed, PreconditionRequired
 
 PROBLEMS = ("invalid-header", "precondition-failed")
-"""What every route of a resource with a tag can answer."""
+"""Problems of every route of a resource with an ETag."""
 
 IF_MATCH: dict[str, Any] = {
     "name": "If-Match",
@@ -25,22 +25,22 @@ IF_NONE_MATCH: dict[str, Any] = {
     "description": "`*` to create the resource only if it does not exist yet.",
     "schema": {"type": "string", "examples": ["*"]},
 }
-"""The parameters of a route that needs one of them, for its `openapi_extra=`."""
+"""The parameters of a route that requires one of them, for its `openapi_extra=`."""
 
 _TAG = re.compile(r'(?:W/)?"[^"\s]*"')
 _TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def etag(version: str) -> str:
-    """A strong entity tag: `version` in quotes. It must differ whenever the reply differs."""
+    """A strong entity tag: `version` in quotes. Different replies need different versions."""
     return f'"{version}"'
 
 
 def check_if_match(request: Request, current: str | None, required: bool = False) -> None:
-    """Hold a changing request against the resource's present tag, None where there is none yet.
+    """Compare a request that changes a resource with the current ETag; None: it does not exist.
 
-    Raises PreconditionFailed where If-Match or If-None-Match does not hold, and
-    PreconditionRequired where neither was sent although `required`.
+    Raises PreconditionFailed if the condition in If-Match or If-None-Match is false, and
+    PreconditionRequired if neither was sent although `required`.
     """
     unexpected = _tags(request, "if-none-match")
     if required and unexpected is None and "if-match" not in request.headers:
@@ -58,9 +58,9 @@ def check_if_match(request: Request, current: str | None, required: bool = False
 
 
 def not_modified(request: Request, current: str) -> Response | None:
-    """The reply 304 where If-None-Match names the present tag, else None.
+    """The reply 304 if If-None-Match has the current ETag, else None.
 
-    Raises PreconditionFailed where If-Match does not name it.
+    Raises PreconditionFailed if If-Match does not have it.
     """
     _check_expected(request, current)
     seen = _tags(request, "if-none-match")
@@ -86,7 +86,7 @@ def _weakly_in(current: str, tags: list[str]) -> bool:
 
 
 def _tags(request: Request, header: str) -> list[str] | None:
-    """The tags of a header, `["*"]` for any, None where it was not sent."""
+    """The ETags of a header, `["*"]` for any, None if it was not sent."""
     lines = request.headers.getlist(header)
     if not lines:
         return None

@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, section 9.2): how they are written, and how many may listen."""
+"""Server-sent events (WHATWG HTML, section 9.2): their format, and a limit of open streams."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from service.web.http.callers import is_still_known
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
-"""A comment, so that proxies and clients see that the connection lives."""
+"""A comment that shows proxies and clients that the connection works."""
 RECONNECT = b"retry: 1000\n\n"
-"""Callers come again a second after a connection was lost."""
+"""Clients reconnect a second after they lost the connection."""
 RETRY_AFTER_S = 5
 
 
 def message(id: int, event: str, data: dict[str, Any]) -> bytes:
-    """One event; JSON has no line breaks of its own, so `data` is one line."""
+    """One event. `json.dumps` writes no line breaks, so `data` is one line."""
     return f"id: {id}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 class EventStreams:
-    """The open streams of this process, at most `limit`. Belongs to one event loop."""
+    """The open streams of this process, at most `limit`. Use it in one event loop only."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open = 0
 
     def reply(self, request: Request, messages: AsyncGenerator[bytes]) -> Response:
-        """A reply that lasts as long as `messages` do, the caller listens and its key is valid.
+        """A reply that ends with `messages`, or if the client disconnects or its key is revoked.
 
         Raises Unavailable `too-many-streams`.
         """
@@ -47,13 +47,15 @@ class EventStreams:
                 retry_after_s=RETRY_AFTER_S,
             )
         self._open += 1
-        return _EventStream(_to_known(request, messages), self._closed)
+        return _EventStream(_while_key_is_valid(request, messages), self._closed)
 
     def _closed(self) -> None:
         self._open -= 1
 
 
-async def _to_known(request: Request, messages: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _while_key_is_valid(
+    request: Request, messages: AsyncGenerator[bytes]
+) -> AsyncIterator[bytes]:
     async with aclosing(messages):
         async for content in messages:
             if not is_still_known(request):
@@ -65,7 +67,7 @@ class _EventStream(StreamingResponse):
     media_type = MEDIA_TYPE
 
     def __init__(self, messages: AsyncIterator[bytes], closed: Callable[[], None]) -> None:
-        # No proxy shall keep events to itself until it has many.
+        # X-Accel-Buffering: proxies must pass on each event at once.
         super().__init__(messages, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._closed = closed
 

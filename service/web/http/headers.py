@@ -1,4 +1,4 @@
-"""Headers that every reply bears: what browsers may do with it, and how long it may be kept."""
+"""Headers of every reply: security policies for browsers, and caching."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-"""A page loads from here alone, and runs no script that stands in it."""
+"""A page loads files from this service only, and runs no inline script."""
 POLICIES = {
     "text/html": PAGE,
     "image/svg+xml": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -32,16 +32,16 @@ _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
 def add_headers(headers: MutableHeaders) -> None:
-    """Add them, and leave what a route has set itself."""
+    """Add the headers that a route has not set itself."""
     headers.update(FIXED)
     media_type = headers.get("content-type", "").partition(";")[0]
     headers.setdefault(CSP, POLICIES.get(media_type, DATA))
-    # What has a tag may be kept and asked for again; all belongs to the caller alone.
+    # Replies with an ETag may be cached and revalidated, by the caller's own cache only.
     headers.setdefault("Cache-Control", "private, no-cache" if "etag" in headers else "no-store")
 
 
 def policy_with_scripts(page: bytes) -> str:
-    """The policy of a page that we did not write: the scripts that stand in it run, no others."""
+    """The policy of a page from another project: its own inline scripts may run, no others."""
     hashes = (
         base64.b64encode(hashlib.sha256(text).digest()).decode() for text in _INLINE.findall(page)
     )

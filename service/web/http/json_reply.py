@@ -1,4 +1,4 @@
-"""Replies that a route makes itself, because they are kept, too."""
+"""JSON replies of routes that need the bytes of the reply, to store them."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from starlette.responses import Response
 
 
 def json_reply(read: BaseModel, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """The reply that shows a resource, as FastAPI would write it."""
+    """The reply with a resource, as FastAPI would write it."""
     return Response(read.model_dump_json(), status, headers, media_type="application/json")

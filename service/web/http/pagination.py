@@ -1,7 +1,7 @@
 """`page_size` and `page_token` (AIP-158), and the token of the next page.
 
-Tokens are sealed with a secret of the installation, for one list with its filters: whatever else
-is sent as a token is refused, and leads to no query that we did not mean.
+Tokens are signed with a secret of the installation, for one list with its filters. Any other text
+is refused, so a token cannot be used to build other queries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from service.errors import InvalidRequest
 from service.storage.database.pages import Cursor, Page, PageRequest
 
 MAX_PAGE_SIZE = 1000
-TAG_BYTES = 16
+SIGNATURE_BYTES = 16
 _PAGING = ("page_size", "page_token")
 
 
@@ -41,26 +41,28 @@ def _page_params(
 
 
 PageParams = Annotated[PageRequest, Depends(_page_params)]
-"""A route's parameter that gives the page asked for."""
+"""A route's parameter: the requested page."""
 
 
-def next_page_token(asked: PageRequest, page: Page[Any]) -> str | None:
-    """Opaque to callers: where the page ended. None on the last page."""
+def next_page_token(request: PageRequest, page: Page[Any]) -> str | None:
+    """The end of the page, opaque to callers. None on the last page."""
     if page.next is None:
         return None
     content = json.dumps(page.next).encode()
-    return base64.urlsafe_b64encode(_tag(asked.seal, content) + content).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(_signature(request.seal, content) + content).decode().rstrip("=")
+    )
 
 
 def _seal(request: Request) -> bytes:
     """A key for the tokens of this list."""
     filters = sorted(item for item in request.query_params.multi_items() if item[0] not in _PAGING)
-    which = json.dumps([request.url.path, filters])
-    return hmac.digest(request.app.state.secret, which.encode(), "sha256")
+    listing = json.dumps([request.url.path, filters])
+    return hmac.digest(request.app.state.secret, listing.encode(), "sha256")
 
 
-def _tag(seal: bytes, content: bytes) -> bytes:
-    return hmac.digest(seal, content, "sha256")[:TAG_BYTES]
+def _signature(seal: bytes, content: bytes) -> bytes:
+    return hmac.digest(seal, content, "sha256")[:SIGNATURE_BYTES]
 
 
 def _decode(token: str, seal: bytes) -> Cursor:
@@ -68,8 +70,8 @@ def _decode(token: str, seal: bytes) -> Cursor:
         whole = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         raise _invalid_token() from None
-    tag, content = whole[:TAG_BYTES], whole[TAG_BYTES:]
-    if not hmac.compare_digest(tag, _tag(seal, content)):
+    signature, content = whole[:SIGNATURE_BYTES], whole[SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(seal, content)):
         raise _invalid_token()
     created_at, id = json.loads(content)
     return Cursor(created_at, id)

@@ -1,4 +1,4 @@
-"""`label`: lists are filtered by what callers attached to resources."""
+"""`label`: filters lists by the labels of resources."""
 
 from __future__ import annotations
 

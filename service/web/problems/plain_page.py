@@ -1,4 +1,4 @@
-"""The frame of the few pages that stand outside of the dashboard."""
+"""The frame of pages that do not belong to the dashboard."""
 
 from __future__ import annotations
 

@@ -110,20 +110,20 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
         by_status.setdefault(PROBLEMS[code].status, []).append(code)
     return {
         status: {
-            "description": "; ".join(f"`{code}`: {PROBLEMS[code].title}" for code in some),
+            "description": "; ".join(f"`{code}`: {PROBLEMS[code].title}" for code in group),
             "content": {
                 MEDIA_TYPE: {
                     "schema": _SCHEMA,
-                    "examples": {code: {"$ref": f"{EXAMPLES}{code}"} for code in some},
+                    "examples": {code: {"$ref": f"{EXAMPLES}{code}"} for code in group},
                 }
             },
         }
-        for status, some in sorted(by_status.items())
+        for status, group in sorted(by_status.items())
     }
 
 
 def examples() -> dict[str, Any]:
-    """One of each problem, for the document's `components/examples`."""
+    """An example of each problem, for the document's `components/examples`."""
     return {
         code: {
             "summary": problem.title,
@@ -134,7 +134,7 @@ def examples() -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Let every error reply be a problem."""
+    """Turn every error into a problem reply."""
 
     @app.exception_handler(ServiceError)
     async def _service_error(request: Request, error: ServiceError) -> Response:
@@ -150,7 +150,7 @@ def install(app: FastAPI) -> None:
 
 
 def render(request: Request, error: ServiceError) -> Response:
-    """The reply for an error raised anywhere below."""
+    """The reply for an error."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
@@ -177,12 +177,12 @@ def render(request: Request, error: ServiceError) -> Response:
 
 
 def status_of(error: ServiceError) -> int:
-    """The HTTP status of an error's family."""
+    """The HTTP status of an error's class."""
     return next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
 
 
 def internal_error(request: Request) -> Response:
-    """The reply for an exception that nobody expected; it tells nothing of its cause."""
+    """The reply for an unexpected exception; it does not reveal the cause."""
     detail = "an unexpected error; it was logged under this request id"
     return _reply(request, 500, "internal-error", detail)
 
@@ -194,7 +194,7 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
             check_path(request)
         except errors.InvalidRequest as slash:
             return render(request, slash)
-        return _nothing_there(request)
+        return _path_not_found(request)
     if error.status_code == 405:
         headers |= route_options.headers_for(app, request.scope["path"])
         if request.method == "OPTIONS":
@@ -208,8 +208,8 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
     return _reply(request, 400, "malformed-request", error.detail, headers=headers)
 
 
-def _nothing_there(request: Request) -> Response:
-    """No path of ours: a problem, and for browsers a page, since somebody has mistyped it."""
+def _path_not_found(request: Request) -> Response:
+    """Unknown path: a problem, or a page for browsers, because a user may have mistyped it."""
     path, headers = request.scope["path"], {"Vary": "Accept"}
     with suppress(errors.NotAcceptable):
         if choose(request, (MEDIA_TYPE, "text/html")) == "text/html":
@@ -237,7 +237,7 @@ def _reply(
         status,
         code,
         detail,
-        # As it was sent: an instance is a reference, in which blanks and the like are escaped.
+        # As it was sent: an instance is a URI reference, so blanks must stay escaped.
         request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"],
         getattr(request.state, "request_id", None),
         faults,
@@ -247,21 +247,20 @@ def _reply(
     trace_id = getattr(request.state, "trace_id", None)
     if trace_id is not None:
         content["trace_id"] = trace_id
-    content, media_type = _formed(content)
+    content, media_type = _for_path(content)
     return JSONResponse(content, status, headers, media_type=media_type)
 
 
 def problem_bytes(
     status: int, code: str, detail: str, path: str, request_id: str
 ) -> tuple[bytes, str]:
-    """A problem's body and media type, for what never becomes a request of the application."""
-    content, media_type = _formed(_content(status, code, detail, path, request_id))
+    """A problem's body and media type, for requests that never reach the application."""
+    content, media_type = _for_path(_content(status, code, detail, path, request_id))
     return json.dumps(content).encode(), media_type
 
 
-def _formed(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """As it is sent: the Open Inference Protocol has its own form of errors, to which members may
-    be added."""
+def _for_path(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Below /v2 the Open Inference Protocol defines the format of errors; members may be added."""
     if content["instance"].startswith("/v2"):
         return {"error": content["detail"], **content}, "application/json"
     return content, MEDIA_TYPE

@@ -1,4 +1,4 @@
-"""What a path offers: its methods, and the formats of bodies."""
+"""The methods of a path, and the formats of their bodies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
 def headers_for(app: Starlette, path: str) -> dict[str, str]:
-    """`Allow`, and `Accept-Post` and `Accept-Patch` where there are such bodies."""
+    """`Allow`, and `Accept-Post` and `Accept-Patch` if there are such bodies."""
     headers = {"Allow": ", ".join(methods(app, path))}
     for method in ("POST", "PATCH"):
         if formats := body_formats(app, path, method):
@@ -21,15 +21,15 @@ def headers_for(app: Starlette, path: str) -> dict[str, str]:
 
 
 def methods(app: Starlette, path: str) -> list[str]:
-    """All of them, also those of other routes of the path."""
-    found = {method for method in METHODS if any(_routes(app, path, method))}
-    # Nothing found: a file below a mount, which can only be read.
-    reading = {"GET", "HEAD"} if "GET" in found or not found else set()
-    return sorted(found | reading | {"OPTIONS"})
+    """All methods of a path, which may have several routes."""
+    allowed = {method for method in METHODS if any(_routes(app, path, method))}
+    # No route: the path may be a file below a mount, which supports reading only.
+    reading = {"GET", "HEAD"} if "GET" in allowed or not allowed else set()
+    return sorted(allowed | reading | {"OPTIONS"})
 
 
 def body_formats(app: Starlette, path: str, method: str) -> list[str]:
-    """The media types of bodies, as the document lists them."""
+    """The media types of bodies in the OpenAPI document."""
     for route in _routes(app, path, method):
         extra: dict[str, Any] = getattr(route, "openapi_extra", None) or {}
         return list(extra.get("requestBody", {}).get("content", {}))
@@ -45,7 +45,7 @@ def _routes(app: Starlette, path: str, method: str) -> Iterator[BaseRoute]:
 
 def _flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     for route in routes:
-        included = getattr(route, "original_router", None)  # FastAPI keeps routers as they came
+        included = getattr(route, "original_router", None)  # FastAPI keeps included routers
         if included is None:
             yield route
         else:

@@ -1,8 +1,8 @@
-"""Connections with limits: uvicorn waits forever for a header or a body that does not come.
+"""Limits of connections: uvicorn has no timeout for receiving a header or a body.
 
-Here a header not complete after `header_s`, and a body of which hardly anything comes for
-`body_idle_s`, end with 408; connections beyond `most` hear 503; a client that does not read what it
-asked for is left.
+A header that is not complete after `header_s`, and a body with too little progress in
+`body_idle_s`, end with 408. Connections beyond `most` receive 503. If a client does not read a
+reply, its connection is aborted.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of
 
 PROGRESS_BYTES = 4096
-"""A body that is not complete has stopped coming unless so much comes in the time it may idle: a
-client that sends a byte now and then would otherwise hold its connection for ever."""
+"""A body must progress by this much within the timeout. Otherwise a client that sends a byte now
+and then could keep its connection open forever."""
 UNREAD_S = 60.0
-"""So long some 50 kB of a reply may wait for their reader."""
+"""Timeout for a client that does not read; some 50 kB of the reply are in memory."""
 RETRY_S = 5
 LAST_REQUEST_S = 1.0
-"""So long a connection is kept for a request that was sent before its client knew of the end."""
+"""Time for a request that the client sent before it noticed the shutdown."""
 
 
 @dataclass
 class ConnectionLimits:
-    """Of all connections of one server."""
+    """Limits and state of all connections of one server."""
 
     header_s: float
     body_idle_s: float
     most: int
     """Open at once."""
     metrics: Metrics
-    """Counts those that are refused."""
+    """Counts refused connections."""
     bodies: BodyBudget
     ending: bool = field(default=False, init=False)
     """Each reply is the last of its connection."""
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at all connections now and then, as long as there are any: one timer for all."""
+        """Check all connections regularly, with one timer, as long as there are any."""
         if self._watch is None:
             pause = min(1.0, self.header_s / 4, self.body_idle_s / 4)
-            self._watch = loop.call_later(pause, self._look, state, loop)
+            self._watch = loop.call_later(pause, self._check, state, loop)
 
-    def _look(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+    def _check(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self._watch = None
         now = loop.time()
         for connection in list(state.connections):
@@ -92,7 +92,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.shutdown()
 
     def shutdown(self) -> None:
-        """Close after the reply that is due, or the next one, if a request comes soon."""
+        """Close after the current reply, or after the reply to a request that arrives soon."""
         self._limits.ending = True
         if self._busy():
             super().shutdown()
@@ -140,10 +140,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._bytes = 0
             self._progress_at = self.loop.time()
 
-    # What may take too long
+    # Timeouts
 
     def check_time(self, now: float) -> None:
-        """End the connection where its client has stopped sending a request, or reading a reply."""
+        """End the connection if its client has stopped sending a request, or reading a reply."""
         if self._unread_since is not None and now - self._unread_since > UNREAD_S:
             self.transport.abort()
         else:
@@ -151,12 +151,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_sender(self, silent_s: float) -> None:
         if not self._in_message and not self._in_header and not self._busy():
-            # Between two requests. uvicorn's own timer runs only after those that it has parsed.
+            # Between two requests. uvicorn's own timer runs only after requests that it has parsed.
             if self.timeout_keep_alive_task is None and silent_s > self.timeout_keep_alive:
                 self.transport.close()
         elif self._in_header:
             if silent_s > self._limits.header_s and not self._busy():
-                # Nothing sent at all is no request: there is nothing to answer.
+                # If nothing was sent there is no request to answer.
                 self._end(
                     "timeout: the header was not complete" if self.headers is not None else None
                 )
@@ -169,7 +169,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if not self.cycle.response_started:
                 self._end("timeout: the body was not complete")
             elif self.cycle.response_complete:
-                self.transport.close()  # it was answered without its body
+                self.transport.close()  # the reply did not need the body
 
     def _busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -179,7 +179,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(408, "request-timeout", f"{reason}; send the whole request again")
         self.transport.close()
 
-    # What becomes no request
+    # Replies without a request
 
     def _refuse(self, status: int, code: str, detail: str, url: bytes | None = None) -> None:
         url = url or (self.url if self.headers else b"")

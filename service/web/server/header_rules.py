@@ -1,4 +1,4 @@
-"""What a request's header must be before anything looks at what it asks for."""
+"""Checks a request's header before anything else is done with it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from httptools import HttpParserError
 from service.web.http.headers import RawHeaders
 
 HEADER_BYTES = 64 * 1024
-"""The parser keeps a header until it is complete, and copies a long line again and again."""
+"""The parser keeps a header until it is complete, and copies a long line repeatedly."""
 VERSIONS = ("1.1", "1.0")
 
 
 class Refusal(Exception):
-    """The connection is answered with a problem and closed."""
+    """The connection is closed after a reply with a problem."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -26,7 +26,7 @@ def too_large(what: str) -> Refusal:
 
 
 def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
-    """The number of its bytes. Raises Refusal."""
+    """Its size in bytes. Raises Refusal."""
     if version not in VERSIONS:
         raise _malformed(f"the request is HTTP/{version}; send HTTP/1.1")
     size, hosts, codings = len(url), 0, 0
@@ -48,7 +48,7 @@ def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
 
 
 def field_bytes(name: bytes, value: bytes) -> int:
-    """Of one line, with its colon, space and end."""
+    """Size of one line, with colon, space and line end."""
     return len(name) + len(value) + 4
 
 

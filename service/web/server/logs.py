@@ -9,7 +9,7 @@ import structlog
 
 
 def configure_logging(level: str) -> None:
-    """JSON lines on standard error, for our own loggers and everyone else's."""
+    """JSON lines on standard error, for our own loggers and those of libraries."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -20,7 +20,7 @@ def configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            # Uvicorn sends each line once more, with colors.
+            # Uvicorn adds each message a second time, with colors.
             foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared, _without_colors],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
@@ -29,8 +29,8 @@ def configure_logging(level: str) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatterbox in ("alembic.runtime.plugins", "distributed"):
-        logging.getLogger(chatterbox).setLevel(logging.WARNING)
+    for verbose in ("alembic.runtime.plugins", "distributed"):
+        logging.getLogger(verbose).setLevel(logging.WARNING)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

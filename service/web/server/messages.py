@@ -1,8 +1,8 @@
-"""Messages as RFC 9112 has them: what the parser or uvicorn leaves open is decided here.
+"""Rules of RFC 9112 that neither the parser nor uvicorn applies.
 
-A header that breaks a rule is refused before anything is done for it; header and trailers together
-have a limit; an offer to upgrade the connection is ignored. A refusal is sent after the replies to
-what came before it, and then the connection is closed.
+A request with an invalid header is refused before anything else is done; header and trailers
+together have a limit; an offer to upgrade the connection is ignored. A refusal is sent after the
+replies to earlier requests, and then the connection is closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from service.web.server.header_rules import (
     refusal_of,
     too_large,
 )
-from service.web.server.upgrades import length_alone, parser_behind
+from service.web.server.upgrades import length_only, parser_after_header
 
 
 class MessageProtocol(LimitedProtocol):
@@ -29,16 +29,16 @@ class MessageProtocol(LimitedProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._field_bytes = 0
-        """Of the lines of this message's header and trailers."""
+        """Size of the lines of this message's header and trailers."""
         self._packet_bytes = 0
-        """Of packets that were nothing but a part of them: of a line without end, too."""
+        """Size of packets with nothing but a part of them, even of a line without end."""
         self._fields_only = False
         self._in_trailers = False
-        """No byte of a chunk has come since its size."""
+        """No byte of a chunk was received since its size."""
         self._has_cycle = False
-        """`self.cycle` is the one of the message that is being read."""
+        """`self.cycle` belongs to the message that is being read."""
         self._refusal: Refusal | None = None
-        """Sent when what came before is answered."""
+        """Sent after earlier requests are answered."""
 
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
@@ -62,8 +62,8 @@ class MessageProtocol(LimitedProtocol):
                 return
             except HttpParserUpgrade as upgrade:
                 data = memoryview(data)[upgrade.args[0] :]
-                self.parser = parser_behind(self)
-                self.parser.feed_data(length_alone(self.headers))
+                self.parser = parser_after_header(self)
+                self.parser.feed_data(length_only(self.headers))
 
     def _should_upgrade(self) -> bool:
         return False
@@ -79,7 +79,7 @@ class MessageProtocol(LimitedProtocol):
         if self._in_header:
             super().on_header(name, value)
             return
-        # A trailer: no header of the request (RFC 9110, section 6.5.1).
+        # A trailer is not a header of the request (RFC 9110, section 6.5.1).
         self._field_bytes += field_bytes(name, value)
         if self._field_bytes > HEADER_BYTES:
             raise self._too_large()
@@ -101,18 +101,18 @@ class MessageProtocol(LimitedProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self.parser.should_upgrade():  # else its body comes by another parser
+        if not self.parser.should_upgrade():  # else another parser reads its body
             self._in_trailers = False
             super().on_message_complete()
 
-    # What is refused
+    # Refusals
 
     def _too_large(self) -> Refusal:
         trailers = self._in_message and not self._in_header
         return too_large("header and trailers have" if trailers else "the header has")
 
     def _end_with(self, refusal: Refusal) -> None:
-        """Answer with a problem, in turn, and close."""
+        """Reply with a problem, after earlier replies, and close."""
         cycle = self.cycle if self._has_cycle else None
         if cycle is not None:
             if self.pipeline and self.pipeline[0][0] is cycle:

@@ -1,4 +1,4 @@
-"""What operators see: request ids, one log line a request, metrics."""
+"""Request ids, one log line per request, and metrics."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from service.web.server.descriptors import no_more_files
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 TRACEPARENT = re.compile(
-    # Version 00 ends here, later ones may go on.
+    # Version 00 ends here, later versions may be longer.
     r"(?!ff|00.{53}.)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
 """Of W3C Trace Context."""
 QUIET = frozenset({"/livez", "/readyz", "/metrics"})
-"""Paths that probes call all the time: logged at debug level."""
+"""Paths that probes call often: logged at debug level."""
 PREDICTIONS = ("/predict", "/infer")
-"""Ends of routes that callers ask thousands of times a second: those answered are logged at debug
-level, which costs nothing where it is off, and counted."""
+"""Ends of routes that may be called thousands of times per second: successful requests are logged
+at debug level only, which costs nothing if it is off."""
 
 log = structlog.stdlib.get_logger("service.requests")
 
@@ -44,12 +44,12 @@ _ids = map(f"{uuid.uuid4().hex[:20]}{{:012x}}".format, itertools.count())
 
 
 def new_request_id() -> str:
-    """20 digits drawn at the start of the process, and a running number."""
+    """20 random digits of the process, and a running number."""
     return next(_ids)
 
 
 def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
-    """What X-Request-Id says, if it is short and plain, else a new id."""
+    """X-Request-Id if it is valid, else a new id."""
     for name, value in headers:
         if name == b"x-request-id":
             given = value.decode("latin-1")
@@ -59,14 +59,14 @@ def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
 
 
 def trace_id_of(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """That of the request's `traceparent`, if there is one that says so."""
+    """From the request's `traceparent`; None if there is none or it is invalid."""
     given = [value.decode("latin-1") for name, value in headers if name == b"traceparent"]
-    found = TRACEPARENT.fullmatch(given[0]) if len(given) == 1 else None
-    return None if found is None else found[1]
+    match = TRACEPARENT.fullmatch(given[0]) if len(given) == 1 else None
+    return None if match is None else match[1]
 
 
 class _Tally:
-    """Requests of one kind: their number by duration, and their time together."""
+    """Requests of one kind: their number by duration, and their total time."""
 
     __slots__ = ("buckets", "seconds")
 
@@ -76,7 +76,7 @@ class _Tally:
 
 
 class Metrics(Collector):
-    """The metrics of one application; rooms register their own collectors in `registry`."""
+    """The metrics of one application; packages register their own collectors in `registry`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -86,10 +86,10 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def record(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; `route` is the template of its path, for paths are without number.
+        """Count a request; `route` is the template of its path, because paths are not limited.
 
-        Called in the event loop only, so it needs no lock: the library's own counters, which have
-        one each, would be a tenth of what a small prediction costs.
+        Call it in the event loop only: it has no lock. The library's own counters have one each,
+        and would take a tenth of the time of a small prediction.
         """
         tally = self._tallies.get((method, route, status))
         if tally is None:
@@ -98,7 +98,7 @@ class Metrics(Collector):
         tally.buckets[bisect_left(BOUNDS, seconds)] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """What the registry shows."""
+        """Called by the registry."""
         requests = CounterMetricFamily(
             "svm_http_requests", "Requests answered.", labels=["method", "route", "status"]
         )
@@ -110,9 +110,9 @@ class Metrics(Collector):
         by_route: dict[tuple[str, str], _Tally] = {}
         for (method, route, status), tally in list(self._tallies.items()):
             requests.add_metric([method, route, str(status)], sum(tally.buckets))
-            together = by_route.setdefault((method, route), _Tally())
-            together.seconds += tally.seconds
-            together.buckets = [a + b for a, b in zip(together.buckets, tally.buckets, strict=True)]
+            total = by_route.setdefault((method, route), _Tally())
+            total.seconds += tally.seconds
+            total.buckets = [a + b for a, b in zip(total.buckets, tally.buckets, strict=True)]
         for labels, tally in by_route.items():
             names = [*map(str, BOUNDS), "+Inf"]
             counts = itertools.accumulate(tally.buckets)
@@ -122,9 +122,9 @@ class Metrics(Collector):
 
 
 class Observability:
-    """The outermost middleware: every reply leaves with an id, is counted and logged.
+    """The outermost middleware: gives every reply an id, counts it and logs it.
 
-    An exception that nobody expected becomes a problem here, so that it carries the id too.
+    It also turns unexpected exceptions into problems, so that these have the id too.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -136,16 +136,16 @@ class Observability:
             await self._app(scope, receive, send)
             return
         request_id = request_id_of(scope["headers"])
-        marks = {"request_id": request_id}
+        log_context = {"request_id": request_id}
         trace_id = trace_id_of(scope["headers"])
         if trace_id is not None:
-            marks["trace_id"] = trace_id
-        scope.setdefault("state", {}).update(marks)
-        structlog.contextvars.bind_contextvars(**marks)
+            log_context["trace_id"] = trace_id
+        scope.setdefault("state", {}).update(log_context)
+        structlog.contextvars.bind_contextvars(**log_context)
         started = time.perf_counter()
         status = 0
 
-        async def send_marked(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -155,7 +155,7 @@ class Observability:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_marked)
+            await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
             log.info("client disconnected")
         except Exception as error:
@@ -164,14 +164,14 @@ class Observability:
                 log.exception("unexpected error", path=scope["path"])
             else:
                 log.warning("no file descriptor left", path=scope["path"])
-            if status:  # too late to say so; the server closes the connection
+            if status:  # too late for a problem; the server closes the connection
                 raise
             request = Request(scope)
             reply = internal_error(request) if overload is None else render(request, overload)
-            await reply(scope, receive, send_marked)
+            await reply(scope, receive, send_with_id)
         finally:
             self._record(scope, status, time.perf_counter() - started)
-            structlog.contextvars.unbind_contextvars(*marks)
+            structlog.contextvars.unbind_contextvars(*log_context)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")

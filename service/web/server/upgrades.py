@@ -1,7 +1,7 @@
-"""Requests that offer to upgrade the connection: the offer is ignored (RFC 9110, section 7.8).
+"""Ignores offers to upgrade the connection (RFC 9110, section 7.8).
 
-The parser ends at the header of such a request, as if what follows were another protocol. A second
-parser reads the body, and whatever comes after it.
+The parser stops after the header of such a request, as if another protocol followed. A second
+parser reads the body, and later requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Reports(Protocol):
-    """What a parser reports to."""
+    """Receives the results of a parser."""
 
     def on_message_begin(self) -> None: ...
     def on_url(self, url: bytes) -> None: ...
@@ -28,25 +28,25 @@ class Reports(Protocol):
 
 
 def new_parser(reports: Reports) -> HttpRequestParser:
-    """One that reads on behind a request after which the connection closes, as uvicorn's does."""
+    """A parser that, as uvicorn's, continues after a request with `Connection: close`."""
     parser = HttpRequestParser(reports)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
 
-def parser_behind(reports: Reports) -> HttpRequestParser:
-    """A parser for the rest of a request. It must be given `length_alone` first."""
+def parser_after_header(reports: Reports) -> HttpRequestParser:
+    """A parser for the rest of a request. Feed it `length_only` first."""
     return new_parser(_AfterHeader(reports))
 
 
-def length_alone(headers: RawHeaders) -> bytes:
-    """A header that says how long the body is, and nothing else."""
+def length_only(headers: RawHeaders) -> bytes:
+    """A header with the length of the body, and nothing else."""
     lines = [b"%b: %b\r\n" % header for header in headers if header[0] in _LENGTHS]
     return b"".join((b"POST / HTTP/1.1\r\n", *lines, b"\r\n"))
 
 
 class _AfterHeader:
-    """Reports everything but the header that has been reported before."""
+    """Passes on everything except the first header, which was reported already."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports

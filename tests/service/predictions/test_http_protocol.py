@@ -1,4 +1,4 @@
-"""Connections as bytes: whatever way the bytes come, the answers are the same, and in order."""
+"""Connections as bytes: replies are the same and in order, for any division into packets."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["url"]
 
 PATH = "/v1/models/iris/predict"
 N_FEATURES = 3
-STILL_S = 1.0
-"""Longest pause on a connection; not so short that a busy machine reaches it."""
+TIMEOUT_S = 1.0
+"""Timeout of header and body: long enough for a busy machine."""
 
 
 pytestmark = pytest.mark.one_application(
-    limits=Limits(upload_bytes=1_000_000), header_s=STILL_S, body_idle_s=STILL_S
+    limits=Limits(upload_bytes=1_000_000), header_s=TIMEOUT_S, body_idle_s=TIMEOUT_S
 )
 
 
@@ -61,12 +61,12 @@ def decision(value: float) -> list[float]:
 
 def values(reply: tuple[int, dict[str, str], bytes]) -> list[float]:
     assert reply[0] == 200, reply
-    found: list[float] = json.loads(reply[2])["decision"]
-    return found
+    numbers: list[float] = json.loads(reply[2])["decision"]
+    return numbers
 
 
 def test_requests_cut_anywhere(address: tuple[str, int]) -> None:
-    """In two pieces at every place, before and after the head is known."""
+    """In two packets, cut at every position, before and after the header is cached."""
     whole = request(body(2.0))
     with Connection(address) as client:
         for cut in [*range(1, len(whole), 7), len(whole)]:
@@ -75,7 +75,7 @@ def test_requests_cut_anywhere(address: tuple[str, int]) -> None:
 
 
 def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> None:
-    """Sent at once, with other calls and errors between them, twice over."""
+    """Sent at once, with other calls and errors between them, repeatedly."""
     livez = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
     bad = request(b'{"instances": [[1, 2, null]]}')
     with Connection(address) as client:
@@ -88,8 +88,8 @@ def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> N
             assert values(client.reply()) == decision(3.0)
 
 
-def test_more_arrives_before_the_answer(address: tuple[str, int]) -> None:
-    """A known head followed at once by the next request, whole or in part."""
+def test_next_request_arrives_before_the_reply(address: tuple[str, int]) -> None:
+    """A cached header, followed by a part of the next request or all of it."""
     with Connection(address) as client:
         client.send(request(body(1.0)))
         client.reply()
@@ -103,7 +103,7 @@ def test_more_arrives_before_the_answer(address: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("size", [40_000, 130_000, 400_000, 5_000_000])
 def test_large_bodies(address: tuple[str, int], size: int) -> None:
-    """Through the parser, in a buffer of their own, in one piece or many; then another request."""
+    """By the parser or into a buffer, in one packet or many; then another request."""
     X = np.random.default_rng(0).normal(size=(max(1, size // 6000), 300))
     content = json.dumps({"instances": X.tolist(), "outputs": ["decision"]}).encode()
     expected = fitted_pipeline(n_features=300).decision_function(X).tolist()
@@ -122,7 +122,7 @@ def test_large_bodies(address: tuple[str, int], size: int) -> None:
 
 
 class Counting:
-    """A middleware: requests that the application answers."""
+    """A middleware that counts requests to the application."""
 
     def __init__(self, app: ASGIApp, seen: list[str]) -> None:
         self._app = app
@@ -134,8 +134,8 @@ class Counting:
         await self._app(scope, receive, send)
 
 
-def usual_requests(n_rows: int) -> Iterator[bytes]:
-    """The same rows in each format that callers send much of."""
+def common_requests(n_rows: int) -> Iterator[bytes]:
+    """The same rows in each common format."""
     X = np.random.default_rng(0).normal(size=(n_rows, 64))
     path = "/v1/models/wide/predict"
     yield request(json.dumps({"instances": X.tolist()}).encode(), path=path)
@@ -145,13 +145,13 @@ def usual_requests(n_rows: int) -> Iterator[bytes]:
     np.save(file, X)
     yield request(file.getvalue(), "Content-Type: application/x-npy", path=path)
     tensor = {"name": "x", "shape": X.shape, "datatype": "FP64"}
-    head = json.dumps({"inputs": [tensor], "outputs": [{"name": "label"}]}).encode()
-    length = f"Inference-Header-Content-Length: {len(head)}"
-    yield request(head + X.tobytes(), length, path="/v2/models/wide/infer")
+    json_part = json.dumps({"inputs": [tensor], "outputs": [{"name": "label"}]}).encode()
+    length = f"Inference-Header-Content-Length: {len(json_part)}"
+    yield request(json_part + X.tobytes(), length, path="/v2/models/wide/infer")
 
 
-def test_known_heads_need_no_application(settings: Settings) -> None:
-    """From the second request on, however large it is; with the same answer."""
+def test_cached_headers_need_no_application(settings: Settings) -> None:
+    """From the second request on, for any size, and with the same reply."""
     app = create_app(settings)
     seen: list[str] = []
     app.add_middleware(Counting, seen=seen)
@@ -160,7 +160,7 @@ def test_known_heads_need_no_application(settings: Settings) -> None:
         registered.add("wide", fitted_pipeline(n_features=64))
         registered.database.close()
         with Connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
-            for whole in (whole for n_rows in (1, 100, 9000) for whole in usual_requests(n_rows)):
+            for whole in (whole for n_rows in (1, 100, 9000) for whole in common_requests(n_rows)):
                 client.send(whole)
                 first = client.reply()
                 seen.clear()
@@ -171,8 +171,8 @@ def test_known_heads_need_no_application(settings: Settings) -> None:
                 assert not seen, whole[:300]
 
 
-def test_what_is_unusual_is_answered_too(address: tuple[str, int]) -> None:
-    """Chunks, HTTP/1.0, an expectation, a closing connection, names in any case."""
+def test_uncommon_requests(address: tuple[str, int]) -> None:
+    """Chunks, HTTP/1.0, Expect, Connection: close, names in any case."""
     content = body(2.0)
     chunked = (
         f"POST {PATH} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
@@ -198,8 +198,8 @@ def test_what_is_unusual_is_answered_too(address: tuple[str, int]) -> None:
             assert values(client.reply()) == decision(2.0)
 
 
-def test_head_with_another_length_is_another_head(address: tuple[str, int]) -> None:
-    """What is known of a head holds for the same bytes only."""
+def test_cached_header_with_another_length(address: tuple[str, int]) -> None:
+    """A cached header is used for bodies of other lengths."""
     with Connection(address) as client:
         for value in (1.0, 1.5, 1.25, 1.0, 1.5):
             client.send(request(body(value)))
@@ -208,8 +208,8 @@ def test_head_with_another_length_is_another_head(address: tuple[str, int]) -> N
         assert client.reply()[2] == client.reply()[2]
 
 
-def test_missing_header_ends_the_connection(address: tuple[str, int]) -> None:
-    """408 where it began; a connection on which nothing came is closed without a word."""
+def test_incomplete_header_ends_the_connection(address: tuple[str, int]) -> None:
+    """408 if it began; a connection without any bytes is closed without a reply."""
     with Connection(address) as client, Connection(address) as silent:
         client.send(b"POST /v1/models/iris/predict HTTP/1.1\r\nHost:")
         status, headers, content = client.reply()
@@ -220,7 +220,7 @@ def test_missing_header_ends_the_connection(address: tuple[str, int]) -> None:
 
 
 def test_stalled_bodies_end_their_connections(address: tuple[str, int]) -> None:
-    """408, on every route; also where a byte comes now and then."""
+    """408 on every route, even if a byte arrives now and then."""
     with ExitStack() as stack:
         stalled = {}
         for path in (PATH, "/v1/datasets", "/v1/jobs"):
@@ -239,8 +239,8 @@ def test_stalled_bodies_end_their_connections(address: tuple[str, int]) -> None:
                 client.send(b"{")
 
 
-def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int]) -> None:
-    """Some kilobytes in the time of the longest pause; on a connection that is known or new."""
+def test_slow_body_is_received(address: tuple[str, int]) -> None:
+    """Some kilobytes within each timeout, with a cached header or a new one."""
     content = body(2.0) + b" " * 20_000
     with Connection(address) as known, Connection(address) as new:
         known.send(request(body(2.0)))
@@ -251,14 +251,14 @@ def test_a_body_that_comes_slowly_is_waited_for(address: tuple[str, int]) -> Non
         for i in range(0, len(content), 3000):
             for client in (known, new):
                 client.send(content[i : i + 3000])
-            time.sleep(STILL_S / 5)
-        assert time.monotonic() - began > STILL_S
+            time.sleep(TIMEOUT_S / 5)
+        assert time.monotonic() - began > TIMEOUT_S
         for client in (known, new):
             assert values(client.reply()) == decision(2.0)
 
 
-def test_an_unread_body_cannot_be_sent_slowly_forever(address: tuple[str, int]) -> None:
-    """The request is answered by its head."""
+def test_unread_body_cannot_keep_a_connection_open(address: tuple[str, int]) -> None:
+    """The reply does not need the body."""
     with Connection(address) as client:
         client.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
         assert client.reply()[0] == 404
@@ -266,8 +266,8 @@ def test_an_unread_body_cannot_be_sent_slowly_forever(address: tuple[str, int]) 
             client.send(*[b"x"] * 40, pause_s=0.1)
 
 
-def test_connections_are_bounded(settings: Settings) -> None:
-    """One more hears 503 with Retry-After; when one has gone there is room."""
+def test_number_of_connections_is_limited(settings: Settings) -> None:
+    """One more receives 503 with Retry-After; after one is closed, another is accepted."""
     app = create_app(settings.model_copy(update={"connections": 3, "header_s": 10.0}))
     with served(app) as url:
         address = "127.0.0.1", int(url.rpartition(":")[2])
@@ -285,13 +285,13 @@ def test_connections_are_bounded(settings: Settings) -> None:
             assert client.reply()[0] == 200
 
 
-def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
-    """A connection that is kept open between two requests, and one that waits for its answer."""
+def test_timeouts_do_not_affect_other_connections(address: tuple[str, int]) -> None:
+    """A connection that is idle between two requests, or waits for a reply."""
     with Connection(address) as client:
         for _ in range(2):
             client.send(request(body(2.0)))
             assert values(client.reply()) == decision(2.0)
-            time.sleep(1.2 * STILL_S)
+            time.sleep(1.2 * TIMEOUT_S)
         client.send(request(csv_of().encode(), "Content-Type: text/csv", path="/v1/datasets"))
         assert client.reply()[0] == 201
         client.send(request(json.dumps(job_body()).encode(), path="/v1/jobs"))
@@ -299,7 +299,7 @@ def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
         began = time.monotonic()
         client.send(f"GET /v1/jobs/{job['id']}?wait_s=2 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert client.reply()[0] == 200
-        assert time.monotonic() - began > 1.5 * STILL_S
+        assert time.monotonic() - began > 1.5 * TIMEOUT_S
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ def test_time_limits_leave_others_alone(address: tuple[str, int]) -> None:
         ),
     ],
 )
-def test_what_is_no_request_is_a_problem(address: tuple[str, int], data: bytes, code: str) -> None:
-    """Even before there is a path."""
+def test_invalid_request_is_a_problem(address: tuple[str, int], data: bytes, code: str) -> None:
+    """Even before the path was read."""
     with Connection(address) as client:
         client.send(data)
         status, headers, content = client.reply()
@@ -328,8 +328,8 @@ def test_what_is_no_request_is_a_problem(address: tuple[str, int], data: bytes, 
 
 
 @pytest.mark.parametrize("line", [b"X: " + b"a" * 65_530, b"a: b\r\n" * 10_925])
-def test_a_header_ends_somewhere(address: tuple[str, int], line: bytes) -> None:
-    """One long line, or many: 431 long before the time limit, and nothing more is read."""
+def test_header_has_a_limit(address: tuple[str, int], line: bytes) -> None:
+    """One long line, or many: 431 long before the timeout, and nothing more is read."""
     with Connection(address) as client:
         client.send(b"GET /v2/models/iris HTTP/1.1\r\nHost: x\r\n", line)
         status, headers, content = client.reply()
@@ -339,23 +339,23 @@ def test_a_header_ends_somewhere(address: tuple[str, int], line: bytes) -> None:
         assert client.closed()
 
 
-def test_quick_answers_bear_the_headers_of_all_others(address: tuple[str, int]) -> None:
-    """Of a head that is known, and of one that is not."""
+def test_inline_replies_have_the_headers_of_all_others(address: tuple[str, int]) -> None:
+    """With a cached header and without."""
     with Connection(address) as client:
-        quick, slow = [], []
+        inline, slow = [], []
         for _ in range(3):
             client.send(request(body(1.0)))
-            quick.append(client.reply()[1])
+            inline.append(client.reply()[1])
             client.send(request(body(1.0), path=f"{PATH}?outputs=label"))
             slow.append(client.reply()[1])
-    for one, other in zip(quick, slow, strict=True):
+    for one, other in zip(inline, slow, strict=True):
         assert one.keys() == other.keys()
         for name in ("referrer-policy", "content-security-policy", "cache-control"):
             assert one[name] == other[name]
 
 
-def test_client_that_disconnects_does_not_affect_others(address: tuple[str, int]) -> None:
-    """In the middle of a head or a body, or without waiting for the answer."""
+def test_disconnects_do_not_affect_others(address: tuple[str, int]) -> None:
+    """In the middle of a header or a body, or before the reply."""
     whole = request(body(2.0))
     large = request(b" " * 500_000, path="/v1/models/wide/predict")
     for data in (whole[:20], whole[:-5], whole, large[:200_000], large):
@@ -367,8 +367,8 @@ def test_client_that_disconnects_does_not_affect_others(address: tuple[str, int]
         assert values(client.reply()) == decision(2.0)
 
 
-def test_every_answer_has_its_own_id_and_a_date(address: tuple[str, int]) -> None:
-    """Also those to a head that is known; a caller's id comes back."""
+def test_every_reply_has_its_own_id_and_a_date(address: tuple[str, int]) -> None:
+    """Also with a cached header; a caller's id is returned."""
     seen = set()
     with Connection(address) as client:
         for _ in range(5):
@@ -383,10 +383,10 @@ def test_every_answer_has_its_own_id_and_a_date(address: tuple[str, int]) -> Non
     assert len(seen) == 5
 
 
-def test_a_client_that_does_not_read_is_left(
+def test_client_that_does_not_read_is_disconnected(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With megabytes unread; who reads slowly gets all of them."""
+    """With megabytes unread; a client that reads slowly gets all of them."""
     monkeypatch.setattr(connections, "UNREAD_S", 0.5)
     ask = b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
     replies = 10

@@ -1,4 +1,4 @@
-"""A small application of web's own parts, with a route for each thing that can be asked of them."""
+"""A small application with a route for each feature of `service.web`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _routes() -> APIRouter:
 
     @routes.put("/models/{name}")
     def put_model(name: ModelName, request: Request) -> Response:
-        # A model called "new" is not there yet.
+        # The model "new" does not exist yet.
         check_if_match(request, None if name == "new" else etag(name), required=True)
         return Response(status_code=204)
 

@@ -1,4 +1,4 @@
-"""The document says which requests follow from a reply."""
+"""Links in the OpenAPI document from replies to operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replies(app: FastAPI) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_the_way_from_an_upload_to_a_prediction_is_linked(
+def test_links_lead_from_an_upload_to_a_prediction(
     replies: dict[str, dict[str, Any]],
 ) -> None:
     assert replies["create_dataset 201"]["create_job"] == {
@@ -45,14 +45,14 @@ def test_the_way_from_an_upload_to_a_prediction_is_linked(
     }
 
 
-def test_a_page_below_a_resource_does_not_name_others_of_its_kind(
+def test_lists_below_a_resource_do_not_link_to_its_collection(
     replies: dict[str, dict[str, Any]],
 ) -> None:
-    """An event has an `id`, but that is not of a job."""
+    """The `id` of an event is not that of a job."""
     assert "get_job_events 200" not in replies
 
 
-def test_links_give_what_their_operations_take(
+def test_links_have_the_parameters_of_their_operations(
     app: FastAPI, replies: dict[str, dict[str, Any]]
 ) -> None:
     paths = {

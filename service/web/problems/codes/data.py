@@ -22,9 +22,7 @@ DATA = {
         422, "A quoted cell does not end", "Close the quote, or double quotes inside a cell."
     ),
     "ragged-row": Problem(
-        422,
-        "A row has the wrong number of cells",
-        "Every row needs one cell for each column.",
+        422, "A row has the wrong number of cells", "Every row needs one cell for each column."
     ),
     "not-a-number": Problem(
         422,
@@ -36,9 +34,7 @@ DATA = {
         422, "A value is missing", "Values are not imputed: remove the row or fill the cell."
     ),
     "non-finite-value": Problem(
-        422,
-        "A number is not finite",
-        "NaN, Infinity and numbers beyond 1.8e308 are not accepted.",
+        422, "A number is not finite", "NaN, Infinity and numbers beyond 1.8e308 are not accepted."
     ),
     "libsvm-index": Problem(
         422,
@@ -156,8 +152,6 @@ DATA = {
         "the others; the detail says which.",
     ),
     "making-failed": Problem(
-        422,
-        "The file could not be created",
-        "Creating it exceeded the time or memory limit.",
+        422, "The file could not be created", "Creating it exceeded the time or memory limit."
     ),
 }

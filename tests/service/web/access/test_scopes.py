@@ -1,4 +1,4 @@
-"""Who may do what: every route with every scope, by each door, keys made and revoked meanwhile."""
+"""Scopes: every route with every scope, every path of predictions, keys created and revoked."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
-    """As the document says: without a key 401, with a key that lacks the scope 403, else neither.
-    Nothing but health and problems is open to all."""
+    """As in the document: 401 without a key, 403 without the required scope, else neither. Only
+    health and problems require no key."""
     texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
     app = create_app(settings)
     seen = 0
@@ -90,8 +90,8 @@ def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
     assert seen > 150
 
 
-def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
-    """That, and what was forgotten: add `@needs` to a route that shall not be here."""
+def test_irreversible_operations_require_admin(settings: Settings) -> None:
+    """And routes without a decorator: add `@requires_scope` to a route that must not be here."""
     admin = {
         operation["operationId"]
         for _, _, operation in operations(create_app(settings))
@@ -101,11 +101,11 @@ def test_what_cannot_be_undone_needs_admin(settings: Settings) -> None:
     assert admin == deleting | {"import_model_version"}
 
 
-def test_a_key_follows_what_it_may_start(
+def test_key_can_watch_the_jobs_that_it_can_start(
     settings: Settings, keys: Keys, registered: RegisteredModels
 ) -> None:
-    """A batch prediction, by `predict`; a training, an evaluation and a comparison, by `train`. Who
-    may only predict sees neither a training nor a dataset."""
+    """A batch prediction with `predict`; a training, an evaluation and a comparison with `train`. A
+    key with only `predict` cannot read trainings and datasets."""
     registered.add("clouds", fitted_pipeline(["c0", "c1"]))
     texts = {scope: bearer(keys.create(scope, [scope])[1]) for scope in SCOPES}
     predict, train = texts["predict"], texts["train"]
@@ -144,7 +144,7 @@ def test_a_key_follows_what_it_may_start(
             assert status(path, predict) == 403, path
 
 
-def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:
+def test_error_names_the_required_scope(settings: Settings, keys: Keys) -> None:
     headers = bearer(keys.create("reader", ["read"])[1])
     with TestClient(create_app(settings)) as client:
         reply = client.post("/v1/jobs", headers=headers)
@@ -158,8 +158,8 @@ def test_refusal_names_the_scope(settings: Settings, keys: Keys) -> None:
         assert "API key" in inference.json()["error"]
 
 
-def test_a_page_needs_a_login(settings: Settings, keys: Keys) -> None:
-    """The cookie is for browsers, and no other site makes use of it."""
+def test_page_requires_a_login(settings: Settings, keys: Keys) -> None:
+    """The cookie is for browsers, and other sites cannot use it."""
     text = keys.create("someone", ["read", "train"])[1]
     with TestClient(create_app(settings), follow_redirects=False) as client:
         assert client.get("/docs").status_code == 200
@@ -191,18 +191,18 @@ def test_a_page_needs_a_login(settings: Settings, keys: Keys) -> None:
         assert client.get("/v1/jobs").status_code == 401
 
 
-def test_every_route_looks_at_the_key_first(settings: Settings) -> None:
-    """Those that no document shows, too."""
+def test_every_route_checks_the_key_first(settings: Settings) -> None:
+    """Including routes that are not in the document."""
     routes = [route for route in create_app(settings).routes if isinstance(route, APIRoute)]
     assert len(routes) > 90
     for route in routes:
         assert route.dependencies[0].dependency is authorized, route.path
 
 
-def test_doors_of_predictions_are_guarded(
+def test_every_path_of_predictions_checks_the_key(
     door: Door, registered: RegisteredModels, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Again and again, so that the head is known; a revoked key counts no more."""
+    """Repeatedly, so that the header is cached; a revoked key is refused."""
     registered.add()
     other = bearer(keys.create("reading", ["read"])[1])
     key, text = keys.create("asking", ["predict"])
@@ -222,7 +222,7 @@ def test_doors_of_predictions_are_guarded(
 
 
 def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:
-    """What happens after it reaches the stream no more."""
+    """Later events are not sent."""
     own = bearer(keys.create("own", SCOPES)[1])
     key, text = keys.create("listening", ["read"])
     with served(create_app(settings)) as url, httpx2.Client(base_url=url, timeout=20) as client:
@@ -242,8 +242,8 @@ def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:
             assert not [line for line in lines if line.startswith("event:")]
 
 
-def test_without_keys_nobody_needs_one(settings: Settings, keys: Keys) -> None:
-    """`auto` on the machine's own address: from the first key on, revoked or not, they count."""
+def test_without_keys_no_caller_needs_one(settings: Settings, keys: Keys) -> None:
+    """`auto` on a local address: a key is required as soon as one was created, revoked or not."""
     with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
         assert client.get("/v1/jobs").status_code == 200
         _, text = keys.create("someone", ["read"])
@@ -259,8 +259,8 @@ def test_without_keys_nobody_needs_one(settings: Settings, keys: Keys) -> None:
 
 
 @ON_ALL_BACKENDS
-def test_the_first_key_is_made_once(settings: Settings, keys: Keys) -> None:
-    """In a file that only its owner reads; not again when it is revoked."""
+def test_first_key_is_created_once(settings: Settings, keys: Keys) -> None:
+    """In a file that only its owner can read; not again after it was revoked."""
     path = keys.ensure_first(settings.data_dir)
     assert path is not None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -273,7 +273,7 @@ def test_the_first_key_is_made_once(settings: Settings, keys: Keys) -> None:
 
 
 @ON_ALL_BACKENDS
-def test_keys_are_kept_hashed_and_one_for_a_name(keys: Keys, database: Database) -> None:
+def test_keys_are_stored_as_hashes_with_unique_names(keys: Keys, database: Database) -> None:
     key, text = keys.create("someone", ["read"], 5)
     assert key == keys.all()[0]
     assert text.split("_", 2)[2] not in repr(keys.all())
@@ -286,8 +286,8 @@ def test_keys_are_kept_hashed_and_one_for_a_name(keys: Keys, database: Database)
 
 
 @pytest.mark.parametrize("how", ["key", "address"])
-def test_a_caller_has_a_rate(settings: Settings, keys: Keys, how: str) -> None:
-    """429 with Retry-After; probes are free, and another caller has a rate of its own."""
+def test_callers_have_a_rate_limit(settings: Settings, keys: Keys, how: str) -> None:
+    """429 with Retry-After; probes have no limit, and each caller has its own."""
     limits = Limits(requests_per_s=1.0)
     if how == "address":
         headers, other = {}, None
@@ -310,10 +310,10 @@ def test_a_caller_has_a_rate(settings: Settings, keys: Keys, how: str) -> None:
         assert client.get("/v1/jobs", headers=headers).status_code == 200
 
 
-def test_predictions_have_the_rate_too(
+def test_predictions_have_the_rate_limit_too(
     settings: Settings, registered: RegisteredModels, keys: Keys
 ) -> None:
-    """By the door in front of everything: as many as the rate allows, each counted once."""
+    """On the fast path: as many as the limit allows, each counted once."""
     registered.add()
     headers = bearer(keys.create("busy", ["predict"], 20)[1])
     with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:
@@ -325,8 +325,8 @@ def test_predictions_have_the_rate_too(
     assert 20 <= statuses.count(200) <= 44
 
 
-def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> None:
-    """Idempotency keys are each caller's own."""
+def test_callers_have_the_name_of_their_key(settings: Settings, keys: Keys) -> None:
+    """Each caller has its own idempotency keys."""
     once = {"Idempotency-Key": "same"}
     content = "a,k\n1,x\n2,y\n"
     with TestClient(create_app(settings)) as client:
@@ -339,11 +339,11 @@ def test_callers_go_by_the_name_of_their_key(settings: Settings, keys: Keys) -> 
 
 
 @pytest.mark.parametrize("auth", ["auto", "on", "off"])
-def test_only_names_of_the_service_are_answered(
+def test_only_host_names_of_the_service_are_allowed(
     settings: Settings, registered: RegisteredModels, keys: Keys, auth: str
 ) -> None:
-    """Whether callers need a key or not: a page with a name of its own that leads here (DNS
-    rebinding) reads nothing, by no door."""
+    """With and without keys: a page whose host name resolves to this machine (DNS rebinding) reads
+    nothing, on any path."""
     registered.add()
     headers = {} if auth == "off" else bearer(keys.create("someone", ["read", "predict"])[1])
     names = {"auth": auth, "hosts": "svm.example.com, *.Inside.example"}

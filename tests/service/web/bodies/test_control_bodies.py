@@ -48,27 +48,27 @@ def _post(caller: TestClient, body: str | bytes) -> tuple[int, Any]:
     ],
 )
 def test_bad_syntax_is_malformed_json(caller: TestClient, body: str | bytes) -> None:
-    """Whatever is not JSON in the strict sense is refused with 400, and never breaks the reply."""
+    """Bodies that are not strict JSON are refused with 400."""
     status, problem = _post(caller, body)
     assert (status, problem["code"]) == (400, "malformed-json")
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe{}", b'{"title": "\xff"}', GOOD.encode() + b"\0"])
-def test_what_is_no_text_is_bad_encoding(caller: TestClient, body: bytes) -> None:
+def test_invalid_text_is_bad_encoding(caller: TestClient, body: bytes) -> None:
     """Bytes that are not UTF-8, and NUL, as in data."""
     status, problem = _post(caller, body)
     assert (status, problem["code"]) == (400, "bad-encoding")
 
 
-def test_the_byte_that_is_no_text_is_told_behind_a_mark_too(caller: TestClient) -> None:
-    """A byte order mark does not shift it."""
+def test_wrong_byte_is_shown_after_a_byte_order_mark(caller: TestClient) -> None:
+    """A byte order mark does not shift the position."""
     _, problem = _post(caller, b'\xef\xbb\xbf{"title": "\xff"}')
     assert "byte 0xff" in problem["detail"]
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_bodies_may_be_compressed(caller: TestClient, coding: str) -> None:
-    """And are limited by what they become; what is no such data is told."""
+def test_compressed_bodies(caller: TestClient, coding: str) -> None:
+    """Their decompressed size is limited; invalid data are an error."""
     pack = gzip.compress if coding == "gzip" else zlib.compress
     headers = {"Content-Type": "application/json", "Content-Encoding": coding}
     for content, status, code in (
@@ -83,22 +83,22 @@ def test_bodies_may_be_compressed(caller: TestClient, coding: str) -> None:
 
 
 def test_a_number_of_any_length_is_a_number(caller: TestClient) -> None:
-    """One beyond float64 is a wrong field, however many digits it has."""
+    """A number beyond float64 is an invalid field, with any number of digits."""
     for digits in (400, 1500):
         status, problem = _post(caller, GOOD.replace("1.5", "1" * digits))
         assert (status, problem["code"]) == (422, "invalid-field")
         assert problem["errors"][0]["pointer"] == "/shape/radius"
 
 
-def test_empty_body_counts_as_an_empty_object(caller: TestClient) -> None:
-    """A route whose fields all have defaults needs no body; here the missing fields are named."""
+def test_empty_body_is_an_empty_object(caller: TestClient) -> None:
+    """A route whose fields all have defaults needs no body; others name the missing fields."""
     status, problem = _post(caller, "")
     assert (status, problem["code"]) == (422, "invalid-field")
     assert [error["pointer"] for error in problem["errors"]] == ["/title", "/shape"]
 
 
 def test_good_body_passes(caller: TestClient) -> None:
-    """The example of the documentation runs as it is."""
+    """The example of the documentation works unchanged."""
     assert _post(caller, GOOD) == (200, {"shape": "circle"})
 
 
@@ -121,10 +121,10 @@ def test_good_body_passes(caller: TestClient) -> None:
         ({"title": ["a"] * 3}, "/title", None),
     ],
 )
-def test_bad_field_is_pointed_at(
+def test_error_points_at_the_invalid_field(
     caller: TestClient, change: dict[str, Any], pointer: str, value: str | None
 ) -> None:
-    """The pointer leads to the field as it stands in the body, without names of our types."""
+    """The pointer is that of the field in the body, without names of internal types."""
     status, problem = _post(caller, json.dumps(EXAMPLE | change))
     assert (status, problem["code"]) == (422, "invalid-field")
     assert [(error["pointer"], error.get("value")) for error in problem["errors"]] == [
@@ -133,13 +133,13 @@ def test_bad_field_is_pointed_at(
 
 
 def test_unknown_variant_lists_the_known_ones(caller: TestClient) -> None:
-    """A wrong `name` is answered with the names there are."""
+    """The error for a wrong `name` lists the known names."""
     _, problem = _post(caller, json.dumps(EXAMPLE | {"shape": {"name": "star"}}))
     assert problem["errors"][0]["hint"] == "one of 'circle', 'square'"
 
 
 def test_number_beyond_the_floats_is_an_invalid_field(caller: TestClient) -> None:
-    """1e999 is JSON, but no number that we could keep."""
+    """1e999 is valid JSON, but not a finite float64."""
     status, problem = _post(caller, GOOD.replace("1.5", "1e999"))
     assert (status, problem["errors"][0]["pointer"]) == (422, "/shape/radius")
 
@@ -152,7 +152,7 @@ def test_bad_name_in_a_body_is_an_invalid_name(caller: TestClient) -> None:
 
 
 def test_large_body_is_refused(caller: TestClient) -> None:
-    """Announced or not, more than the limit is not read; the reply tells the limit."""
+    """With or without Content-Length; the reply has the limit."""
     body = json.dumps(EXAMPLE | {"title": "x" * 2000}).encode()
     status, problem = _post(caller, body)
     assert (status, problem["code"], problem["limit_bytes"]) == (413, "body-too-large", 2000)
@@ -171,8 +171,8 @@ def test_other_media_type_is_unsupported(caller: TestClient) -> None:
     assert caller.post("/drawings", content=GOOD, headers=gzip).status_code == 415
 
 
-def test_document_holds_schema_and_example(probe: FastAPI) -> None:
-    """The body's schema stands among the components, where replies share it; the example beside."""
+def test_document_has_schema_and_example(probe: FastAPI) -> None:
+    """The body's schema is in the components, so that replies can share it."""
     document = probe.openapi()
     body = document["paths"]["/drawings"]["post"]["requestBody"]["content"]["application/json"]
     reply = document["paths"]["/drawings/first"]["get"]["responses"]["200"]["content"]
@@ -185,7 +185,7 @@ def test_document_holds_schema_and_example(probe: FastAPI) -> None:
 
 
 def test_two_schemas_of_one_name_are_an_error(probe: FastAPI) -> None:
-    """A body whose schema would hide another one is found by whoever adds it."""
+    """A body's schema must not replace another one."""
     other = create_model("Circle", size=(int, 0))
     probe.post("/other", openapi_extra=json_request(other, {}))(lambda: None)
     with pytest.raises(ValueError, match="two schemas are called Circle"):
@@ -194,7 +194,7 @@ def test_two_schemas_of_one_name_are_an_error(probe: FastAPI) -> None:
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
-    """No bytes lead to anything but a value or an error of ours."""
+    """All bytes result in a value or an error of the service."""
     with contextlib.suppress(InvalidRequest, InvalidContent):
         parse_json(body)
 
@@ -209,5 +209,5 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_every_json_value_comes_back(value: Any) -> None:
-    """What the standard library writes is read as it was, bit for bit."""
+    """Output of the standard library is read back, equal bit for bit."""
     assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value

@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key happen once."""
+"""Requests with an Idempotency-Key take effect once."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def same(first: httpx2.Response, again: httpx2.Response) -> None:
 
 
 @ON_ALL_BACKENDS
-def test_a_job_is_made_once(client: TestClient) -> None:
-    """The same request again gets the first one's reply to the byte, its headers too; another key
-    makes another job."""
+def test_job_is_created_once(client: TestClient) -> None:
+    """A retry gets the same bytes and headers as the first request; another key creates another
+    job."""
     upload(client)
     first = train(client)
     assert first.status_code == 202
@@ -83,16 +83,18 @@ def test_a_job_is_made_once(client: TestClient) -> None:
     ],
     ids=["upload", "gzip", "form", "append", "split"],
 )
-def test_datasets_are_made_once(
+def test_datasets_are_created_once(
     client: TestClient, send: Callable[[TestClient], httpx2.Response]
 ) -> None:
-    """Without a key the second reply would be 200, of the dataset that is there already."""
+    """Without a key the second reply would be 200, of the existing dataset."""
     first = send(client)
     assert first.status_code == 201, first.text
     same(first, send(client))
 
 
-def test_batch_predictions_are_made_once(client: TestClient, registered: RegisteredModels) -> None:
+def test_batch_predictions_are_created_once(
+    client: TestClient, registered: RegisteredModels
+) -> None:
     registered.add()
     body = {"dataset_id": upload(client), "model": "iris"}
     first, again = (client.post("/v1/batch-predictions", json=body, headers=KEY) for _ in "ab")
@@ -100,16 +102,16 @@ def test_batch_predictions_are_made_once(client: TestClient, registered: Registe
     same(first, again)
 
 
-def test_a_reply_that_created_nothing_is_kept_too(client: TestClient) -> None:
-    """An upload of what is there already."""
+def test_reply_that_created_nothing_is_stored_too(client: TestClient) -> None:
+    """An upload of an existing dataset."""
     upload(client)
     first, again = (client.post("/v1/datasets", content=csv_of(), headers=KEY | CSV) for _ in "ab")
     assert first.status_code == 200
     same(first, again)
 
 
-def test_a_key_stands_for_one_request(client: TestClient) -> None:
-    """Another body, query or path with the same key is refused, also while none is at work."""
+def test_key_is_valid_for_one_request(client: TestClient) -> None:
+    """Another body, query or path with the same key is refused, even if no worker runs."""
     upload(client)
     assert train(client).status_code == 202
     others = [
@@ -122,8 +124,8 @@ def test_a_key_stands_for_one_request(client: TestClient) -> None:
     assert len(jobs_of(client)) == 1
 
 
-def test_a_refused_request_does_not_hold_its_key(client: TestClient) -> None:
-    """What made it wrong may be mended, in the request or outside of it."""
+def test_refused_request_frees_its_key(client: TestClient) -> None:
+    """Its cause may be fixed, in the request or elsewhere."""
     assert train(client).status_code == 404  # there is no dataset
     upload(client)
     assert train(client, solver={"name": "nonsense"}).status_code == 422
@@ -131,12 +133,12 @@ def test_a_refused_request_does_not_hold_its_key(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é".encode(), "x" * 256])
-def test_a_key_is_plain_text(client: TestClient, key: Any) -> None:
+def test_key_is_plain_text(client: TestClient, key: Any) -> None:
     reply = train(client, {"Idempotency-Key": key})
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
 
 
-def test_predictions_and_steering_take_no_notice_of_keys(client: TestClient) -> None:
+def test_predictions_and_job_control_ignore_keys(client: TestClient) -> None:
     """They create nothing, and can be repeated."""
     upload(client)
     job = train(client).headers["Location"]
@@ -144,8 +146,8 @@ def test_predictions_and_steering_take_no_notice_of_keys(client: TestClient) -> 
     assert client.post(f"{job}/pause", headers=KEY).status_code == 200
 
 
-def test_a_request_being_carried_out_is_a_conflict(client: TestClient) -> None:
-    """Many at once: one creates; the others hear 409 with Retry-After, or get its reply."""
+def test_request_in_progress_is_a_conflict(client: TestClient) -> None:
+    """Of many at once, one creates; the others receive 409 with Retry-After, or its reply."""
     together = threading.Barrier(8)
 
     def send() -> httpx2.Response:
@@ -165,8 +167,8 @@ def test_a_request_being_carried_out_is_a_conflict(client: TestClient) -> None:
 
 
 @ON_ALL_BACKENDS
-def test_a_lease_that_ran_out_holds_no_key_and_creates_nothing(database: Database) -> None:
-    """A holder that was thought dead comes back: its transaction fails, whatever it creates."""
+def test_expired_lease_creates_nothing(database: Database) -> None:
+    """The transaction fails if another request has taken over the key meanwhile."""
     slow, quick = Reservations(database, -1), Reservations(database, 60)
     late = slow.reserve("me", "k", "f")
     second = quick.reserve("me", "k", "another")
@@ -183,8 +185,8 @@ def test_a_lease_that_ran_out_holds_no_key_and_creates_nothing(database: Databas
     assert isinstance(quick.reserve("you", "k", "f"), Reservation)  # each caller has its own keys
 
 
-def test_replies_are_kept_for_a_day_at_least(database: Database) -> None:
-    """A shorter setting counts for nothing."""
+def test_replies_are_stored_for_at_least_a_day(database: Database) -> None:
+    """A shorter setting is ignored."""
     reservations = Reservations(database, 60)
     for key, age_s in (("old", 25 * 3600), ("young", 23 * 3600)):
         held = reservations.reserve("me", key, "f")
@@ -198,7 +200,7 @@ def test_replies_are_kept_for_a_day_at_least(database: Database) -> None:
     assert isinstance(reservations.reserve("me", "old", "f"), Reservation)
 
 
-def test_a_key_outlives_the_process(settings: Settings) -> None:
+def test_key_survives_a_restart(settings: Settings) -> None:
     with TestClient(create_app(settings)) as client:
         upload(client)
         first = train(client)

@@ -1,4 +1,4 @@
-"""Accept: the format a caller likes best among those offered."""
+"""Accept: which of the supported formats a reply has."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from starlette.requests import Request
 from service.errors import NotAcceptable
 from service.web.http.content_negotiation import choose
 
-OFFERED = ("application/json", "text/csv")
+SUPPORTED = ("application/json", "text/csv")
 
 
-def _asking(*accept: str) -> Request:
+def _request(*accept: str) -> Request:
     headers = [(b"accept", value.encode()) for value in accept]
     return Request({"type": "http", "headers": headers})
 
@@ -31,18 +31,18 @@ def _asking(*accept: str) -> Request:
         ("text/csv;q=x, application/json;q=0.1", "application/json"),
     ],
 )
-def test_best_liked_format_is_chosen(accept: str, chosen: str) -> None:
-    """The more specific range decides, then the quality, then our own order."""
-    assert choose(_asking(accept), OFFERED) == chosen
+def test_preferred_format_is_chosen(accept: str, chosen: str) -> None:
+    """The more specific media range decides, then the quality, then the service's order."""
+    assert choose(_request(accept), SUPPORTED) == chosen
 
 
-def test_without_accept_our_first_format_is_chosen() -> None:
-    """No header accepts everything."""
-    assert choose(_asking(), OFFERED) == "application/json"
+def test_without_accept_the_first_format_is_chosen() -> None:
+    """No header means that every format is accepted."""
+    assert choose(_request(), SUPPORTED) == "application/json"
 
 
 @pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "text/csv;q=0.0", "x"])
-def test_unfitting_accept_is_refused(accept: str) -> None:
-    """The error lists what is offered."""
+def test_unsupported_accept_is_refused(accept: str) -> None:
+    """The error lists the supported formats."""
     with pytest.raises(NotAcceptable, match="supported formats: application/json, text/csv"):
-        choose(_asking(accept), OFFERED)
+        choose(_request(accept), SUPPORTED)

@@ -1,4 +1,4 @@
-"""Content-Digest is held to, on uploads, control bodies and predictions."""
+"""Content-Digest is checked for uploads, control bodies and predictions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def digest(content: bytes, name: str = "sha-256") -> str:
         f"{digest(CSV)};by=proxy, md5=:AAAA:;a;b=2",
     ],
 )
-def test_a_right_digest_passes(client: TestClient, value: str) -> None:
+def test_matching_digest_is_accepted(client: TestClient, value: str) -> None:
     headers = {"Content-Type": "text/csv", "Content-Digest": value}
     assert client.post("/v1/datasets", content=CSV, headers=headers).status_code == 201
 
@@ -49,7 +49,7 @@ def test_a_right_digest_passes(client: TestClient, value: str) -> None:
         ("sha-256=:abc:", "invalid-header"),
     ],
 )
-def test_a_wrong_digest_is_refused(client: TestClient, path: str, value: str, code: str) -> None:
+def test_wrong_digest_is_refused(client: TestClient, path: str, value: str, code: str) -> None:
     """Nothing is stored."""
     kind = "text/csv" if path == "/v1/datasets" else "application/json"
     headers = {"Content-Type": kind, "Content-Digest": value}
@@ -58,8 +58,10 @@ def test_a_wrong_digest_is_refused(client: TestClient, path: str, value: str, co
     assert client.get("/v1/datasets").json()["datasets"] == []
 
 
-def test_predictions_are_held_to_it_by_every_door(door: Door, registered: RegisteredModels) -> None:
-    """Also when the same head without a digest is known."""
+def test_digest_is_checked_on_every_path_of_predictions(
+    door: Door, registered: RegisteredModels
+) -> None:
+    """Also after the same header without a digest was cached."""
     registered.add()
     kind = {"Content-Type": "application/json"}
     path = "/v1/models/iris/predict"

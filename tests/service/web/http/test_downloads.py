@@ -1,4 +1,4 @@
-"""Downloads: whole, in ranges, conditional, and known by their digest."""
+"""Downloads: whole files, ranges, conditions and digests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def test_whole_file(client: TestClient) -> None:
-    """With its digest, its tag, its name, and the offer of ranges."""
+    """With digest, ETag, file name and Accept-Ranges."""
     reply = client.get("/file")
     assert (reply.status_code, reply.content) == (200, CONTENT)
     digest = base64.b64encode(hashlib.sha256(CONTENT).digest()).decode()
@@ -64,7 +64,7 @@ def test_whole_file(client: TestClient) -> None:
     assert head.headers == reply.headers
 
 
-def asked_for(first: int | None, last: int | None) -> tuple[int, bytes]:
+def expected_part(first: int | None, last: int | None) -> tuple[int, bytes]:
     """Status and bytes of the reply to `bytes=first-last`."""
     if first is None and last is None:
         return 200, CONTENT
@@ -79,9 +79,9 @@ def asked_for(first: int | None, last: int | None) -> tuple[int, bytes]:
 
 @given(first=st.none() | st.integers(0, 120), last=st.none() | st.integers(0, 120))
 def test_ranges(client: TestClient, first: int | None, last: int | None) -> None:
-    """The bytes of the range and no others; ranges that say nothing are ignored."""
+    """The bytes of the range and no others; empty ranges are ignored."""
     start, end = ("" if number is None else str(number) for number in (first, last))
-    status, content = asked_for(first, last)
+    status, content = expected_part(first, last)
     reply = client.get("/file", headers={"Range": f"bytes={start}-{end}"})
     assert reply.status_code == status
     if status == 416:
@@ -96,8 +96,8 @@ def test_ranges(client: TestClient, first: int | None, last: int | None) -> None
         assert reply.headers["Content-Range"] == f"bytes {begin}-{begin + len(content) - 1}/100"
 
 
-def test_parts_make_the_whole(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many reads a reply takes."""
+def test_file_longer_than_a_chunk(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reply is complete if it takes several reads."""
     monkeypatch.setattr(downloads, "CHUNK_BYTES", 7)
     parts = [
         client.get("/file", headers={"Range": f"bytes={start}-{start + 39}"}).content
@@ -110,7 +110,7 @@ def test_parts_make_the_whole(client: TestClient, monkeypatch: pytest.MonkeyPatc
     "range_", ["bytes=0-1,4-5", "lines=0-1", "bytes", "bytes=x-", "bytes=-", "bytes=" + "9" * 99]
 )
 def test_other_ranges_are_ignored(client: TestClient, range_: str) -> None:
-    """Several ranges, other units, and nonsense give the whole."""
+    """For several ranges, other units and invalid text the reply is the whole file."""
     assert client.get("/file", headers={"Range": range_}).content == CONTENT
 
 

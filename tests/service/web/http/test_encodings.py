@@ -1,4 +1,4 @@
-"""Bodies that come compressed, in pieces."""
+"""Compressed bodies that arrive in pieces."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from service.web.http.encodings import PIECE_BYTES, Inflater
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES + 5])
 @pytest.mark.parametrize("step", [1000, 10**9])
-def test_pieces_make_the_whole(size: int, step: int) -> None:
-    """Whatever the size of what comes, no piece is larger than it may be."""
+def test_joined_pieces_are_the_whole_body(size: int, step: int) -> None:
+    """No piece is larger than allowed, for every size of input."""
     body = random.Random(0).randbytes(size // 4 + 1) * 4
     compressed = gzip.compress(body[:size], 1)
     inflater = Inflater(10**9)
@@ -28,8 +28,8 @@ def test_pieces_make_the_whole(size: int, step: int) -> None:
     assert max(map(len, pieces), default=0) <= PIECE_BYTES
 
 
-def test_bomb_is_refused_after_its_first_hundredfold() -> None:
-    """50 MB of zeros in 50 kB are never inflated beyond a hundred times what came."""
+def test_decompression_bomb_is_refused() -> None:
+    """50 MB of zeros in 50 kB are decompressed to at most 100 times the received bytes."""
     compressed = gzip.compress(bytes(50_000_000), 9)
     inflater = Inflater(10**9)
     sizes: list[int] = []

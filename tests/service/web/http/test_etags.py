@@ -19,10 +19,10 @@ from starlette.testclient import TestClient
         ("", 400),
     ],
 )
-def test_if_none_match_saves_a_known_reply(
+def test_if_none_match_with_the_current_etag_is_304(
     caller: TestClient, header: str | None, status: int
 ) -> None:
-    """304 with the tag where the caller has the present state, whichever way it says so."""
+    """304 with the ETag if the caller has the current state, in every form of the header."""
     reply = caller.get("/models/iris", headers={} if header is None else {"If-None-Match": header})
     assert reply.status_code == status
     if status == 304:
@@ -46,10 +46,10 @@ def test_if_none_match_saves_a_known_reply(
         ("iris", {"If-Match": "iris"}, 400, "invalid-header"),
     ],
 )
-def test_changes_hold_to_their_preconditions(
+def test_preconditions_of_changes(
     caller: TestClient, name: str, headers: dict[str, str], status: int, code: str | None
 ) -> None:
-    """If-Match guards a change, If-None-Match a creation; `new` is not there yet."""
+    """If-Match guards a change, If-None-Match a creation; `new` does not exist yet."""
     reply = caller.put(f"/models/{name}", headers=headers)
     assert reply.status_code == status
     assert code is None or reply.json()["code"] == code
@@ -59,8 +59,8 @@ def test_changes_hold_to_their_preconditions(
     ("header", "status"),
     [('"iris"', 200), ("*", 200), ('"old"', 412), ('W/"iris"', 412), ("iris", 400)],
 )
-def test_if_match_holds_for_reading_too(caller: TestClient, header: str, status: int) -> None:
-    """Who asks for one state of a resource gets no other, also where it knows the present one."""
+def test_if_match_applies_to_reading_too(caller: TestClient, header: str, status: int) -> None:
+    """A caller that asks for one state gets no other, even if it has the current one."""
     asked = {"If-Match": header}
     assert caller.get("/models/iris", headers=asked).status_code == status
     if status == 412:

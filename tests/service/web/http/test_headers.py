@@ -1,4 +1,4 @@
-"""Headers that every reply bears."""
+"""Headers of every reply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATHS = ["/", "/docs", "/login", "/v1/jobs", "/v1/jobs/none", "/livez", "/nowher
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/docs/assets/swagger-ui.css", "/openapi.json"])
-def test_every_reply_says_what_may_be_done_with_it(client: TestClient, path: str) -> None:
+def test_every_reply_has_security_headers(client: TestClient, path: str) -> None:
     """Problems, pages and files too."""
     headers = client.get(path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -26,7 +26,7 @@ def test_every_reply_says_what_may_be_done_with_it(client: TestClient, path: str
 
 
 def test_pages_run_under_their_policy(client: TestClient) -> None:
-    """A script in the page runs only if its hash is named; nothing comes from elsewhere."""
+    """A script in the page runs only if its hash is named; nothing is loaded from other hosts."""
     for path in ("/docs", "/login", "/"):
         reply = client.get(path)
         policy = reply.headers["Content-Security-Policy"]
@@ -38,7 +38,7 @@ def test_pages_run_under_their_policy(client: TestClient) -> None:
         assert " style=" not in reply.text
 
 
-def test_what_has_a_tag_may_be_asked_for_again(client: TestClient) -> None:
+def test_replies_with_an_etag_can_be_revalidated(client: TestClient) -> None:
     made = client.post(
         "/v1/datasets", content="a,k\n1,x\n2,y\n", headers={"Content-Type": "text/csv"}
     )
@@ -48,8 +48,8 @@ def test_what_has_a_tag_may_be_asked_for_again(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "identity"])
-def test_long_replies_are_compressed_for_who_takes_it(client: TestClient, accepted: str) -> None:
-    """But not what has a tag or a digest of its bytes."""
+def test_long_replies_are_compressed_if_accepted(client: TestClient, accepted: str) -> None:
+    """Except replies with an ETag or a digest of their bytes."""
     taken = {"Accept-Encoding": accepted}
     made = client.post(
         "/v1/datasets", content="a,k\n1,x\n2,y\n", headers={"Content-Type": "text/csv"}

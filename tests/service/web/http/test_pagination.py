@@ -1,4 +1,4 @@
-"""Page tokens: opaque, and never the cause of an error of ours."""
+"""Page tokens: opaque, and never the cause of an internal error."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from service.errors import InvalidRequest
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.http.pagination import _decode, next_page_token
 
-ASKED = PageRequest(seal=b"of this list")
+REQUEST = PageRequest(seal=b"of this list")
 
 
 @given(
     st.floats(allow_nan=False, allow_infinity=False),
     st.from_regex(r"[a-z0-9_-]{1,40}", fullmatch=True) | st.integers(-(2**30), 2**30),
 )
-def test_token_leads_back_to_the_cursor(created_at: float, id: str | int) -> None:
-    """Every cursor survives its token bit for bit, and the token needs no escaping in a URL."""
+def test_token_decodes_to_its_cursor(created_at: float, id: str | int) -> None:
+    """The decoded cursor is equal bit for bit, and the token needs no escaping in a URL."""
     cursor = Cursor(created_at, id)
-    token = next_page_token(ASKED, Page(("x",), cursor))
+    token = next_page_token(REQUEST, Page(("x",), cursor))
     assert token is not None
     assert set(token) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-    assert _decode(token, ASKED.seal) == cursor
+    assert _decode(token, REQUEST.seal) == cursor
 
 
 @pytest.mark.parametrize(
     "content", [[1.5], [1.5, "a", 3], ["a", 1.5], [float("nan"), "a"], [1.5, 2**70], [1.5, "é"], 7]
 )
 def test_forged_token_is_refused(caller: TestClient, content: object) -> None:
-    """A token that we did not give is an invalid parameter, sealed with a guess or not."""
+    """A token from elsewhere is an invalid parameter, signed with a guessed key or not."""
     token = base64.urlsafe_b64encode(b"x" * 16 + json.dumps(content).encode()).decode()
     reply = caller.get(f"/things?page_token={token}")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
@@ -43,23 +43,23 @@ def test_forged_token_is_refused(caller: TestClient, content: object) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_token_or_refused(text: str) -> None:
-    """No text leads to anything but a cursor or an error of ours."""
+    """Every text results in a cursor or in InvalidRequest."""
     with contextlib.suppress(InvalidRequest):
-        _decode(text, ASKED.seal)
+        _decode(text, REQUEST.seal)
 
 
 def test_last_page_has_no_token() -> None:
-    """The end of a list is told by null."""
-    assert next_page_token(ASKED, Page((), None)) is None
+    """The end of a list is null."""
+    assert next_page_token(REQUEST, Page((), None)) is None
 
 
 def test_page_size_defaults_to_50(caller: TestClient) -> None:
-    """Fifty unless asked otherwise, a thousand at most."""
+    """The default is 50, the maximum 1000."""
     assert caller.get("/things").json()["size"] == 50
     assert caller.get("/things?page_size=1000").json()["size"] == 1000
 
 
-def test_token_is_of_one_list_with_its_filters(client: TestClient) -> None:
+def test_token_is_valid_for_one_list_and_its_filters(client: TestClient) -> None:
     """Another list, other filters, one bit changed: refused. Another size is allowed."""
     for n in range(4):
         content = f"a,k\n{n},x\n{n + 9},y\n"

@@ -1,4 +1,4 @@
-"""Every error is a problem: RFC 9457, a stable code, and nothing that should stay inside."""
+"""Every error is a problem: RFC 9457, a stable code, and no internal details."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
         ("junk", None),
     ],
 )
-def test_problem_names_the_trace_it_belongs_to(
+def test_problem_has_the_trace_id_of_its_request(
     caller: TestClient, traceparent: str, trace_id: str | None
 ) -> None:
-    """That of W3C Trace Context; what is none is left out."""
+    """From W3C Trace Context; an invalid one is left out."""
     problem = caller.get("/fail/busy", headers={"traceparent": traceparent}).json()
     assert problem.get("trace_id") == trace_id
 
@@ -65,8 +65,8 @@ def test_long_lists_of_errors_are_cut(caller: TestClient) -> None:
     }
 
 
-def test_unexpected_error_tells_nothing_of_its_cause(caller: TestClient) -> None:
-    """500 with the request id, without the exception's words."""
+def test_unexpected_error_does_not_reveal_its_cause(caller: TestClient) -> None:
+    """500 with the request id, without the exception's text."""
     reply = caller.get("/fail/unexpectedly")
     assert (reply.status_code, reply.json()["code"]) == (500, "internal-error")
     assert reply.json()["request_id"] == reply.headers["X-Request-Id"]
@@ -75,7 +75,7 @@ def test_unexpected_error_tells_nothing_of_its_cause(caller: TestClient) -> None
 
 
 def test_unknown_path_is_a_page_for_browsers(caller: TestClient) -> None:
-    """What was mistyped is shown, and where to go; whoever would rather have JSON gets it."""
+    """It shows the path and links to other pages; a browser that prefers JSON gets a problem."""
     accept = "text/html,application/xhtml+xml,*/*;q=0.8"
     reply = caller.get("/<b>nowhere", headers={"Accept": accept})
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
@@ -88,14 +88,14 @@ def test_unknown_path_is_a_page_for_browsers(caller: TestClient) -> None:
 
 
 def test_unknown_path_is_a_problem(caller: TestClient) -> None:
-    """404, also with a slash too many: nothing redirects. The path is told as it was sent."""
+    """404, also with a slash too many: there are no redirects. The path is shown as it was sent."""
     for path in ("/nowhere", "/things/", "/no%20where%C3%A9"):
         reply = caller.get(path)
         assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
         assert reply.json()["instance"] == path
 
 
-def test_wrong_method_names_the_right_ones(caller: TestClient) -> None:
+def test_wrong_method_lists_the_allowed_ones(caller: TestClient) -> None:
     """405 with Allow listing every method of the path, those of other routes included."""
     reply = caller.delete("/models/iris")
     assert (reply.status_code, reply.json()["code"]) == (405, "method-not-allowed")
@@ -124,13 +124,13 @@ def test_wrong_method_names_the_right_ones(caller: TestClient) -> None:
     ],
 )
 def test_bad_parameters_are_refused(caller: TestClient, path: str, code: str) -> None:
-    """400 for what stands in a path or query, with the parameter's name in the detail."""
+    """400 for parameters of a path or query, with the parameter's name in the detail."""
     reply = caller.get(path)
     assert (reply.status_code, reply.json()["code"]) == (400, code)
 
 
 def test_unknown_parameter_is_answered_with_the_known_ones(caller: TestClient) -> None:
-    """A misspelt parameter can be put right at once."""
+    """The reply to a misspelled parameter helps to correct it."""
     detail = caller.get("/things?pagesize=5").json()["detail"]
     assert "'pagesize'" in detail
     assert "page_size, page_token, state" in detail
@@ -150,12 +150,12 @@ def test_head_is_get_without_body(caller: TestClient) -> None:
 
 
 def test_every_family_of_errors_has_a_status() -> None:
-    """A new family cannot be forgotten."""
+    """New classes of errors need one, too."""
     assert set(STATUS) == set(ServiceError.__subclasses__())
 
 
 def test_every_problem_is_explained(client: TestClient) -> None:
-    """The page that `type` points to exists for each code, and the list has them all."""
+    """The page at `type` exists for each code, and the list has all codes."""
     listed = client.get("/problems").json()["problems"]
     assert [kind["code"] for kind in listed] == sorted(PROBLEMS)
     for kind in listed:
@@ -164,7 +164,7 @@ def test_every_problem_is_explained(client: TestClient) -> None:
 
 
 def test_browsers_get_a_page_of_each_problem(client: TestClient) -> None:
-    """Whoever follows the `type` of a problem reads sentences, and finds the way back."""
+    """The link in a problem's `type` leads to a page with text and links."""
     browser = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
     page = client.get("/problems/csv-unterminated-quote", headers=browser)
     assert page.headers["content-type"].startswith("text/html")
@@ -182,7 +182,7 @@ def test_browsers_get_a_page_of_each_problem(client: TestClient) -> None:
         *("/models/a%5cb", "/models/%2e%2e%5c", "/models/Iris", f"/models/{'a' * 64}"),
     ],
 )
-def test_what_is_no_name_is_told_so(caller: TestClient, path: str) -> None:
-    """A slash in a name, written as %2f, is none that parts the path."""
+def test_slash_in_a_name_is_an_invalid_name(caller: TestClient, path: str) -> None:
+    """%2f in a path does not separate its segments."""
     reply = caller.get(path)
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-name")

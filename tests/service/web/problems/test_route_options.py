@@ -1,4 +1,4 @@
-"""What every path of the document says of itself, and how it treats what it does not offer."""
+"""Every path in the OpenAPI document: its options, and requests that it does not support."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ KNOWN = {
 
 
 def path_of(template: str, document: dict[str, Any]) -> str:
-    """The path with parameters that could be; nothing is there."""
+    """The path with valid parameters of resources that do not exist."""
     ids = {"datasets": "ds_", "jobs": "job_", "evaluations": "job_", "batch-predictions": "job_"}
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] == "id":
+    def value(match: re.Match[str]) -> str:
+        if match[1] == "id":
             return ids.get(template.split("/")[2], "job_") + "0" * 32
         if template == "/v1/solvers/{name}":
             return "pegasos"
-        return KNOWN[found[1]]
+        return KNOWN[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, template)
 
@@ -59,8 +59,8 @@ def test_options_of_every_path(client: TestClient, document: dict[str, Any]) -> 
     assert client.options("/nowhere").status_code == 404
 
 
-def test_methods_that_are_not_offered(client: TestClient, document: dict[str, Any]) -> None:
-    """405 with those that are."""
+def test_unsupported_methods(client: TestClient, document: dict[str, Any]) -> None:
+    """405 with a list of the supported ones."""
     for template, operations in document["paths"].items():
         for method in [*sorted(METHODS - set(operations)), "trace", "propfind"]:
             reply = client.request(method.upper(), path_of(template, document))
@@ -68,8 +68,8 @@ def test_methods_that_are_not_offered(client: TestClient, document: dict[str, An
             assert "OPTIONS" in reply.headers["Allow"]
 
 
-def test_formats_that_are_not_offered(client: TestClient, document: dict[str, Any]) -> None:
-    """415 with those that are; nothing is at these paths, but that is looked for later."""
+def test_unsupported_formats(client: TestClient, document: dict[str, Any]) -> None:
+    """415 with a list of the supported ones, before the 404 for a missing resource."""
     for template, operations in document["paths"].items():
         body = operations.get("post", {}).get("requestBody", {}).get("content", {})
         if not body or template.endswith("/infer"):  # whose clients send any type, or none
@@ -84,14 +84,14 @@ def test_formats_that_are_not_offered(client: TestClient, document: dict[str, An
             assert "Allow" not in reply.headers
 
 
-def test_parameters_that_are_not_offered(client: TestClient, document: dict[str, Any]) -> None:
+def test_unknown_parameters(client: TestClient, document: dict[str, Any]) -> None:
     """An unknown one, and one given twice, on every path."""
     for template, operations in document["paths"].items():
         path = path_of(template, document)
         for method in METHODS & set(operations):
             reply = client.request(method.upper(), f"{path}?no_such=1")
-            found = reply.status_code, reply.json()["code"]
-            assert found == (400, "invalid-parameter"), (method, template, reply.text)
+            outcome = reply.status_code, reply.json()["code"]
+            assert outcome == (400, "invalid-parameter"), (method, template, reply.text)
             for parameter in operations[method].get("parameters", ()):
                 if parameter["in"] == "query":
                     name = parameter["name"]
@@ -118,7 +118,7 @@ def test_head_of_every_path(client: TestClient, document: dict[str, Any]) -> Non
 
 
 def test_content_digest_of_every_body(client: TestClient, document: dict[str, Any]) -> None:
-    """Wherever a body is read it is held against its digest first."""
+    """The digest is checked before anything else in every body."""
     upload(client)
     for template, operations in document["paths"].items():
         for method in {"post", "put", "patch"} & set(operations):

@@ -1,4 +1,4 @@
-"""Messages as bytes: one reply to each request, whatever it offers and however it is cut."""
+"""Messages as bytes: one reply to each request, with offers to upgrade and in any packets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.one_application(
 )
 
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
-"""As curl and Java send it."""
+"""The header that curl and Java send."""
 WEBSOCKET = (
     b"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -102,11 +102,11 @@ def test_upgrade_in_packets_of_every_size(address: tuple[str, int], chunked: boo
             assert not client.more_comes()
 
 
-def test_body_behind_an_offer_is_no_request(address: tuple[str, int]) -> None:
+def test_body_after_an_offer_is_not_a_request(address: tuple[str, int]) -> None:
     """The header in one packet and the body in the next: one reply, not two."""
     with Connection(address) as client:
-        head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n"
-        client.send(head % (H2C, len(LIVEZ)), LIVEZ, pause_s=0.1)
+        header = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n"
+        client.send(header % (H2C, len(LIVEZ)), LIVEZ, pause_s=0.1)
         assert problem_of(client)[:2] == (400, "malformed-json")
         assert not client.more_comes()
 
@@ -120,7 +120,7 @@ def test_many_offers_in_one_packet(address: tuple[str, int]) -> None:
 
 
 def test_prediction_with_an_offer_is_answered(address: tuple[str, int]) -> None:
-    """Twice: such a header is never kept as known."""
+    """Repeatedly: such a header is never cached."""
     request = (
         b"POST /v1/models/none/predict HTTP/1.1\r\nHost: x\r\n%bContent-Length: 2\r\n\r\n{}" % H2C
     )
@@ -130,7 +130,7 @@ def test_prediction_with_an_offer_is_answered(address: tuple[str, int]) -> None:
             assert problem_of(client)[:2] == (404, "not-found")
 
 
-def test_curl_may_ask_for_http_2(url: str, tmp_path: Path) -> None:
+def test_curl_can_offer_http_2(url: str, tmp_path: Path) -> None:
     """`curl --http2 --data-binary` offers h2c to a plain server."""
     curl = shutil.which("curl")
     if curl is None:
@@ -168,8 +168,8 @@ class Upload {
 
 
 @pytest.mark.torture
-def test_java_may_ask_for_http_2(url: str, tmp_path: Path) -> None:
-    """Its client does unless it is told otherwise."""
+def test_java_can_offer_http_2(url: str, tmp_path: Path) -> None:
+    """Its client does by default."""
     java = shutil.which("java")
     if java is None:
         pytest.skip("Java is not installed")
@@ -188,7 +188,7 @@ def test_java_may_ask_for_http_2(url: str, tmp_path: Path) -> None:
 def test_header_in_one_packet_has_a_limit(
     address: tuple[str, int], size: int, line: bytes, pieces: int
 ) -> None:
-    """Also if it is complete, and on a connection that has been used."""
+    """Also if it is complete, and on a connection that was used before."""
     lines = line % (b"a" * size) if b"X" in line else b"a: b\r\n" * (size // 6)
     header = LIVEZ[:-2] + lines + b"\r\n"
     cut = len(header) // pieces
@@ -200,7 +200,7 @@ def test_header_in_one_packet_has_a_limit(
 
 
 def test_header_below_the_limit_is_read(address: tuple[str, int]) -> None:
-    """In one packet or several, behind a large body."""
+    """In one packet or several, after a large body."""
     header = LIVEZ[:-2] + b"X: " + b"a" * (LIMIT - 100) + b"\r\n\r\n"
     with Connection(address) as client:
         for size in (len(header), 50_000, 10_000):
@@ -228,7 +228,7 @@ def test_trailers_have_a_limit(address: tuple[str, int], lines: bytes, size: int
 
 
 def test_trailers_below_the_limit_are_ignored(address: tuple[str, int]) -> None:
-    """They are no headers of the request: a key among them gives no access."""
+    """They are not headers of the request, so a key among them is ignored."""
     whole = upload(b"", chunked=True)[:-2]
     lines = b"Idempotency-Key: a\r\nHost: y\r\nX: " + b"a" * 60_000
     with Connection(address) as client:
@@ -266,28 +266,28 @@ def test_trailers_below_the_limit_are_ignored(address: tuple[str, int]) -> None:
         (b"GET /livez HTTP/1.1\r\nHost: x\r\nTE: gzip, chunked\r\n\r\n", "TE"),
     ],
 )
-def test_what_is_not_http_1_1_is_refused(
+def test_other_protocols_are_refused(
     address: tuple[str, int], request_: bytes, detail: str
 ) -> None:
-    """The detail says what; a request before it is answered first, and none after it."""
+    """The detail says why; earlier requests are answered first, later ones are not."""
     with Connection(address) as client:
         client.send(upload(b"") + request_ + LIVEZ)
         check_upload(client)
-        status, code, said = problem_of(client)
+        status, code, text = problem_of(client)
         assert (status, code) == (400, "malformed-request")
-        assert detail in said
+        assert detail in text
         assert client.closed()
 
 
 def test_http_1_0_needs_no_host(address: tuple[str, int]) -> None:
-    """And `TE: trailers` is usual."""
+    """`TE: trailers` is allowed."""
     with Connection(address) as client:
         client.send(b"GET /livez HTTP/1.0\r\nTE: trailers\r\n\r\n")
         assert client.reply()[0] == 200
 
 
-def test_broken_chunk_is_refused_in_turn(address: tuple[str, int]) -> None:
-    """Behind a request that is still being answered, or alone."""
+def test_invalid_chunk_is_refused_in_order(address: tuple[str, int]) -> None:
+    """After a request that is still being answered, or alone."""
     broken = upload(b"", chunked=True).replace(b"0\r\nDigest", b"zz\r\nDigest")
     with Connection(address) as client:
         client.send(upload(b"") + broken)

@@ -1,4 +1,4 @@
-"""What operators use: health, metrics, info, request ids, the log."""
+"""Operations: health, metrics, info, request ids and logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_running_service_is_alive_and_ready(client: TestClient) -> None:
 
 
 def test_draining_service_is_not_ready(app: FastAPI, client: TestClient) -> None:
-    """From the moment a shutdown begins, no new requests are wanted."""
+    """As soon as a shutdown begins, the service asks for no new requests."""
     app.state.health.draining = True
     reply = client.get("/readyz")
     assert (reply.status_code, reply.json()["code"]) == (503, "shutting-down")
@@ -47,8 +47,8 @@ def test_service_without_database_is_not_ready(tmp_path: Path) -> None:
     assert "nowhere" not in reply.text
 
 
-def test_info_tells_version_and_limits(client: TestClient, settings: Settings) -> None:
-    """The limits shown are those in force."""
+def test_info_has_version_and_limits(client: TestClient, settings: Settings) -> None:
+    """The limits are those of the settings."""
     info = client.get("/v1/info").json()
     assert info["version"] == __version__
     assert info["python"] == platform.python_version()
@@ -69,8 +69,8 @@ def test_metrics_count_requests_by_route(client: TestClient) -> None:
     assert "process_resident_memory_bytes" in text
 
 
-def test_request_id_is_echoed_or_made(client: TestClient) -> None:
-    """A sound id of the caller is kept, another one is replaced."""
+def test_request_id_is_echoed_or_generated(client: TestClient) -> None:
+    """A valid id of the caller is used, an invalid one is replaced."""
     assert client.get("/livez", headers={"X-Request-Id": "a.B-9_"}).headers["X-Request-Id"] == (
         "a.B-9_"
     )
@@ -83,7 +83,7 @@ def test_request_id_is_echoed_or_made(client: TestClient) -> None:
 
 
 def test_every_reply_forbids_sniffing(client: TestClient) -> None:
-    """A browser takes our content types as they are, in errors too."""
+    """Browsers use the content types unchanged, in errors too."""
     for path in ("/", "/livez", "/nowhere", "/docs/assets/swagger-ui.css"):
         assert client.get(path).headers["X-Content-Type-Options"] == "nosniff"
 
@@ -121,7 +121,7 @@ except ZeroDivisionError:
     assert "ZeroDivisionError" in broken["exception"]
 
 
-def test_home_page_links_only_to_what_exists(client: TestClient) -> None:
+def test_links_of_home_page_exist(client: TestClient) -> None:
     """Every link of `/` answers 200."""
     page = client.get("/").text
     links = {part.split('"')[0] for part in page.split('href="')[1:]}
@@ -130,8 +130,8 @@ def test_home_page_links_only_to_what_exists(client: TestClient) -> None:
         assert client.get(link).status_code == 200, link
 
 
-def test_docs_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
-    """Scripts, styles and icons of `/docs` come from this service and are there."""
+def test_docs_page_loads_nothing_from_other_hosts(client: TestClient) -> None:
+    """Scripts, styles and icons of `/docs` are served by this service."""
     page = client.get("/docs").text
     assert "//" not in page.replace("<!--", "").replace("/* ", "").split("<script>")[0]
     for asset in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"):
@@ -142,7 +142,7 @@ def test_docs_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
         assert client.get(f"/docs/assets/own/{asset}").status_code == 200
 
 
-def test_docs_page_is_the_same_however_it_is_sent(client: TestClient) -> None:
+def test_docs_page_is_the_same_with_compression(client: TestClient) -> None:
     """Compressed or not, the first time and later."""
     plain = client.get("/docs", headers={"Accept-Encoding": "identity"})
     for encoding in ("gzip", "identity", "gzip"):
@@ -152,7 +152,7 @@ def test_docs_page_is_the_same_however_it_is_sent(client: TestClient) -> None:
 
 
 def test_stylesheet_needs_no_other_host(client: TestClient) -> None:
-    """The stylesheet's images are part of it."""
+    """The stylesheet includes its images."""
     css = client.get("/docs/assets/swagger-ui.css").text
     assert "@import" not in css
     assert not [url for url in css.split("url(")[1:] if not url.strip("\"'").startswith("data:")]
