@@ -146,12 +146,12 @@ def _of_values(
     rows: list[Any], names: list[str] | None, n_features: int, text: bytes, n_members: int
 ) -> Array:
     """Raises one of `_GIVEN_UP`. `n_members`: how many members `text` has besides those of rows."""
+    if set(map(len, rows)) != {n_features}:
+        raise ValueError("not all rows have the width")
     if dict in set(map(type, rows)):
         if names is None:
-            raise ValueError("there are no names")
+            raise ValueError("the rows need no names")
         objects = [row for row in rows if type(row) is dict]
-        if not set(map(len, objects)) == {len(names)}:
-            raise ValueError("there are other names")
         n_members += len(objects) * (len(names) + sum(name.count(":") for name in names))
         rows = [list(map(row.__getitem__, names)) if type(row) is dict else row for row in rows]
     # orjson takes a name twice. Each member has its colon, and so has one that was lost.
