@@ -126,7 +126,7 @@ def _committing(folder: Path, url: str) -> Iterator[None]:
 
 
 def report(url: str) -> None:
-    """Take the job and tell of its progress until standard input closes."""
+    """Take the job and report its progress until standard input closes."""
     settings = Settings()
     database = Database(url)
     leases = Leases(database, open_blobs(settings))

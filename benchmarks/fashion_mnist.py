@@ -1,6 +1,6 @@
 """One-vs-one on Fashion-MNIST: a linear and a Gaussian model for every pair of classes.
 
-The data is that of the Debian package `dataset-fashion-mnist`: 28 × 28 grey values 0 … 255, ten
+The data is that of the Debian package `dataset-fashion-mnist`: 28 × 28 gray values 0 … 255, ten
 classes of 6,000 rows to train and 1,000 to test.
 """
 

@@ -126,7 +126,7 @@ def _milliseconds(http: httpx2.Client, path: str, rounds: int) -> float:
 
 
 def fill(database: Database, rows: int) -> str:
-    """Make so many datasets, jobs, models and versions; returns the id of a dataset."""
+    """Create `rows` datasets, jobs, models and versions; returns the id of a dataset."""
     for table, made in (
         (datasets, _datasets(rows)),
         (dataset_labels, _label_rows("ds", rows)),

@@ -44,7 +44,7 @@ VECTORS = 5000
 
 @dataclass(frozen=True)
 class Load:
-    """Requests of one kind, over so many connections."""
+    """Requests of one kind, over several connections."""
 
     model: str
     rows: int

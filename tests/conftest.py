@@ -144,8 +144,8 @@ def running(request: pytest.FixtureRequest, backend: dict[str, str]) -> Iterator
 
 
 def new_settings(folder: Path, migrated: Path, node: pytest.Item | pytest.Module) -> Settings:
-    """A data directory of its own, and no engine: jobs stay queued. Settings that stand in the
-    mark `one_application` are as there."""
+    """A data directory of its own, and no engine: jobs stay queued. The mark
+    `one_application` can override settings."""
     mark = node.get_closest_marker("one_application")
     changes = {} if mark is None else mark.kwargs
     settings = Settings(data_dir=folder / "var", workers=0, **changes)

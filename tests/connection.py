@@ -8,7 +8,7 @@ import time
 
 
 class Connection:
-    """A client that sends bytes as it is told and reads whole replies."""
+    """A client that sends the given bytes and reads whole replies."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=20)

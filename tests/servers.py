@@ -39,7 +39,7 @@ def postgres() -> Iterator[str]:
         try:
             url = f"postgresql://postgres@/postgres?host={server.get_postmaster_info().socket_dir}"
             with psycopg.connect(url, autocommit=True) as connection:
-                # Nobody pulls the plug of a test.
+                # A test does not survive a power failure anyway.
                 for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                     connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
                 connection.execute("SELECT pg_reload_conf()")

@@ -95,8 +95,8 @@ class LoadedModels:
 
     What a reference means is remembered until its model changes, whichever process changes it: the
     first request after an alias has moved is answered by its new version (with several replicas:
-    moved here; the others follow within `model_changes.STALE_S`). While the database is away
-    nothing can move, and what is remembered answers.
+    moved here; the others follow within `model_changes.STALE_S`). While the database is
+    unavailable, nothing can move, and the remembered versions answer.
     """
 
     def __init__(self, database: Database, registry: ModelRegistry, capacity_bytes: int) -> None:
@@ -164,7 +164,7 @@ class LoadedModels:
 
     def _forget(self, model: str) -> None:
         if model == ANY:
-            self._epoch += 1  # it still answers while the database is away
+            self._epoch += 1  # it still answers while the database is unavailable
         else:
             self._n_known -= len(self._known.pop(model, ()))
             self._changed_meanwhile.add(model)
@@ -204,7 +204,7 @@ class LoadedModels:
     def _remember(
         self, name: str, reference: Reference, found: ModelVersion | Exception, epoch: int
     ) -> ModelVersion | Exception:
-        """What a look-up has found; what is remembered while the database is away."""
+        """The result of a look-up; the remembered one while the database is unavailable."""
         known = self._known.get(name, {})
         if isinstance(found, Unavailable):
             self._away = True

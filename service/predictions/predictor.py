@@ -100,7 +100,7 @@ class Predictor:
         """Whether the model is at hand."""
         try:
             return self._models.at_hand(call.target.name, call.target.reference) is not None
-        except Exception:  # whatever it is, `check` meets it again, where it is told
+        except Exception:  # `check` meets it again and reports it
             return False
 
     async def check(self, call: PredictionCall) -> None:
@@ -121,7 +121,7 @@ class Predictor:
             return exchange.reply(asked, answer)
         return await in_thread(partial(exchange.reply, asked, answer))
 
-    def answer_soon(
+    def answer_inline(
         self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
     ) -> bool:
         """Answer at once if the request is `alone`, or else together with others at the end of

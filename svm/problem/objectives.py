@@ -1,4 +1,4 @@
-"""The objective and its conventions: here, and nowhere else.
+"""The objective and its conventions: only here.
 
 Labels are yᵢ ∈ {-1, +1}, weights sᵢ > 0 (default 1), and n counts the rows of the binary problem.
 

@@ -213,7 +213,7 @@ class BinaryTraining:
         return self.stopping.cost_change is not None and not self.solver.tests_every_update
 
     def _certified(self, out_of_time: bool) -> BinaryTraining:
-        """Some steps towards the final certificate; `finished` when it is good enough."""
+        """Some steps toward the final certificate; `finished` when it is good enough."""
         training = self if out_of_time else self._tightened(CERTIFIED_GAP)
         done = training.certifier is self.certifier
         return replace(training, progress=replace(training.progress, finished=done))

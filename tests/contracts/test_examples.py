@@ -1,4 +1,4 @@
-"""Whoever clicks through `/docs` from top to bottom gets what is promised there."""
+"""A user who runs the examples of `/docs` from top to bottom gets the documented results."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from service.storage.database.pages import Cursor, PageRequest
 from tests.backends import emptied
 
 ROWS = 1200
-"""Of each table; a label of so many is a common one."""
+"""Of each table; a label of this many rows is a common one."""
 DATASET = f"ds_{7:032x}"
 FEW, ALL = ("team", "t7"), ("project", "churn")
 FILTERS: dict[str, dict[str, Any]] = {

@@ -215,7 +215,7 @@ def test_no_operation_documents_what_cannot_happen(document: dict[str, Any]) -> 
 
 
 def test_examples_run_as_they_are(client: TestClient, operations: dict[str, Any]) -> None:
-    """Whoever clicks through the documentation uploads each format, and then starts a training."""
+    """A user of the documentation page can upload each format, and then start a training."""
     for media_type, body in operations["post /v1/datasets"]["requestBody"]["content"].items():
         if "example" not in body:
             continue  # a file to be chosen
@@ -237,7 +237,7 @@ def test_examples_run_as_they_are(client: TestClient, operations: dict[str, Any]
 
 def test_no_default_is_an_object(document: dict[str, Any]) -> None:
     """Generators of clients know only plain defaults: `openapi-python-client` leaves out a schema
-    with another one, and all that needs it. What is meant stands in the description."""
+    with another one, and all that needs it. The meaning is in the description."""
     todo: list[Any] = [document["components"]["schemas"]]
     while todo:
         part = todo.pop()

@@ -17,7 +17,7 @@ import schemathesis
 
 from service.rows.spec import NDJSON, NPY, NPZ, PARQUET
 from tests.service.rows.arrays import npy, parquet
-from tests.service.rows.test_npz import npz
+from tests.service.rows.formats.test_npz import npz
 
 X = np.arange(24.0).reshape(6, 4) % 5
 BINARY = {

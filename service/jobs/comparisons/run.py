@@ -47,7 +47,7 @@ class Runner:
         entries = entries_of(body)
         dataset = self._datasets.get(attempt.job.dataset_id)
         state, saved, warnings = self._resumed(attempt, entries, dataset)
-        with file_errors_reported():  # rows that stay in files are written once more
+        with file_errors_reported():  # rows that stay in files are written again
             sequence = ComparisonSequence(
                 attempt, body, entries, dataset, self._datasets, self._settings, state, saved
             )

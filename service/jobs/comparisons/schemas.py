@@ -93,7 +93,7 @@ class ComparisonCreate(KindCreate):
     epochs."""
     validation: Validation = ValidationSplit(fraction=0.2)
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
-    with `folds`, which trains every entry once for each fold and once more on all rows."""
+    with `folds`, which trains every entry once for each fold and again on all rows."""
     rank_by: RankBy = "accuracy"
     """The score that ranks the entries, on rows that a training did not see."""
     warm_starts: bool = True

@@ -108,7 +108,7 @@ def _held_out(
 
 
 class JobCreate(BaseModel):
-    """A training: which data, which solver, when to stop, and what becomes of the model."""
+    """A training: which data, which solver, when to stop, and what happens to the model."""
 
     model_config = WRITE
 

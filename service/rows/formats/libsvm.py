@@ -56,7 +56,7 @@ def read(spec: ParseSpec) -> Table:
         raise too_many("columns", spec.limits.sparse_columns)
     beyond = "raise n_features, or leave it out"
     if spec.onto is not None:
-        beyond = "the dataset gets more columns if n_features says so"
+        beyond = "to add columns to the dataset, give n_features"
     faults = Faults()
     labels = Labels(faults)
     highest = -1

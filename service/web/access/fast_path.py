@@ -53,7 +53,7 @@ class Answerer(Protocol):
     async def check(self, call: Any) -> None:
         """Check before the body is read that the model exists. Raises ServiceError."""
 
-    def answer_soon(
+    def answer_inline(
         self,
         call: Any,
         body: bytes,

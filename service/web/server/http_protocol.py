@@ -96,7 +96,7 @@ class ServiceProtocol(InlineReplyProtocol):
         cached.complete = True
         body = cached.body()
         answerer = self._context.answerer
-        if answerer.answer_soon(cached.call, body, self._deliver_cached, alone=self._alone):
+        if answerer.answer_inline(cached.call, body, self._deliver_cached, alone=self._alone):
             return
         if len(body) >= LARGE_BYTES:
             cached.task = self.loop.create_task(self._answer_in_task(cached, body))

@@ -122,7 +122,7 @@ class InlineReplyProtocol(MessageProtocol):
     def _answer(self, parsed: ParsedRequest) -> None:
         answerer = self._context.answerer
         deliver = partial(self._deliver, parsed)
-        if not answerer.answer_soon(parsed.call, parsed.body(), deliver, alone=self._alone):
+        if not answerer.answer_inline(parsed.call, parsed.body(), deliver, alone=self._alone):
             self._start_application(parsed)
 
     def _deliver(self, parsed: ParsedRequest, reply: Reply | Exception) -> None:

@@ -48,7 +48,7 @@ def queue(jobs: JobStore, dataset_id: str, **values: Any) -> Job:
         "model_name": "iris",
         "priority": 0,
         "labels": {},
-        "caller": "somebody",
+        "caller": "caller",
     }
     return jobs.create(dataset_id=dataset_id, **(arguments | values))
 

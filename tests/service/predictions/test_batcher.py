@@ -141,7 +141,7 @@ class Patient(Watched):
 
 @pytest.mark.parametrize("n_requests", [1, 200])
 def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
-    """A large request, or many small ones together, are scored in a thread; others go on."""
+    """A large request, or many small ones together, are scored in a thread; others continue."""
     model = watched(kind=Patient)
     assert isinstance(model.fitted, Patient)
     loop_went_on = model.fitted.loop_went_on

@@ -93,7 +93,7 @@ def test_model_is_loaded_once(registered: RegisteredModels, settings: Settings) 
 def test_moved_alias_is_seen_by_the_next_request(
     registered: RegisteredModels, settings: Settings
 ) -> None:
-    """Whoever moved it: here another connection, as a worker or a second replica has."""
+    """Also if another connection moved it, as that of a worker or a second replica."""
     registered.add("iris", set_alias="default")
     serving = Serving(registered, settings)
 
@@ -140,12 +140,12 @@ def test_requests_that_wait_share_a_look_up(
     serving = Serving(registered, settings)
 
     async def ask() -> None:
-        names = ["iris", "digits", "nobody"] * 100
+        names = ["iris", "digits", "unknown"] * 100
         found = await asyncio.gather(
             *(serving.models.get(name, None) for name in names), return_exceptions=True
         )
         for name, result in zip(names, found, strict=True):
-            if name == "nobody":
+            if name == "unknown":
                 assert isinstance(result, NotFound)
             else:
                 assert isinstance(result, LoadedModel)

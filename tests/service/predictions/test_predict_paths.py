@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from service.settings import Limits
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import Door, door
-from tests.service.rows.test_npy import HUGE, lying, of_shape
+from tests.service.rows.formats.test_npy import HUGE, lying, of_shape
 
 __all__ = ["door"]
 

@@ -41,7 +41,7 @@ def test_long_replies_leave_the_loop_free(
         assert call is not None
         await models.get("iris", None)  # to be at hand
         delivered: list[object] = []
-        if not predictor.answer_soon(call, body, delivered.append, alone=True):
+        if not predictor.answer_inline(call, body, delivered.append, alone=True):
             answering = asyncio.create_task(predictor.answer(call, body))
             turns = 0
             while not answering.done():
@@ -69,7 +69,7 @@ def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: 
         assert call is not None
         await models.get("iris", None)
         delivered: list[object] = []
-        assert predictor.answer_soon(call, body, delivered.append, alone=True)
+        assert predictor.answer_inline(call, body, delivered.append, alone=True)
         database.close()
         return delivered
 

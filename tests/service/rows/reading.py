@@ -48,7 +48,7 @@ def upload(
     onto: Result | None = None,
     **options: Any,
 ) -> Result:
-    """What becomes of an upload, or of rows appended `onto` another one. Raises ServiceError.
+    """The result of an upload, or of rows appended `onto` another one. Raises ServiceError.
 
     Rows are appended twice, as after the death of the first process: that must change nothing.
     """

@@ -57,7 +57,7 @@ def table(rows: list[list[Any]], delimiter: str) -> str:
 
 @dataclass(frozen=True)
 class File:
-    """An upload, and what is said of it."""
+    """An upload and its options."""
 
     content: str | bytes
     media_type: str

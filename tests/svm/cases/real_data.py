@@ -37,7 +37,7 @@ def tutorial() -> tuple[Vector, Labels]:
 
 @cache
 def digits(part: str) -> tuple[Vector, Labels]:
-    """Handwritten digits 5 and 6 as 256 grey values; `part` is train (200) or test (600)."""
+    """Handwritten digits 5 and 6 as 256 gray values; `part` is train (200) or test (600)."""
     rows = np.loadtxt(_text(f"coding5_{part}.csv.gz"), delimiter=",", skiprows=1)
     return rows[:, :-1], rows[:, -1].astype(np.int64)
 

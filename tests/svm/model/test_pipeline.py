@@ -305,7 +305,7 @@ def test_nbytes_counts_all_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("solver", "newton"), ("scaling", "standardise"), ("multiclass", "all"), ("stopping", 10)],
+    [("solver", "newton"), ("scaling", "standard"), ("multiclass", "all"), ("stopping", 10)],
 )
 def test_pipeline_checks_its_fields(field: str, value: Any) -> None:
     """An unknown scaling is an error, not replaced by another one."""

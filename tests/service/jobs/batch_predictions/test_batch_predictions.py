@@ -155,7 +155,7 @@ def test_deleted_job_takes_its_results_along(
 
 
 def test_damaged_results_are_told(client: TestClient, worker: Worker, settings: Settings) -> None:
-    """Nobody gets other bytes than those that were written."""
+    """No caller gets other bytes than those that were written."""
     trained(client, worker)
     predicted(client, worker)
     (key,) = files(settings, "predictions")

@@ -210,7 +210,7 @@ def test_an_entry_that_fails_leaves_the_others(client: TestClient, worker: Worke
     diverging = {"name": "gradient-descent", "C": 1e6, "learning_rate": 1e200, "batch_size": "all"}
     specs = [
         {"solver": diverging},
-        {"solver": {"name": "newton"}, "class_weight": {"nobody": 2.0}},
+        {"solver": {"name": "newton"}, "class_weight": {"unknown": 2.0}},
         *linear(1.0),
     ]
     found = compared(client, worker, specs=specs, model_name="best")

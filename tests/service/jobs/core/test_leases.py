@@ -326,7 +326,7 @@ def test_ended_job_leaves_no_checkpoint(
 def test_trace_rows_seen_again_are_replaced(
     jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """A resumed attempt goes over some epochs once more; the last row counts."""
+    """A resumed attempt repeats some epochs; the last row counts."""
     queue(jobs, dataset_id)
     lease = take(leases)
     leases.report(lease, report(trace=[trace_row(1, 2), trace_row(0, 1), trace_row(0, 2)]))

@@ -25,7 +25,7 @@ from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
-# Goes on for minutes, in epochs of a millisecond, unless it is stopped.
+# Continues for minutes, in epochs of a millisecond, unless it is stopped.
 ENDLESS = {"max_epochs": 1_000_000}
 
 
@@ -445,7 +445,7 @@ def test_alias_moves_only_on_success(client: TestClient, worker: Worker) -> None
 def test_weights_name_classes_of_any_type(
     client: TestClient, worker: Worker, labels: tuple[str, str], weights: dict[str, float]
 ) -> None:
-    """The heavier class is given up less often; names are labels as they stand in JSON."""
+    """The heavier class is given up less often; names are labels as in JSON."""
     text = csv_of().replace(",c0", f",{labels[0]}").replace(",c1", f",{labels[1]}")
     upload(client, text)
     recalls = [

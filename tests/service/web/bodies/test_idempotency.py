@@ -70,7 +70,7 @@ def test_job_is_created_once(client: TestClient) -> None:
         lambda client: client.post("/v1/datasets", content=csv_of(20), headers=KEY | CSV),
         lambda client: client.post(
             "/v1/datasets",
-            content=gzip.compress(csv_of(20).encode()),  # the time stands in it
+            content=gzip.compress(csv_of(20).encode()),  # it contains the time
             headers=KEY | CSV | {"Content-Encoding": "gzip"},
         ),
         lambda client: client.post("/v1/datasets", files={"file": csv_of(20)}, headers=KEY),

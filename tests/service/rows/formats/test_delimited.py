@@ -50,7 +50,7 @@ def test_no_target() -> None:
 
 
 def test_unknown_target_names_similar_columns() -> None:
-    """A misspelt target gets the columns to choose from."""
+    """A misspelled target gets the columns to choose from."""
     error = refusal("sepal,species\n1,x\n", target="specie")
     assert error.code == "target-missing"
     assert "species" in error.detail

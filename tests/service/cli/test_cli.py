@@ -21,7 +21,7 @@ import pytest
 
 from service.storage.lock import exclusive
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 

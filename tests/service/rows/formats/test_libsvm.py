@@ -56,7 +56,7 @@ def test_ways_to_write_the_same(text: str) -> None:
 
 
 def test_index_base_zero() -> None:
-    """Columns may count from 0, if the caller says so."""
+    """Columns may be counted from 0 if the caller asks for it."""
     result = upload("1 0:5 2:6\n2 1:7\n", LIBSVM, index_base=0)
     assert dense(result) == [[5, 0, 6], [0, 7, 0]]
 
