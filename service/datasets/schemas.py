@@ -56,8 +56,8 @@ class AppendOptions(UploadOptions):
     """The column that holds the labels, as in an upload. Default: the column that the dataset's
     labels came from, if the rows have names; none, if the dataset has no labels."""
     n_features: Annotated[int, Field(ge=1)] | None = None
-    """How many feature columns there are: a check, and for LIBSVM how many there will be. Default: as
-    many as the dataset has."""
+    """How many feature columns there are: a check, and for LIBSVM how many there will be. Default:
+    as many as the dataset has."""
     validate_only: bool = False
     """Read and check everything, keep nothing: the reply shows what the dataset would be."""
 
