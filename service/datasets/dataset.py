@@ -59,7 +59,7 @@ class Dataset:
     """Made by append: this many first rows are those of `parent`, in its order."""
 
     @property
-    def tag(self) -> str:
+    def etag(self) -> str:
         """Changes whenever the dataset does: only name and labels ever do."""
         changing = repr((self.id, self.name, sorted(self.labels.items())))
         return hashlib.sha256(changing.encode()).hexdigest()[:32]

@@ -41,7 +41,7 @@ from service.web.problems import responses
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
-_TAGGED = ("invalid-parameter", "not-found", *etags.PROBLEMS)
+_WITH_ETAG = ("invalid-parameter", "not-found", *etags.PROBLEMS)
 
 
 def router(
@@ -77,12 +77,12 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         summary="Get a dataset",
         description="Its size, classes, columns with their statistics, and what to be aware of.",
         response_model=DatasetRead,
-        responses=responses(*_TAGGED),
+        responses=responses(*_WITH_ETAG),
     )
     def get_dataset(request: Request, response: Response, id: DatasetId) -> DatasetRead | Response:
         dataset = store.get(id)
-        response.headers["ETag"] = etag(dataset.tag)
-        return not_modified(request, etag(dataset.tag)) or DatasetRead.of(dataset)
+        response.headers["ETag"] = etag(dataset.etag)
+        return not_modified(request, etag(dataset.etag)) or DatasetRead.of(dataset)
 
 
 def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> None:
@@ -99,7 +99,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         responses={
             **downloads(*FORMATS),
             **responses(
-                *(*_TAGGED, "not-acceptable", "range-not-satisfiable"),
+                *(*_WITH_ETAG, "not-acceptable", "range-not-satisfiable"),
                 *("parsing-failed", "process-lost", "dataset-corrupt", "storage-full"),
             ),
         },
@@ -136,7 +136,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         description="The data never change. What the body does not mention stays; null removes.",
         response_model=DatasetRead,
         responses=responses(
-            *(*_TAGGED, "malformed-json", "body-too-large"),
+            *(*_WITH_ETAG, "malformed-json", "body-too-large"),
             *("unsupported-format", "invalid-field"),
         ),
         openapi_extra=json_request(
@@ -148,11 +148,11 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         request: Request, response: Response, id: DatasetId, body: DatasetUpdateBody
     ) -> DatasetRead:
         def change(dataset: Dataset) -> tuple[str | None, Mapping[str, str]]:
-            check_if_match(request, etag(dataset.tag))
+            check_if_match(request, etag(dataset.etag))
             return _merged(dataset, body)
 
         dataset = store.update(id, change)
-        response.headers["ETag"] = etag(dataset.tag)
+        response.headers["ETag"] = etag(dataset.etag)
         return DatasetRead.of(dataset)
 
     @routes.delete(
@@ -161,10 +161,10 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
         operation_id="delete_dataset",
         summary="Delete a dataset",
         description="Refused while a job that has not ended uses it. Models trained on it stay.",
-        responses=responses(*_TAGGED, "resource-in-use"),
+        responses=responses(*_WITH_ETAG, "resource-in-use"),
     )
     def delete_dataset(request: Request, id: DatasetId) -> None:
-        store.delete(id, lambda dataset: check_if_match(request, etag(dataset.tag)))
+        store.delete(id, lambda dataset: check_if_match(request, etag(dataset.etag)))
 
 
 def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:

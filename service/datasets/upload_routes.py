@@ -204,7 +204,7 @@ async def _keep(
 
 
 def _one(dataset: Dataset, is_new: bool) -> Response:
-    headers = {"Location": f"/v1/datasets/{dataset.id}", "ETag": etag(dataset.tag)}
+    headers = {"Location": f"/v1/datasets/{dataset.id}", "ETag": etag(dataset.etag)}
     return json_reply(DatasetRead.of(dataset), 201 if is_new else 200, headers)
 
 

@@ -27,7 +27,7 @@ class Alias:
     updated_at: float
 
     @property
-    def etag_value(self) -> str:
+    def etag(self) -> str:
         """Unique for each state, also if an alias is removed and set again."""
         return f"{self.revision}-{self.updated_at:.4f}"
 

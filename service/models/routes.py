@@ -49,7 +49,7 @@ AliasBody = Annotated[AliasUpdate, Depends(json_body(AliasUpdate))]
 Read = TypeVar("Read", bound=BaseModel)
 
 _NAMED = ("invalid-name", "invalid-parameter", "not-found")
-_TAGGED = (*_NAMED, *etags.PROBLEMS)
+_WITH_ETAG = (*_NAMED, *etags.PROBLEMS)
 _SET = ("malformed-json", "precondition-required", "invalid-field", "invalid-state")
 
 
@@ -84,7 +84,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get a model",
         description="A model's latest version and its aliases.",
         response_model=ModelRead,
-        responses=responses(*_TAGGED),
+        responses=responses(*_WITH_ETAG),
     )
     def get_model(request: Request, response: Response, name: ModelName) -> ModelRead | Response:
         return _tagged(request, response, ModelRead.of(registry.get(name)))
@@ -96,7 +96,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Delete a model",
         description="Deletes all versions. If a model of this name is trained again, its "
         "version numbers continue. Refused if there are aliases, unless forced.",
-        responses=responses(*_TAGGED, "resource-in-use"),
+        responses=responses(*_WITH_ETAG, "resource-in-use"),
     )
     def delete_model(
         request: Request,
@@ -104,7 +104,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         force: Annotated[bool, Query(description="Also delete the aliases.")] = False,
     ) -> None:
         registry.delete(
-            name, force, lambda model: check_if_match(request, _tag(ModelRead.of(model)))
+            name, force, lambda model: check_if_match(request, _etag_of(ModelRead.of(model)))
         )
 
 
@@ -129,7 +129,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get a version of a model",
         description="Metrics, certificate and lineage of one version.",
         response_model=ModelVersionRead,
-        responses=responses(*_TAGGED),
+        responses=responses(*_WITH_ETAG),
     )
     def get_version(
         request: Request, response: Response, name: ModelName, version: Version
@@ -143,13 +143,13 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="delete_model_version",
         summary="Delete a version of a model",
         description="Refused if an alias points to it. Its number is not used again.",
-        responses=responses(*_TAGGED, "resource-in-use"),
+        responses=responses(*_WITH_ETAG, "resource-in-use"),
     )
     def delete_version(request: Request, name: ModelName, version: Version) -> None:
         registry.delete_version(
             name,
             version,
-            lambda current: check_if_match(request, _tag(ModelVersionRead.of(current))),
+            lambda current: check_if_match(request, _etag_of(ModelVersionRead.of(current))),
         )
 
     @routes.get(
@@ -161,7 +161,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         response_class=Response,
         responses={
             **downloads(ARTIFACT),
-            **responses(*_TAGGED, "range-not-satisfiable", "model-corrupt"),
+            **responses(*_WITH_ETAG, "range-not-satisfiable", "model-corrupt"),
         },
         openapi_extra=RANGE_PARAMETERS,
     )
@@ -195,7 +195,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
                     }
                 },
             },
-            **responses(*_TAGGED, "not-acceptable"),
+            **responses(*_WITH_ETAG, "not-acceptable"),
         },
     )
     def get_card(
@@ -208,9 +208,9 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         if media_type == "application/json":
             return _tagged(request, response, ModelCardRead.of(card, model_version))
         text = as_markdown(card, model_version)
-        tag = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
-        headers = {"ETag": tag, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
-        return not_modified(request, tag) or Response(text, headers=headers)
+        current = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
+        headers = {"ETag": current, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
+        return not_modified(request, current) or Response(text, headers=headers)
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
@@ -223,7 +223,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         response_model=AliasRead,
         responses={
             201: {"model": AliasRead, "description": "Created."},
-            **responses(*_TAGGED, *_SET),
+            **responses(*_WITH_ETAG, *_SET),
         },
         openapi_extra={
             "parameters": [etags.IF_NONE_MATCH, etags.IF_MATCH],
@@ -238,7 +238,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         check = partial(_check_alias, request)
         moved = registry.set_alias(name, alias, body.version, check)
         response.status_code = 201 if moved.revision == 1 else 200
-        response.headers["ETag"] = etag(moved.etag_value)
+        response.headers["ETag"] = etag(moved.etag)
         return AliasRead.of(moved)
 
     @routes.get(
@@ -257,14 +257,14 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Get an alias",
         description="Its `ETag` is required to move or remove it.",
         response_model=AliasRead,
-        responses=responses(*_TAGGED),
+        responses=responses(*_WITH_ETAG),
     )
     def get_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName
     ) -> AliasRead | Response:
         row = registry.alias(name, alias)
-        tag = response.headers["ETag"] = etag(row.etag_value)
-        return not_modified(request, tag) or AliasRead.of(row)
+        present = response.headers["ETag"] = etag(row.etag)
+        return not_modified(request, present) or AliasRead.of(row)
 
     @routes.delete(
         "/{name}/aliases/{alias}",
@@ -272,7 +272,7 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="remove_alias",
         summary="Remove an alias",
         description="The version is kept. `If-Match` with the alias's ETag is required.",
-        responses=responses(*_TAGGED, "precondition-required"),
+        responses=responses(*_WITH_ETAG, "precondition-required"),
         openapi_extra={"parameters": [etags.IF_MATCH]},
     )
     @requires_scope("train")
@@ -282,17 +282,17 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
 
 
 def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
-    response.headers["ETag"] = _tag(read)
-    return not_modified(request, _tag(read)) or read
+    response.headers["ETag"] = _etag_of(read)
+    return not_modified(request, _etag_of(read)) or read
 
 
-def _tag(read: BaseModel) -> str:
+def _etag_of(read: BaseModel) -> str:
     return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
 
 
 def _check_alias(request: Request, current: Alias | None) -> None:
-    tag = None if current is None else etag(current.etag_value)
-    check_if_match(request, tag, required=True)
+    present = None if current is None else etag(current.etag)
+    check_if_match(request, present, required=True)
 
 
 def _refuse_latest(alias: str) -> None:

@@ -38,12 +38,12 @@ def download(
     several ranges gets the whole file. `headers` take precedence over those set here. Raises
     PreconditionFailed and RangeNotSatisfiable.
     """
-    tag = etag(sha256)
+    current = etag(sha256)
     try:
-        if (unchanged := not_modified(request, tag)) is not None:
+        if (unchanged := not_modified(request, current)) is not None:
             file.close()
             return unchanged
-        part = _range(request, tag, size_bytes)
+        part = _range(request, current, size_bytes)
     except Exception:
         file.close()
         raise
@@ -53,7 +53,7 @@ def download(
         "Content-Disposition": f'attachment; filename="{filename}"',
         "Content-Length": str(end - start),
         "Content-Type": media_type,
-        "ETag": tag,
+        "ETag": current,
         "Repr-Digest": f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode()}:",
         **headers,
     }
@@ -119,13 +119,13 @@ def _chunks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
         start += len(chunk)
 
 
-def _range(request: Request, tag: str, size: int) -> tuple[int, int] | None:
+def _range(request: Request, current: str, size: int) -> tuple[int, int] | None:
     """Start and end (exclusive) of the range; None for the whole file.
 
     Anything but a single range of bytes is ignored, as RFC 9110 allows.
     """
     match = _RANGE.fullmatch(", ".join(request.headers.getlist("range")))
-    if match is None or is_head(request) or request.headers.get("if-range", tag) != tag:
+    if match is None or is_head(request) or request.headers.get("if-range", current) != current:
         return None
     first, last = match.groups()
     if first:

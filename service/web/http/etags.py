@@ -95,6 +95,6 @@ def _tags(request: Request, header: str) -> list[str] | None:
         return ["*"]
     if _TAGS.fullmatch(value) is None:
         raise InvalidRequest(
-            "invalid-header", f'{header} must be * or a list of quoted tags, such as "3"'
+            "invalid-header", f'{header} must be * or a list of quoted ETags, such as "3"'
         )
     return _TAG.findall(value)
