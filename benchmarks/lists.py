@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from benchmarks.service_process import running
 from service.storage.database import Database
 from service.storage.database.tables import (
-    dataset_labels,
+    dataset_tags,
     datasets,
-    job_labels,
+    job_tags,
     jobs,
     model_aliases,
     model_versions,
@@ -39,9 +39,9 @@ STATES = (*("succeeded",) * 90, *("failed",) * 7, *("canceled",) * 3)
 LISTS = {
     "datasets": "/v1/datasets",
     "datasets, 1,000": "/v1/datasets?page_size=1000",
-    "datasets, label of all": "/v1/datasets?label=project=churn",
-    "datasets, label of few": "/v1/datasets?label=team=t7",
-    "datasets, label of none": "/v1/datasets?label=team=none",
+    "datasets, tag of all": "/v1/datasets?tag=project=churn",
+    "datasets, tag of few": "/v1/datasets?tag=team=t7",
+    "datasets, tag of none": "/v1/datasets?tag=team=none",
     "jobs": "/v1/jobs",
     "jobs, 1,000": "/v1/jobs?page_size=1000",
     **{f"jobs, {kind}": f"/v1/jobs?kind={kind}" for kind in sorted({*KINDS})},
@@ -49,20 +49,20 @@ LISTS = {
     "jobs, model": f"/v1/jobs?model_name={BUSY}",
     "jobs, model of none": "/v1/jobs?model_name=none",
     "jobs, dataset": "/v1/jobs?dataset_id={dataset}",
-    "jobs, label of all": "/v1/jobs?label=project=churn",
-    "jobs, label of few": "/v1/jobs?label=team=t7",
-    "jobs, label of none": "/v1/jobs?label=team=none",
+    "jobs, tag of all": "/v1/jobs?tag=project=churn",
+    "jobs, tag of few": "/v1/jobs?tag=team=t7",
+    "jobs, tag of none": "/v1/jobs?tag=team=none",
     "jobs, kind and state": "/v1/jobs?kind=compare&state=running",
     "jobs, model and state": f"/v1/jobs?model_name={BUSY}&state=running",
     "jobs, model and kind": f"/v1/jobs?model_name={BUSY}&kind=compare",
-    "jobs, label and state": "/v1/jobs?label=project=churn&state=running",
-    "jobs, label and kind": "/v1/jobs?label=project=churn&kind=compare",
-    "jobs, all five": "/v1/jobs?kind=train&state=failed&model_name=model-1&label=team=t7"
+    "jobs, tag and state": "/v1/jobs?tag=project=churn&state=running",
+    "jobs, tag and kind": "/v1/jobs?tag=project=churn&kind=compare",
+    "jobs, all five": "/v1/jobs?kind=train&state=failed&model_name=model-1&tag=team=t7"
     "&dataset_id={dataset}",
     "evaluations": "/v1/evaluations",
     "evaluations, running": "/v1/evaluations?state=running",
     "evaluations, model": f"/v1/evaluations?model_name={BUSY}",
-    "evaluations, label": "/v1/evaluations?label=team=t7",
+    "evaluations, tag": "/v1/evaluations?tag=team=t7",
     "comparisons": "/v1/comparisons",
     "comparisons, failed": "/v1/comparisons?state=failed",
     "batch predictions": "/v1/batch-predictions",
@@ -129,12 +129,12 @@ def fill(database: Database, rows: int) -> str:
     """Create `rows` datasets, jobs, models and versions; returns the id of a dataset."""
     for table, made in (
         (datasets, _datasets(rows)),
-        (dataset_labels, _label_rows("ds", rows)),
+        (dataset_tags, _tag_rows("ds", rows)),
         (models, _models(rows)),
         (model_versions, _versions(rows)),
         (model_aliases, _aliases(rows)),
         (jobs, _jobs(rows)),
-        (job_labels, _label_rows("job", rows)),
+        (job_tags, _tag_rows("job", rows)),
     ):
         while some := list(islice(made, AT_ONCE)):
             with database.write() as connection:
@@ -146,13 +146,13 @@ def _id(prefix: str, number: int) -> str:
     return f"{prefix}_{number:032x}"
 
 
-def _labels(number: int) -> dict[str, str]:
+def _tags(number: int) -> dict[str, str]:
     return {"project": "churn", "team": f"t{number % 1000}", "run": str(number)}
 
 
-def _label_rows(prefix: str, rows: int) -> Iterator[dict[str, Any]]:
+def _tag_rows(prefix: str, rows: int) -> Iterator[dict[str, Any]]:
     for number in range(rows):
-        for key, value in _labels(number).items():
+        for key, value in _tags(number).items():
             yield {
                 "id": _id(prefix, number),
                 "key": key,
@@ -182,7 +182,7 @@ def _datasets(rows: int) -> Iterator[dict[str, Any]]:
             "class_counts": [75, 75],
             "statistics": {"columns": columns, "target": {"distinct": 2}},
             "warnings": [],
-            "labels": _labels(number),
+            "tags": _tags(number),
             "matrix_digest": f"{number:064x}",
             "upload_key": f"{number:064x}",
             "arrays": {"X": f"{number:064x}", "y": f"{number:064x}"},
@@ -244,7 +244,7 @@ def _jobs(rows: int) -> Iterator[dict[str, Any]]:
             "priority": 0,
             "caller": f"caller-{number % 5}",
             "spec": {**_spec(number), **APPLIED},
-            "labels": _labels(number),
+            "tags": _tags(number),
             "dataset_id": _id("ds", number % 1000),
             "dataset_digest": f"{number:064x}",
             "model_name": BUSY if number % 10 == 0 else f"model-{number % 1000}",
@@ -280,7 +280,7 @@ def _spec(number: int) -> dict[str, Any]:
         "calibration": None,
         "priority": 0,
         "seed": number,
-        "labels": _labels(number),
+        "tags": _tags(number),
     }
 
 

@@ -50,7 +50,7 @@ class DatasetFields(Resource):
     """sha-256 of values and labels."""
     warnings: list[dict[str, Any]]
     """Warnings about the data: `code`, `message`, `columns`."""
-    labels: dict[str, str]
+    tags: dict[str, str]
     parent: str | None
     inherited_rows: int | None
     columns: list[dict[str, Any]] | None
@@ -78,7 +78,7 @@ class JobFields(Resource):
     dataset_id: str
     dataset_digest: str
     priority: int
-    labels: dict[str, str]
+    tags: dict[str, str]
     attempt: int
     created_at: str
     started_at: str | None

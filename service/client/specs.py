@@ -21,7 +21,7 @@ class TrainSpec(TypedDict, total=False):
     warm_start_from: str | None
     seed: int | None
     set_alias: str | None
-    labels: Mapping[str, str]
+    tags: Mapping[str, str]
 
 
 def plain(value: Any) -> Any:

@@ -48,7 +48,7 @@ class Dataset:
     statistics: Mapping[str, list[float | None]] | None
     """min, max, mean and std of the columns."""
     warnings: tuple[dict[str, Any], ...]
-    labels: Mapping[str, str]
+    tags: Mapping[str, str]
     """The caller's own key-values."""
     matrix_digest: str
     arrays: Mapping[str, str]
@@ -60,8 +60,8 @@ class Dataset:
 
     @property
     def etag(self) -> str:
-        """Changes whenever the dataset does: only name and labels ever do."""
-        changing = repr((self.id, self.name, sorted(self.labels.items())))
+        """Changes whenever the dataset does: only name and tags ever do."""
+        changing = repr((self.id, self.name, sorted(self.tags.items())))
         return hashlib.sha256(changing.encode()).hexdigest()[:32]
 
     @classmethod

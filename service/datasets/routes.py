@@ -35,8 +35,8 @@ from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.etags import check_if_match, etag, not_modified
 from service.web.http.names import DatasetId
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.tag_filter import LabelFilter
-from service.web.http.tags import MAX_LABELS
+from service.web.http.tag_filter import TagFilter
+from service.web.http.tags import MAX_TAGS
 from service.web.problems import responses
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
@@ -64,8 +64,8 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         description="Newest first, without their columns.",
         responses=responses("invalid-parameter"),
     )
-    def list_datasets(page: PageParams, label: LabelFilter) -> DatasetPage:
-        found = store.page(page, label)
+    def list_datasets(page: PageParams, tag: TagFilter) -> DatasetPage:
+        found = store.page(page, tag)
         return DatasetPage(
             datasets=[DatasetSummary.of(dataset) for dataset in found.items],
             next_page_token=next_page_token(page, found),
@@ -132,7 +132,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
     @routes.patch(
         "/{id}",
         operation_id="update_dataset",
-        summary="Change a dataset's name and labels",
+        summary="Change a dataset's name and tags",
         description="The data never change. What the body does not mention stays; null removes.",
         response_model=DatasetRead,
         responses=responses(
@@ -140,7 +140,7 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
             *("unsupported-format", "invalid-field"),
         ),
         openapi_extra=json_request(
-            DatasetUpdate, {"name": "iris", "labels": {"team": "x"}}, required=False
+            DatasetUpdate, {"name": "iris", "tags": {"team": "x"}}, required=False
         ),
     )
     @requires_scope("train")
@@ -169,10 +169,10 @@ def _add_change(routes: APIRouter, store: DatasetStore) -> None:
 
 def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[str, str]]:
     name = body.name if "name" in body.model_fields_set else dataset.name
-    changed = {**dataset.labels, **body.labels}
-    labels = {key: value for key, value in changed.items() if value is not None}
-    if len(labels) > MAX_LABELS:
-        message = f"at most {MAX_LABELS} labels are allowed"
-        fault = Fault(code="invalid-field", message=message, pointer="/labels")
-        raise InvalidContent("invalid-field", f"/labels: {message}", (fault,))
-    return name, labels
+    changed = {**dataset.tags, **body.tags}
+    tags = {key: value for key, value in changed.items() if value is not None}
+    if len(tags) > MAX_TAGS:
+        message = f"at most {MAX_TAGS} tags are allowed"
+        fault = Fault(code="invalid-field", message=message, pointer="/tags")
+        raise InvalidContent("invalid-field", f"/tags: {message}", (fault,))
+    return name, tags

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.datasets.dataset import Dataset, Origin
 from service.rows.spec import Label, Parsed
-from service.web.http.tags import LabelKey, LabelValue
+from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
 
 _READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -114,7 +114,7 @@ class DatasetSummary(BaseModel):
     matrix_digest: str
     """sha-256 of values and labels: the same for equal data in any dense format."""
     warnings: list[DatasetWarning]
-    labels: dict[str, str]
+    tags: dict[str, str]
     """Your own remarks."""
     parent: str | None
     """The dataset that this one was made from by append or split. It may be deleted by now: this
@@ -157,7 +157,7 @@ class DatasetRead(DatasetSummary):
             size_bytes=size_bytes,
             **_content(parsed),
             n_distinct_labels=target["distinct"],
-            labels={},
+            tags={},
             parent=None if origin is None else origin.parent,
             inherited_rows=None if origin is None else origin.inherited_rows,
             columns=_columns(parsed.statistics["columns"], parsed.columns),
@@ -175,7 +175,7 @@ class DatasetPage(BaseModel):
 
 
 class DatasetUpdate(BaseModel):
-    """Changes of name and labels; what is not mentioned stays (JSON merge patch)."""
+    """Changes of name and tags; what is not mentioned stays (JSON merge patch)."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
@@ -183,8 +183,8 @@ class DatasetUpdate(BaseModel):
 
     name: DatasetName | None = None
     """Null removes the name."""
-    labels: dict[LabelKey, LabelValue | None] = Field(default_factory=dict)
-    """Labels to set; null removes one."""
+    tags: dict[TagKey, TagValue | None] = Field(default_factory=dict)
+    """Tags to set; null removes one."""
 
 
 class DatasetSplit(BaseModel):
@@ -221,7 +221,7 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
         "size_bytes": dataset.size_bytes,
         **_content(dataset),
         "n_distinct_labels": dataset.n_distinct_labels,
-        "labels": dict(dataset.labels),
+        "tags": dict(dataset.tags),
         "parent": dataset.parent,
         "inherited_rows": dataset.inherited_rows,
     }

@@ -22,8 +22,8 @@ from service.rows.spec import Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import dataset_labels, datasets
-from service.storage.database.tags import has_label, store_labels
+from service.storage.database.tables import dataset_tags, datasets
+from service.storage.database.tags import has_tag, store_tags
 from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
@@ -80,12 +80,12 @@ class DatasetStore:
             raise NotFound("not-found", "there is no dataset yet; upload one")
         return Dataset.from_row(row)
 
-    def page(self, page: PageRequest, label: tuple[str, str] | None = None) -> Page[Dataset]:
-        """Datasets newest first; with `label` only those that carry it."""
+    def page(self, page: PageRequest, tag: tuple[str, str] | None = None) -> Page[Dataset]:
+        """Datasets newest first; with `tag` only those that carry it."""
         statement, listed = sa.select(datasets), datasets
-        if label is not None:
-            listed = dataset_labels
-            statement = statement.join(listed).where(has_label(listed, label))
+        if tag is not None:
+            listed = dataset_tags
+            statement = statement.join(listed).where(has_tag(listed, tag))
         with self._database.read() as connection:
             return newest_first(
                 connection, statement, listed.c.created_at, listed.c.id, page, Dataset.from_row
@@ -134,7 +134,7 @@ class DatasetStore:
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
             **{field.name: getattr(parsed, field.name) for field in fields(parsed)},
-            "labels": {},
+            "tags": {},
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
             "parent": None if origin is None else origin.parent,
@@ -174,17 +174,17 @@ class DatasetStore:
     def update(
         self, dataset_id: str, change: Callable[[Dataset], tuple[str | None, Mapping[str, str]]]
     ) -> Dataset:
-        """Give name and labels; `change` makes them of the present ones. Raises NotFound."""
+        """Give name and tags; `change` makes them of the present ones. Raises NotFound."""
         with self._database.write() as connection:
-            name, labels = change(_find(connection, dataset_id, lock=True))
+            name, tags = change(_find(connection, dataset_id, lock=True))
             update = (
                 sa.update(datasets)
                 .where(datasets.c.id == dataset_id)
-                .values(name=name, labels=dict(labels))
+                .values(name=name, tags=dict(tags))
                 .returning(*datasets.c)
             )
             dataset = Dataset.from_row(connection.execute(update).one())
-            store_labels(connection, dataset_labels, dataset, labels)
+            store_tags(connection, dataset_tags, dataset, tags)
             return dataset
 
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:

@@ -31,7 +31,7 @@ from service.web.http.etags import check_if_match, etag, not_modified
 from service.web.http.json_reply import json_reply
 from service.web.http.names import DatasetId, JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.tag_filter import LabelFilter
+from service.web.http.tag_filter import TagFilter
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1
@@ -54,12 +54,12 @@ _STEERED = ("invalid-parameter", "not-found", "invalid-state")
 
 
 def _filter(
-    label: LabelFilter,
+    tag: TagFilter,
     state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
     model_name: Annotated[ModelName | None, Query(description="Only jobs of this model.")] = None,
     dataset_id: Annotated[DatasetId | None, Query(description="Only jobs on this dataset.")] = None,
 ) -> JobFilter:
-    return JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, label=label)
+    return JobFilter(state=state, model_name=model_name, dataset_id=dataset_id, tag=tag)
 
 
 def _no_plan() -> bool:
@@ -200,9 +200,9 @@ class Collection:
             request: Request, response: Response, id: JobId, wait_s: WaitS = 0
         ) -> Any:
             job = await self._ended(await run_sync(self.get, request, id), wait_s)
-            tag = etag(str(job.revision))
-            response.headers["ETag"] = tag
-            return not_modified(request, tag) or await run_sync(form.read, job)
+            current = etag(str(job.revision))
+            response.headers["ETag"] = current
+            return not_modified(request, current) or await run_sync(form.read, job)
 
     def _add_steering(self) -> None:
         def steering(

@@ -13,7 +13,7 @@ from service.jobs.core.events import Event, Kind
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
 from service.web.http.names import DatasetReference
-from service.web.http.tags import Labels
+from service.web.http.tags import Tags
 from service.web.http.times import rfc3339
 
 READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -29,7 +29,7 @@ class KindCreate(BaseModel):
     """The dataset; `latest` is the last upload."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher priority start first."""
-    labels: Labels = Field(default_factory=dict)
+    tags: Tags = Field(default_factory=dict)
     """Your own keys and values, to find the job by."""
 
 
@@ -94,7 +94,7 @@ class AnyJobRead(BaseModel):
     state: State
     dataset_id: str
     priority: int
-    labels: dict[str, str]
+    tags: dict[str, str]
     attempt: int
     """How many times a worker has begun or resumed the job."""
     created_at: str
@@ -116,7 +116,7 @@ class AnyJobRead(BaseModel):
             "state": job.state,
             "dataset_id": job.dataset_id,
             "priority": job.priority,
-            "labels": job.labels,
+            "tags": job.tags,
             "attempt": job.attempt,
             "created_at": rfc3339(job.created_at),
             "started_at": rfc3339(job.started_at),

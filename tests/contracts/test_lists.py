@@ -23,7 +23,7 @@ from service.storage.database.pages import Cursor, PageRequest
 from tests.backends import emptied
 
 ROWS = 1200
-"""Of each table; a label of this many rows is a common one."""
+"""Of each table; a tag of this many rows is a common one."""
 DATASET = f"ds_{7:032x}"
 FEW, ALL = ("team", "t7"), ("project", "churn")
 FILTERS: dict[str, dict[str, Any]] = {
@@ -32,13 +32,13 @@ FILTERS: dict[str, dict[str, Any]] = {
     "state": {"state": State.FAILED},
     "model": {"model_name": BUSY},
     "dataset": {"dataset_id": DATASET},
-    "label of few": {"label": FEW},
-    "label of all": {"label": ALL},
+    "tag of few": {"tag": FEW},
+    "tag of all": {"tag": ALL},
     "kind and state": {"kind": "train", "state": State.FAILED},
     "model and state": {"model_name": BUSY, "state": State.FAILED},
     "dataset and kind": {"dataset_id": DATASET, "kind": "train"},
-    "label of few and kind": {"label": FEW, "kind": "train"},
-    "label of all and kind": {"label": ALL, "kind": "train"},
+    "tag of few and kind": {"tag": FEW, "kind": "train"},
+    "tag of all and kind": {"tag": ALL, "kind": "train"},
 }
 Read = Callable[["Stores", PageRequest], object]
 
@@ -59,8 +59,8 @@ def _jobs(filter: JobFilter) -> Read:
 
 LISTS: dict[str, Read] = {
     "datasets": lambda stores, page: stores.datasets.page(page),
-    "datasets, label of few": lambda stores, page: stores.datasets.page(page, FEW),
-    "datasets, label of all": lambda stores, page: stores.datasets.page(page, ALL),
+    "datasets, tag of few": lambda stores, page: stores.datasets.page(page, FEW),
+    "datasets, tag of all": lambda stores, page: stores.datasets.page(page, ALL),
     "datasets, latest": lambda stores, _: stores.datasets.find("latest"),
     **{f"jobs, {name}": _jobs(JobFilter(**filter)) for name, filter in FILTERS.items()},
     "models": lambda stores, page: stores.models.page(page),

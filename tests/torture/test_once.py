@@ -41,7 +41,7 @@ class Clients:
                     "dataset_id": dataset_id,
                     "model_name": "once",
                     "solver": {"name": "pegasos", "lambda": 0.1},
-                    "labels": {"key": str(key)},
+                    "tags": {"key": str(key)},
                 }
                 headers = {"Idempotency-Key": f"key-{key}"}
                 try:
@@ -109,12 +109,12 @@ def _check(server: Server, clients: Clients, n_keys: int) -> None:
     assert clients.problems == []
     for key in range(n_keys):
         assert len({replies[key] for replies in clients.replies}) == 1
-    labels, token = [], None
+    tags, token = [], None
     while True:
         query = {"page_size": "1000", **({"page_token": token} if token else {})}
         page = server.http.get("/v1/jobs", params=query).json()
-        labels += [job["labels"]["key"] for job in page["jobs"]]
+        tags += [job["tags"]["key"] for job in page["jobs"]]
         token = page["next_page_token"]
         if token is None:
             break
-    assert sorted(map(int, labels)) == list(range(n_keys))
+    assert sorted(map(int, tags)) == list(range(n_keys))

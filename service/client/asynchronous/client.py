@@ -85,9 +85,9 @@ class AsyncClient:
         path = calls.path_of("v1", "datasets", id)
         return AsyncDataset(self._session, await self._session.json(calls.get(path)))
 
-    async def datasets(self, *, label: str | None = None) -> AsyncIterator[AsyncDataset]:
-        """All datasets, newest first; with `label` (`key=value`) those that have it."""
-        async for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
+    async def datasets(self, *, tag: str | None = None) -> AsyncIterator[AsyncDataset]:
+        """All datasets, newest first; with `tag` (`key=value`) those that have it."""
+        async for data in self._session.pages(calls.get("/v1/datasets", tag=tag), "datasets"):
             yield AsyncDataset(self._session, data)
 
     async def train(
@@ -121,11 +121,11 @@ class AsyncClient:
         state: str | None = None,
         model_name: str | None = None,
         dataset_id: str | None = None,
-        label: str | None = None,
+        tag: str | None = None,
     ) -> AsyncIterator[AsyncJob]:
         """Matching jobs, newest first, without metrics and certificates."""
         call = calls.get(
-            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
+            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, tag=tag
         )
         async for data in self._session.pages(call, "jobs"):
             yield AsyncJob(self._session, data)
@@ -176,7 +176,7 @@ class AsyncClient:
         outputs: Sequence[str] = ("label",),
         *,
         format: str = "csv",
-        labels: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> AsyncJob:
         """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
@@ -185,7 +185,7 @@ class AsyncClient:
             "model": reference(model),
             "outputs": list(outputs),
             "format": format,
-            "labels": dict(labels or {}),
+            "tags": dict(tags or {}),
         }
         return await self._queued("/v1/batch-predictions", body)
 
@@ -194,14 +194,14 @@ class AsyncClient:
         dataset: str | DatasetFields,
         model: str | ModelFields | ModelVersionFields,
         *,
-        labels: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> AsyncJob:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
         body = {
             "dataset_id": reference(dataset),
             "model": reference(model),
-            "labels": dict(labels or {}),
+            "tags": dict(tags or {}),
         }
         return await self._queued("/v1/evaluations", body)
 

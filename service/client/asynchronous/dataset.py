@@ -59,7 +59,7 @@ class AsyncDataset(DatasetFields):
         return await self._session.download(calls.get(self._path("content"), headers=accept), path)
 
     async def update(self, **changes: str | Mapping[str, str | None] | None) -> AsyncDataset:
-        """Change `name` and `labels`; other members stay, None removes."""
+        """Change `name` and `tags`; other members stay, None removes."""
         self.data = await self._session.json(calls.send_json("PATCH", self._path(), changes))
         return self
 

@@ -86,9 +86,9 @@ class Client:
         path = calls.path_of("v1", "datasets", id)
         return Dataset(self._session, self._session.json(calls.get(path)))
 
-    def datasets(self, *, label: str | None = None) -> Iterator[Dataset]:
-        """All datasets, newest first; with `label` (`key=value`) those that have it."""
-        for data in self._session.pages(calls.get("/v1/datasets", label=label), "datasets"):
+    def datasets(self, *, tag: str | None = None) -> Iterator[Dataset]:
+        """All datasets, newest first; with `tag` (`key=value`) those that have it."""
+        for data in self._session.pages(calls.get("/v1/datasets", tag=tag), "datasets"):
             yield Dataset(self._session, data)
 
     def train(
@@ -122,11 +122,11 @@ class Client:
         state: str | None = None,
         model_name: str | None = None,
         dataset_id: str | None = None,
-        label: str | None = None,
+        tag: str | None = None,
     ) -> Iterator[Job]:
         """Matching jobs, newest first, without metrics and certificates."""
         call = calls.get(
-            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, label=label
+            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, tag=tag
         )
         for data in self._session.pages(call, "jobs"):
             yield Job(self._session, data)
@@ -177,7 +177,7 @@ class Client:
         outputs: Sequence[str] = ("label",),
         *,
         format: str = "csv",
-        labels: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Job:
         """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
@@ -186,7 +186,7 @@ class Client:
             "model": reference(model),
             "outputs": list(outputs),
             "format": format,
-            "labels": dict(labels or {}),
+            "tags": dict(tags or {}),
         }
         return self._queued("/v1/batch-predictions", body)
 
@@ -195,14 +195,14 @@ class Client:
         dataset: str | DatasetFields,
         model: str | ModelFields | ModelVersionFields,
         *,
-        labels: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Job:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
         body = {
             "dataset_id": reference(dataset),
             "model": reference(model),
-            "labels": dict(labels or {}),
+            "tags": dict(tags or {}),
         }
         return self._queued("/v1/evaluations", body)
 

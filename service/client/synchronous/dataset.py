@@ -60,7 +60,7 @@ class Dataset(DatasetFields):
         return self._session.download(calls.get(self._path("content"), headers=accept), path)
 
     def update(self, **changes: str | Mapping[str, str | None] | None) -> Dataset:
-        """Change `name` and `labels`; other members stay, None removes."""
+        """Change `name` and `tags`; other members stay, None removes."""
         self.data = self._session.json(calls.send_json("PATCH", self._path(), changes))
         return self
 

@@ -24,7 +24,7 @@ class Job:
     """The request that made it, for the logs."""
     spec: dict[str, Any]
     """The request that made the job, with every default written out."""
-    labels: dict[str, str]
+    tags: dict[str, str]
     dataset_id: str
     dataset_digest: str
     model_name: str | None

@@ -18,8 +18,8 @@ from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import datasets, job_labels, job_trace, jobs
-from service.storage.database.tags import has_label, is_common, store_labels
+from service.storage.database.tables import datasets, job_tags, job_trace, jobs
+from service.storage.database.tags import has_tag, is_common, store_tags
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1
@@ -36,7 +36,7 @@ class JobFilter:
     state: State | None = None
     model_name: str | None = None
     dataset_id: str | None = None
-    label: tuple[str, str] | None = None
+    tag: tuple[str, str] | None = None
 
 
 class JobStore:
@@ -63,7 +63,7 @@ class JobStore:
         dataset_digest: str,
         model_name: str | None,
         priority: int,
-        labels: Mapping[str, str],
+        tags: Mapping[str, str],
         caller: str,
         request_id: str | None = None,
         needs_version: tuple[str, int] | None = None,
@@ -82,7 +82,7 @@ class JobStore:
             "caller": caller,
             "request_id": request_id,
             "spec": dict(spec),
-            "labels": dict(labels),
+            "tags": dict(tags),
             "dataset_id": dataset_id,
             "dataset_digest": dataset_digest,
             "model_name": model_name,
@@ -111,7 +111,7 @@ class JobStore:
             self._check_queue(connection, caller)
             insert = sa.insert(jobs).values(values).returning(*jobs.c)
             job = Job.from_row(connection.execute(insert).one())
-            store_labels(connection, job_labels, job, labels)
+            store_tags(connection, job_tags, job, tags)
             events.record(connection, job, events.state)
             if also is not None:
                 also(connection, job)
@@ -276,12 +276,12 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
     }
     others = [column == value for column, value in columns.items() if value is not None]
     statement = sa.select(jobs).where(*others)
-    if filter.label is None:
+    if filter.tag is None:
         return statement, jobs
-    labeled = has_label(job_labels, filter.label)
-    if others and is_common(connection, job_labels, filter.label):
-        return statement.where(sa.exists().where(job_labels.c.id == jobs.c.id, labeled)), jobs
-    return statement.join(job_labels).where(labeled), job_labels
+    tagged = has_tag(job_tags, filter.tag)
+    if others and is_common(connection, job_tags, filter.tag):
+        return statement.where(sa.exists().where(job_tags.c.id == jobs.c.id, tagged)), jobs
+    return statement.join(job_tags).where(tagged), job_tags
 
 
 def _get(connection: sa.Connection, job_id: str) -> Job:

@@ -27,7 +27,7 @@ class Request(Protocol):
     @property
     def priority(self) -> int: ...
     @property
-    def labels(self) -> dict[str, str]: ...
+    def tags(self) -> dict[str, str]: ...
 
 
 Body = TypeVar("Body", bound=Request)
@@ -80,7 +80,7 @@ class Submission(ABC, Generic[Body]):
             model_name=draft.model_name,
             needs_version=None if needs is None else (needs.model_name, needs.version),
             priority=body.priority,
-            labels=body.labels,
+            tags=body.tags,
             caller=caller,
             request_id=request_id,
             also=also,

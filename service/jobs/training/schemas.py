@@ -21,7 +21,7 @@ from service.jobs.read_schemas import READ, WRITE
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
-from service.web.http.tags import Labels
+from service.web.http.tags import Tags
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName
@@ -147,7 +147,7 @@ class JobCreate(BaseModel):
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     set_alias: NewAlias | None = None
     """An alias to point to the new version when the job succeeds."""
-    labels: Labels = Field(default_factory=dict)
+    tags: Tags = Field(default_factory=dict)
     """Your own keys and values, to find the job by."""
 
     def pipeline(self) -> Pipeline:

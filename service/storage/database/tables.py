@@ -47,7 +47,7 @@ datasets = Table(
     Column("class_counts", JSON),
     Column("statistics", JSON, nullable=False),  # per column: min, max, mean, std
     Column("warnings", JSON, nullable=False),
-    Column("labels", JSON, nullable=False),
+    Column("tags", JSON, nullable=False),
     Column("matrix_digest", String, nullable=False),  # of values and labels, not of the format
     Column("upload_key", String, nullable=False, unique=True),  # identifies a repeated upload
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
@@ -59,8 +59,8 @@ datasets = Table(
 )
 
 
-def _labels_of(owners: Table, name: str) -> Table:
-    """The same as the column `labels` of the owners, for filters."""
+def _tags_of(owners: Table, name: str) -> Table:
+    """The same as the column `tags` of the owners, for filters."""
     return Table(
         name,
         metadata,
@@ -72,7 +72,7 @@ def _labels_of(owners: Table, name: str) -> Table:
     )
 
 
-dataset_labels = _labels_of(datasets, "dataset_labels")
+dataset_tags = _tags_of(datasets, "dataset_tags")
 
 jobs = Table(
     "jobs",
@@ -84,7 +84,7 @@ jobs = Table(
     Column("caller", String, nullable=False),  # callers share the workers
     Column("request_id", String),  # of the request that created the job, for the logs
     Column("spec", JSON, nullable=False),
-    Column("labels", JSON, nullable=False),
+    Column("tags", JSON, nullable=False),
     Column("dataset_id", String, nullable=False),
     Column("dataset_digest", String, nullable=False),
     Column("model_name", String),
@@ -93,7 +93,7 @@ jobs = Table(
     Column("started_at", Float),
     Column("finished_at", Float),
     Column("attempt", Integer, nullable=False),  # number of leases; writes of workers check it
-    Column("fruitless_attempts", Integer, nullable=False),  # leases lost since the last checkpoint
+    Column("fruitless_attempts", Integer, nullable=False),  # lost since a checkpoint
     Column("lease_expires_at", Float),
     Column("worker", String),
     Column("worker_memory_bytes", BigInteger),  # resident, at its last heartbeat
@@ -126,7 +126,7 @@ jobs = Table(
     Index(None, "dataset_id", "created_at", "id", "kind", "state"),
 )
 
-job_labels = _labels_of(jobs, "job_labels")
+job_tags = _tags_of(jobs, "job_tags")
 
 job_events = Table(
     "job_events",

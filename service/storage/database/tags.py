@@ -1,4 +1,4 @@
-"""Labels of a resource as rows, besides the JSON column: for filters of lists."""
+"""Tags of a resource as rows, besides the JSON column: for filters of lists."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 import sqlalchemy as sa
 
 COMMON = 1000
-"""A label of fewer resources is the fastest filter."""
+"""A tag of fewer resources is the fastest filter."""
 
 
 class Owner(Protocol):
-    """A resource with labels."""
+    """A resource with tags."""
 
     @property
     def id(self) -> str: ...
@@ -20,26 +20,26 @@ class Owner(Protocol):
     def created_at(self) -> float: ...
 
 
-def store_labels(
-    connection: sa.Connection, table: sa.Table, owner: Owner, labels: Mapping[str, str]
+def store_tags(
+    connection: sa.Connection, table: sa.Table, owner: Owner, tags: Mapping[str, str]
 ) -> None:
-    """Replace the labels of the owner."""
+    """Replace the tags of the owner."""
     connection.execute(sa.delete(table).where(table.c.id == owner.id))
     rows = [
         {"id": owner.id, "key": key, "value": value, "created_at": owner.created_at}
-        for key, value in labels.items()
+        for key, value in tags.items()
     ]
     if rows:
         connection.execute(sa.insert(table), rows)
 
 
-def has_label(table: sa.Table, label: tuple[str, str]) -> sa.ColumnElement[bool]:
-    """The condition that a row of `table` is of this label."""
-    key, value = label
+def has_tag(table: sa.Table, tag: tuple[str, str]) -> sa.ColumnElement[bool]:
+    """The condition that a row of `table` is of this tag."""
+    key, value = tag
     return sa.and_(table.c.key == key, table.c.value == value)
 
 
-def is_common(connection: sa.Connection, table: sa.Table, label: tuple[str, str]) -> bool:
-    """Whether at least `COMMON` resources have the label."""
-    last = sa.select(table.c.id).where(has_label(table, label)).offset(COMMON - 1).limit(1)
+def is_common(connection: sa.Connection, table: sa.Table, tag: tuple[str, str]) -> bool:
+    """Whether at least `COMMON` resources have the tag."""
+    last = sa.select(table.c.id).where(has_tag(table, tag)).offset(COMMON - 1).limit(1)
     return connection.scalar(last) is not None

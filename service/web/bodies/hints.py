@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 Schema = Mapping[str, Any]
+
+_OTHER_NAMES = dict.fromkeys(("label", "labels"), ("tags", "tag"))
+"""What other services call a field or a query parameter, with its names here."""
 
 
 def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str | None:
@@ -34,9 +37,15 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
         return None
     if last in names:
         return "it cannot be combined with the other fields beside it"
-    near = get_close_matches(str(last).lower(), names, n=1)
+    meant = other_name(str(last), names)
+    near = [meant] if meant else get_close_matches(str(last).lower(), names, n=1)
     known = f"known fields are {', '.join(f'`{name}`' for name in names)}"
     return f"did you mean `{near[0]}`? {known}" if near else known
+
+
+def other_name(name: str, known: Collection[str]) -> str | None:
+    """The known name for what is called `name` elsewhere, such as `tags` for `labels`."""
+    return next((each for each in _OTHER_NAMES.get(name.lower(), ()) if each in known), None)
 
 
 def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError, pointer
-from service.web.bodies.hints import hint_of
+from service.web.bodies.hints import hint_of, other_name
 from service.web.http.names import INVALID_NAME
 
 MAX_VALUE_CHARACTERS = 64
@@ -52,10 +52,12 @@ def _parameter_fault(error: Any) -> Fault:
     )
 
 
-def unknown_parameter(name: str, known: Iterable[str]) -> InvalidRequest:
+def unknown_parameter(name: str, known: Collection[str]) -> InvalidRequest:
     """The error for a query parameter that the route does not have."""
     shown = name[:MAX_VALUE_CHARACTERS]
     hint = f"known parameters: {', '.join(sorted(known)) or 'none'}"
+    if meant := other_name(name, known):
+        hint = f"did you mean `{meant}`? {hint}"
     fault = Fault(
         code="invalid-parameter",
         message=f"unknown query parameter '{shown}'",

@@ -1,4 +1,4 @@
-"""`label`: filters lists by the labels of resources."""
+"""`tag`: filters lists by the tags of resources."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from service.errors import InvalidRequest
 from service.web.http.tags import KEY, VALUE
 
 
-def _label_filter(
-    label: Annotated[
+def _tag_filter(
+    tag: Annotated[
         str | None,
         Query(
-            description="`key=value`: only resources with this label.",
+            description="`key=value`: only resources with this tag.",
             json_schema_extra={"pattern": f"{KEY[:-1]}={VALUE[1:]}"},
         ),
     ] = None,
 ) -> tuple[str, str] | None:
-    if label is None:
+    if tag is None:
         return None
-    key, _, value = label.partition("=")
-    if "=" not in label or not re.fullmatch(KEY, key) or not re.fullmatch(VALUE, value):
-        raise InvalidRequest("invalid-parameter", "label must be key=value, such as team=x")
+    key, _, value = tag.partition("=")
+    if "=" not in tag or not re.fullmatch(KEY, key) or not re.fullmatch(VALUE, value):
+        raise InvalidRequest("invalid-parameter", "tag must be key=value, such as team=x")
     return key, value
 
 
-LabelFilter = Annotated[tuple[str, str] | None, Depends(_label_filter)]
+TagFilter = Annotated[tuple[str, str] | None, Depends(_tag_filter)]
 """A route's parameter that gives the (key, value) asked for."""

@@ -88,7 +88,7 @@ def _begin_to_write(server: Server, dataset_id: str, number: int) -> http.client
     """A request whose reply is read later."""
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
-    body = json.dumps({"labels": {"number": str(number)}})
+    body = json.dumps({"tags": {"number": str(number)}})
     headers = {"Content-Type": "application/json"}
     connection.request("PATCH", f"/v1/datasets/{dataset_id}", body, headers)
     return connection

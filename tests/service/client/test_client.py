@@ -237,8 +237,8 @@ def test_datasets_are_made_from_others(client: Client, tmp_path: Path) -> None:
     assert (whole.n_samples, whole.inherited_rows, whole.parent) == (150, 75, half.id)
     train, test = whole.split(0.2, seed=3)
     assert (train.n_samples, test.n_samples) == (120, 30)
-    whole.update(name="whole", labels={"team": "x"})
-    assert [each.id for each in client.datasets(label="team=x")] == [whole.id]
+    whole.update(name="whole", tags={"team": "x"})
+    assert [each.id for each in client.datasets(tag="team=x")] == [whole.id]
     path = whole.download(tmp_path / "whole.npz")
     rows, labels = whole.arrays()
     assert np.array_equal(rows, np.concatenate([X[::2], X[1::2]]))

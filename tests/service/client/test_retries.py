@@ -166,15 +166,15 @@ def test_lists_read_page_by_page(scripted: Callable[[Script], Scripted]) -> None
 
     service = scripted(page)
     with Client(service.url) as client:
-        listed = client.datasets(label="team=x")
+        listed = client.datasets(tag="team=x")
         first = next(listed).id
         assert len(service.seen) == 1
         rest = [dataset.id for dataset in listed]
     assert [first, *rest] == ["ds_00", "ds_01", "ds_10", "ds_11", "ds_20", "ds_21"]
     assert [path for path, _ in service.seen] == [
-        "/v1/datasets?label=team%3Dx",
-        "/v1/datasets?label=team%3Dx&page_token=after-0",
-        "/v1/datasets?label=team%3Dx&page_token=after-1",
+        "/v1/datasets?tag=team%3Dx",
+        "/v1/datasets?tag=team%3Dx&page_token=after-0",
+        "/v1/datasets?tag=team%3Dx&page_token=after-1",
     ]
 
 

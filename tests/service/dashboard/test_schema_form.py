@@ -52,7 +52,7 @@ def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
                 "batch_size": 32,
             },
         },
-        {**BASE, "labels": {"team": "x = y", "run": "1"}, "set_alias": "best", "priority": -3},
+        {**BASE, "tags": {"team": "x = y", "run": "1"}, "set_alias": "best", "priority": -3},
     ],
 )
 def test_body_is_the_same_after_the_form(fields: tuple[Field, ...], body: dict[str, Any]) -> None:

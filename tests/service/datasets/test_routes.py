@@ -440,20 +440,20 @@ def test_list_in_pages(client: TestClient) -> None:
     assert rest["next_page_token"] is None
 
 
-def test_name_and_labels_change(client: TestClient) -> None:
+def test_name_and_tags_change(client: TestClient) -> None:
     """What is not mentioned stays, null removes, and the ETag changes with them."""
     reply = post(client, name="iris")
     path = reply.headers["Location"]
-    changed = client.patch(path, json={"labels": {"team": "x", "stage": "raw"}})
+    changed = client.patch(path, json={"tags": {"team": "x", "stage": "raw"}})
     assert changed.json()["name"] == "iris"
-    assert changed.json()["labels"] == {"team": "x", "stage": "raw"}
+    assert changed.json()["tags"] == {"team": "x", "stage": "raw"}
     assert changed.headers["ETag"] != reply.headers["ETag"]
-    changed = client.patch(path, json={"name": None, "labels": {"stage": None}})
+    changed = client.patch(path, json={"name": None, "tags": {"stage": None}})
     assert changed.json() == client.get(path).json()
-    assert (changed.json()["name"], changed.json()["labels"]) == (None, {"team": "x"})
-    found = client.get("/v1/datasets", params={"label": "team=x"}).json()["datasets"]
+    assert (changed.json()["name"], changed.json()["tags"]) == (None, {"team": "x"})
+    found = client.get("/v1/datasets", params={"tag": "team=x"}).json()["datasets"]
     assert len(found) == 1
-    assert client.get("/v1/datasets", params={"label": "team=y"}).json()["datasets"] == []
+    assert client.get("/v1/datasets", params={"tag": "team=y"}).json()["datasets"] == []
 
 
 @pytest.mark.parametrize(
@@ -462,15 +462,27 @@ def test_name_and_labels_change(client: TestClient) -> None:
         {"n_samples": 5},
         {"name": 5},
         {"name": "a\nb"},
-        {"labels": {"": "x"}},
-        {"labels": {"a": 5}},
-        {"labels": {f"k{i}": "x" for i in range(65)}},
+        {"tags": {"": "x"}},
+        {"tags": {"a": 5}},
+        {"tags": {f"k{i}": "x" for i in range(65)}},
     ],
 )
 def test_changes_that_are_refused(client: TestClient, body: dict[str, Any]) -> None:
-    """Only names and labels change, within their rules."""
+    """Only names and tags change, within their rules."""
     path = post(client).headers["Location"]
     problem(client.patch(path, json=body), 422, "invalid-field")
+
+
+def test_labels_of_a_dataset_are_called_tags(client: TestClient) -> None:
+    """The hint says so; an upload has neither `labels` nor `tags` in its query."""
+    path = post(client).headers["Location"]
+    refused = problem(client.patch(path, json={"labels": {"a": "b"}}), 422, "invalid-field")
+    assert refused["errors"][0]["hint"] == "did you mean `tags`? known fields are `name`, `tags`"
+    refused = problem(client.get("/v1/datasets?label=a=b"), 400, "invalid-parameter")
+    assert refused["errors"][0]["hint"].startswith("did you mean `tag`? known parameters: ")
+    for name in ("labels", "tags"):
+        refused = problem(post(client, **{name: "a=b"}), 400, "invalid-parameter")
+        assert refused["errors"][0]["hint"].startswith("known parameters: ")
 
 
 def test_changes_can_be_conditional(client: TestClient) -> None:

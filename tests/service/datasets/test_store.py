@@ -145,12 +145,12 @@ def test_pages_are_newest_first(store: DatasetStore, blobs: Blobs) -> None:
     assert second.next is None
 
 
-def test_update_changes_name_and_labels(store: DatasetStore, blobs: Blobs) -> None:
-    """And nothing else; the list can be searched by label."""
+def test_update_changes_name_and_tags(store: DatasetStore, blobs: Blobs) -> None:
+    """And nothing else; the list can be searched by tag."""
     dataset, _ = add(store, blobs)
     other, _ = add(store, blobs, IRIS + "7,8,x\n")
     changed = store.update(dataset.id, lambda _: ("new", {"a.b/c": "x"}))
-    assert (changed.name, changed.labels) == ("new", {"a.b/c": "x"})
+    assert (changed.name, changed.tags) == ("new", {"a.b/c": "x"})
     assert store.get(dataset.id) == changed
     assert [d.id for d in store.page(PageRequest(), ("a.b/c", "x")).items] == [dataset.id]
     assert store.get(other.id) == other

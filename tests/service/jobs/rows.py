@@ -30,7 +30,7 @@ def add_dataset(database: Database, **values: Any) -> str:
         "class_counts": [2, 2],
         "statistics": {},
         "warnings": [],
-        "labels": {},
+        "tags": {},
         "matrix_digest": "0" * 64,
         "upload_key": dataset_id,
         "arrays": {},
@@ -47,7 +47,7 @@ def queue(jobs: JobStore, dataset_id: str, **values: Any) -> Job:
         "dataset_digest": "0" * 64,
         "model_name": "iris",
         "priority": 0,
-        "labels": {},
+        "tags": {},
         "caller": "caller",
     }
     return jobs.create(dataset_id=dataset_id, **(arguments | values))

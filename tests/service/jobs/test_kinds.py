@@ -122,9 +122,9 @@ def test_lists_have_the_same_filters(
     client: TestClient, job: dict[str, Any], kind: Kind, path: str
 ) -> None:
     """A list of one kind needs no filter for it, and shows no other kind."""
-    body = {**kind.routes.EXAMPLE, "labels": {"team": "x"}}
+    body = {**kind.routes.EXAMPLE, "tags": {"team": "x"}}
     if kind.name != "train":
-        other = {**KINDS["train"].routes.EXAMPLE, "labels": {"team": "x"}}
+        other = {**KINDS["train"].routes.EXAMPLE, "tags": {"team": "x"}}
         assert client.post("/v1/jobs", json=other).status_code == 202
     made = client.post(kind.path, json=body).json()
     client.post(f"{path}/{made['id']}/cancel")
@@ -137,7 +137,7 @@ def test_lists_have_the_same_filters(
         return {item["id"] for item in items}
 
     assert listed() == {job["id"], made["id"]}
-    assert listed(state="canceled", label="team=x") == {made["id"]}
+    assert listed(state="canceled", tag="team=x") == {made["id"]}
     assert listed(state="queued") == {job["id"]}
     assert listed(dataset_id=job["dataset_id"], model_name="iris") == {job["id"], made["id"]}
     assert listed(model_name="other") == set()

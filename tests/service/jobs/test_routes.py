@@ -34,13 +34,13 @@ def dataset_id(client: TestClient, settings: Settings) -> str:
 
 def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, dataset_id: str) -> None:
     """The reply shows every default, and the job can be found where Location says."""
-    body = job_body(seed=None, labels={"team": "x"})
+    body = job_body(seed=None, tags={"team": "x"})
     reply = client.post("/v1/jobs", json=body)
     assert reply.status_code == 202
     assert "Retry-After" in reply.headers
     job = reply.json()
     assert client.get(reply.headers["Location"]).json() == job
-    assert (job["state"], job["attempt"], job["labels"]) == ("queued", 0, {"team": "x"})
+    assert (job["state"], job["attempt"], job["tags"]) == ("queued", 0, {"team": "x"})
     spec = job["spec"]
     assert spec["dataset_id"] == job["dataset_id"] == dataset_id
     assert spec["solver"]["lambda"] == 0.01
@@ -107,7 +107,7 @@ def test_latest_without_any_dataset_is_not_found(client: TestClient) -> None:
         ({"priority": 101}, "/priority"),
         ({"seed": -1}, "/seed"),
         ({"seed": 2**53}, "/seed"),
-        ({"labels": {"a b": "x"}}, "/labels/a b"),
+        ({"tags": {"a b": "x"}}, "/tags/a b"),
         ({"color": "red"}, "/color"),
     ],
 )
@@ -266,7 +266,7 @@ def test_dataset_of_a_waiting_job_cannot_be_deleted(client: TestClient, dataset_
 
 def test_list_filters_and_pages(client: TestClient, dataset_id: str) -> None:
     """Newest first, in pages that hold every job once."""
-    ids = [create(client, labels={"n": str(k % 2)}) for k in range(5)]
+    ids = [create(client, tags={"n": str(k % 2)}) for k in range(5)]
     client.post(f"/v1/jobs/{ids[0]}/cancel")
     found, query = [], {"page_size": "2"}
     while True:
@@ -281,18 +281,30 @@ def test_list_filters_and_pages(client: TestClient, dataset_id: str) -> None:
         return [job["id"] for job in client.get("/v1/jobs", params=query).json()["jobs"]]
 
     assert ids_where(state="canceled") == [ids[0]]
-    assert ids_where(label="n=1") == [ids[3], ids[1]]
+    assert ids_where(tag="n=1") == [ids[3], ids[1]]
     assert ids_where(model_name="other") == []
     assert len(ids_where(dataset_id=dataset_id)) == 5
 
 
 @pytest.mark.parametrize(
-    "query", ["state=done", "label=team", "wait_s=1", "page_size=0", "dataset_id=7", "color=red"]
+    "query", ["state=done", "tag=team", "wait_s=1", "page_size=0", "dataset_id=7", "color=red"]
 )
 def test_wrong_filter_is_refused(client: TestClient, query: str) -> None:
     """400, whatever is wrong with it."""
     reply = client.get(f"/v1/jobs?{query}")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+
+
+def test_labels_are_called_tags(client: TestClient, dataset_id: str) -> None:
+    """In bodies and in filters the hint says so; labels are those of classes."""
+    reply = client.post("/v1/jobs", json=job_body(labels={"team": "x"}))
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/labels")
+    assert reply.json()["errors"][0]["hint"].startswith("did you mean `tags`? known fields are ")
+    reply = client.post("/v1/jobs", json=job_body(solver={"name": "newton", "labels": {}}))
+    assert reply.json()["errors"][0]["hint"].startswith("known fields are "), "a solver has no tags"
+    reply = client.get("/v1/jobs?label=team=x")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter")
+    assert reply.json()["errors"][0]["hint"].startswith("did you mean `tag`? known parameters: ")
 
 
 def test_unknown_and_malformed_ids(client: TestClient) -> None:

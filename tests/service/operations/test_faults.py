@@ -266,9 +266,9 @@ def test_cut_connections_to_the_database_lose_nothing(
         to_postgres.cuts = itertools.cycle([8_000, 20_000, 0, 5_000, 12_000])
         to_postgres.cut_now()
         for number in range(40):
-            labels = {"number": str(number)}
+            tags = {"number": str(number)}
             body = {"dataset_id": dataset_id, "model_name": "m", "solver": {"name": "newton"}}
-            reply = client.post("/v1/jobs", json={**body, "labels": labels})
+            reply = client.post("/v1/jobs", json={**body, "tags": tags})
             assert answer(reply) in {(202, None), (503, "storage-unavailable")}
             if reply.status_code == 202:
                 acknowledged.append(number)
@@ -276,7 +276,7 @@ def test_cut_connections_to_the_database_lose_nothing(
         to_postgres.cut_now()
         assert 10 < len(acknowledged) < 40
         assert client.get("/readyz").status_code == 200
-        found = [int(job["labels"]["number"]) for job in client.get("/v1/jobs").json()["jobs"]]
+        found = [int(job["tags"]["number"]) for job in client.get("/v1/jobs").json()["jobs"]]
         assert set(acknowledged) <= set(found)
         assert len(found) == len(set(found))
 

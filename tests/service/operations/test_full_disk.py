@@ -62,8 +62,8 @@ def fill_database(client: httpx2.Client, folder: Path, dataset_id: str) -> None:
     """Fill the disk, and the free pages of the database."""
     fill(folder)
     for number in range(10_000):
-        labels = {"number": f"{number} {'x' * 200}"}
-        reply = client.patch(f"/v1/datasets/{dataset_id}", json={"labels": labels})
+        tags = {"number": f"{number} {'x' * 200}"}
+        reply = client.patch(f"/v1/datasets/{dataset_id}", json={"tags": tags})
         if reply.status_code != 200:
             break
     assert answer(reply) == FULL
@@ -104,16 +104,16 @@ def test_disk_full_to_the_last_byte_loses_nothing(small_disk: Path) -> None:
         ballast = fill(small_disk)
         acknowledged = None
         for number in itertools.count():
-            labels = {"number": f"{number} {'x' * 200}"}
-            reply = client.patch(f"/v1/datasets/{dataset_id}", json={"labels": labels})
+            tags = {"number": f"{number} {'x' * 200}"}
+            reply = client.patch(f"/v1/datasets/{dataset_id}", json={"tags": tags})
             if reply.status_code != 200:
                 break
-            acknowledged = labels
+            acknowledged = tags
         assert answer(reply) == (507, "storage-full")
         assert answer(send_csv(client, seed=1)) == (507, "storage-full")
         assert predict(client) == 200
         ballast.unlink()
-        kept = client.get(f"/v1/datasets/{dataset_id}").json()["labels"]
+        kept = client.get(f"/v1/datasets/{dataset_id}").json()["tags"]
         assert kept == (acknowledged or {})
         assert client.delete("/v1/models/clouds").status_code == 204
 

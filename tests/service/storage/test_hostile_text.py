@@ -22,12 +22,12 @@ def _token(*parts: object) -> str:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_of_callers_never_breaks_a_statement(client: TestClient, text: str) -> None:
-    """In names, labels, filters, page tokens, cells and keys."""
+    """In names, tags, filters, page tokens, cells and keys."""
     dataset_id = upload(client)
     job_id = create(client)
     encoded = text.encode("utf-8", "surrogatepass")
     quoted = "".join(f"%{byte:02x}" for byte in encoded)
-    labels = json.dumps({"labels": {"a": text}})
+    tags = json.dumps({"tags": {"a": text}})
     as_json = {"Content-Type": "application/json"}
     rows = {"columns": [text, "k"], "rows": [[1.0, 2.0], [2.0, 1.0]], "labels": [text, "b"]}
     csv = b"x," + encoded + b"\n1,a\n2," + encoded + b"\n"
@@ -42,12 +42,12 @@ def test_text_of_callers_never_breaks_a_statement(client: TestClient, text: str)
             f"/v1/datasets?target={quoted}", content=csv, headers={"Content-Type": "text/csv"}
         ),
         client.post("/v1/datasets", content=json.dumps(rows), headers=as_json),
-        client.patch(f"/v1/datasets/{dataset_id}", content=labels, headers=as_json),
+        client.patch(f"/v1/datasets/{dataset_id}", content=tags, headers=as_json),
         client.patch(
             f"/v1/datasets/{dataset_id}", content=json.dumps({"name": text}), headers=as_json
         ),
-        client.post("/v1/jobs", content=json.dumps(job_body(labels={"a": text})), headers=as_json),
-        client.post("/v1/jobs", content=json.dumps(job_body(labels={text: "a"})), headers=as_json),
+        client.post("/v1/jobs", content=json.dumps(job_body(tags={"a": text})), headers=as_json),
+        client.post("/v1/jobs", content=json.dumps(job_body(tags={text: "a"})), headers=as_json),
         client.post(
             "/v1/jobs",
             content=json.dumps(job_body()),
@@ -56,9 +56,9 @@ def test_text_of_callers_never_breaks_a_statement(client: TestClient, text: str)
     ]
     for path in ("/v1/datasets", "/v1/jobs"):
         replies += [
-            client.get(f"{path}?label=a%3D{quoted}"),
-            client.get(f"{path}?label={quoted}%3Da"),
-            client.get(f"{path}?label=a%3Db"),
+            client.get(f"{path}?tag=a%3D{quoted}"),
+            client.get(f"{path}?tag={quoted}%3Da"),
+            client.get(f"{path}?tag=a%3Db"),
         ]
     for path in ("/v1/datasets", "/v1/jobs", "/v1/models"):
         replies.append(client.get(f"{path}?page_token={_token(1.5, text)}"))

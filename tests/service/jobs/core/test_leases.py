@@ -253,7 +253,11 @@ def test_lost_job_that_was_to_pause_is_paused(
     expire(database, lease)
     assert leases.take("test", 30) is None
     job = jobs.get(job_id)
-    assert (job.state, job.pause_requested, job.fruitless_attempts) == (State.PAUSED, False, losses)
+    assert (job.state, job.pause_requested, job.fruitless_attempts) == (
+        State.PAUSED,
+        False,
+        losses,
+    )
     jobs.resume(job_id)
     assert take(leases).job.attempt == losses + 1
 

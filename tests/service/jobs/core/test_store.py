@@ -12,7 +12,7 @@ from service.jobs.core.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.database.pages import PageRequest
-from service.storage.database.tables import job_labels
+from service.storage.database.tables import job_tags
 from service.storage.database.tables import jobs as job_rows
 from service.storage.database.tags import COMMON
 from tests.backends import ON_ALL_BACKENDS
@@ -25,9 +25,9 @@ UNKNOWN = "job_" + "0" * 32
 
 def test_created_job_is_queued_with_all_it_was_given(jobs: JobStore, dataset_id: str) -> None:
     """What create returns is what get reads back."""
-    job = queue(jobs, dataset_id, spec={"seed": 7}, priority=3, labels={"team": "x"})
+    job = queue(jobs, dataset_id, spec={"seed": 7}, priority=3, tags={"team": "x"})
     assert job == jobs.get(job.id)
-    assert (job.state, job.priority, job.labels, job.spec) == (
+    assert (job.state, job.priority, job.tags, job.spec) == (
         State.QUEUED,
         3,
         {"team": "x"},
@@ -97,27 +97,27 @@ def test_list_is_newest_first_and_pages_do_not_overlap(jobs: JobStore, dataset_i
 def test_filters_combine(
     database: Database, jobs: JobStore, leases: Leases, dataset_id: str
 ) -> None:
-    """State, model, dataset and label each narrow the list."""
+    """State, model, dataset and tag each narrow the list."""
     other = add_dataset(database)
-    running = queue(jobs, dataset_id, labels={"team": "x"}, priority=1)
+    running = queue(jobs, dataset_id, tags={"team": "x"}, priority=1)
     take(leases)
-    queue(jobs, dataset_id, labels={"team": "y"})
-    queue(jobs, other, model_name="digits", labels={"a.b/c": "x"})
+    queue(jobs, dataset_id, tags={"team": "y"})
+    queue(jobs, other, model_name="digits", tags={"a.b/c": "x"})
 
     def found(which: JobFilter) -> list[str]:
         return [job.id for job in jobs.page(which, PageRequest()).items]
 
     assert found(JobFilter(state=State.RUNNING)) == [running.id]
-    assert found(JobFilter(label=("team", "x"), model_name="iris")) == [running.id]
-    assert len(found(JobFilter(dataset_id=other, label=("a.b/c", "x")))) == 1
-    assert found(JobFilter(label=("team", "x"), model_name="digits")) == []
-    assert found(JobFilter(label=('" or 1=1', "x"))) == []
+    assert found(JobFilter(tag=("team", "x"), model_name="iris")) == [running.id]
+    assert len(found(JobFilter(dataset_id=other, tag=("a.b/c", "x")))) == 1
+    assert found(JobFilter(tag=("team", "x"), model_name="digits")) == []
+    assert found(JobFilter(tag=('" or 1=1', "x"))) == []
 
 
-def test_label_of_very_many_jobs_combines_with_other_filters(
+def test_tag_of_very_many_jobs_combines_with_other_filters(
     database: Database, jobs: JobStore, dataset_id: str
 ) -> None:
-    """Then they lead to the jobs, and the label is looked up for each."""
+    """Then they lead to the jobs, and the tag is looked up for each."""
     first = queue(jobs, dataset_id)
     names = ("iris", "digits", "digits")
     with database.write() as connection:
@@ -132,11 +132,11 @@ def test_label_of_very_many_jobs_combines_with_other_filters(
             for k in range(1, COMMON + 10)
         ]
         connection.execute(sa.insert(job_rows), made)
-        labels = [
+        tags = [
             {"id": job["id"], "key": "team", "value": "x", "created_at": job["created_at"]}
             for job in made
         ]
-        connection.execute(sa.insert(job_labels), labels)
+        connection.execute(sa.insert(job_tags), tags)
 
     def found(which: JobFilter) -> list[str]:
         """The last two of all pages."""
@@ -147,10 +147,10 @@ def test_label_of_very_many_jobs_combines_with_other_filters(
             items += page.items
         return [job.id for job in items][-2:]
 
-    label = ("team", "x")
-    assert found(JobFilter(label=label)) == ["job_2", "job_1"]
-    assert found(JobFilter(label=label, model_name="iris")) == ["job_6", "job_3"]
-    assert found(JobFilter(label=label, model_name="iris", state=State.FAILED)) == []
+    tag = ("team", "x")
+    assert found(JobFilter(tag=tag)) == ["job_2", "job_1"]
+    assert found(JobFilter(tag=tag, model_name="iris")) == ["job_6", "job_3"]
+    assert found(JobFilter(tag=tag, model_name="iris", state=State.FAILED)) == []
     assert found(JobFilter(model_name="iris")) == ["job_3", first.id]
 
 

@@ -17,10 +17,10 @@ from service.storage.backups.restoring import restore
 from service.storage.blobs import Blob, Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.database.tables import (
-    dataset_labels,
+    dataset_tags,
     datasets,
     identity,
-    job_labels,
+    job_tags,
     jobs,
     metadata,
     model_versions,
@@ -31,7 +31,7 @@ from service.storage.sweep import KEY_COLUMNS, sweep
 from tests.backends import ON_ALL_BACKENDS
 
 OWNERS = {"job_id": "job_1", "model_name": "iris", "version": 1}
-LABELS = {dataset_labels: "ds_1", job_labels: "job_1"}
+TAGS = {dataset_tags: "ds_1", job_tags: "job_1"}
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def fill(database: Database, blobs: Blobs) -> list[Blob]:
     for table in metadata.sorted_tables:
         if table not in (datasets, jobs, models, model_versions, identity):
             given: dict[str, Any] = {k: owner for k, owner in OWNERS.items() if k in table.c}
-            if table in LABELS:
-                given |= {"id": LABELS[table]}
+            if table in TAGS:
+                given |= {"id": TAGS[table]}
             if "file_key" in table.c:
                 given |= {"file_key": model.key, "file_sha256": model.sha256}
             _insert(database, table, **given)

@@ -69,7 +69,7 @@ def test_token_is_valid_for_one_list_and_its_filters(client: TestClient) -> None
     assert len(again.json()["datasets"]) == 2
     changed = token[:-2] + ("A" if token[-2] != "A" else "B") + token[-1]
     for path in (
-        f"/v1/datasets?label=a:b&page_token={token}",
+        f"/v1/datasets?tag=a=b&page_token={token}",
         f"/v1/jobs?page_token={token}",
         f"/v1/datasets?page_token={changed}",
         "/v1/datasets?page_token=",

@@ -37,7 +37,7 @@ def upgrade() -> None:
         sa.Column("class_counts", sa.JSON()),
         sa.Column("statistics", sa.JSON(), nullable=False),
         sa.Column("warnings", sa.JSON(), nullable=False),
-        sa.Column("labels", sa.JSON(), nullable=False),
+        sa.Column("tags", sa.JSON(), nullable=False),
         sa.Column("matrix_digest", sa.String(), nullable=False),
         sa.Column("upload_key", sa.String(), nullable=False),
         sa.Column("arrays", sa.JSON(), nullable=False),
@@ -78,7 +78,7 @@ def upgrade() -> None:
         sa.Column("caller", sa.String(), nullable=False),
         sa.Column("request_id", sa.String()),
         sa.Column("spec", sa.JSON(), nullable=False),
-        sa.Column("labels", sa.JSON(), nullable=False),
+        sa.Column("tags", sa.JSON(), nullable=False),
         sa.Column("dataset_id", sa.String(), nullable=False),
         sa.Column("dataset_digest", sa.String(), nullable=False),
         sa.Column("model_name", sa.String()),
@@ -155,19 +155,19 @@ def upgrade() -> None:
         postgresql_where=sa.text("deleted_at IS NULL"),
     )
     op.create_table(
-        "dataset_labels",
+        "dataset_tags",
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("key", sa.String(), nullable=False),
         sa.Column("value", sa.String(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["id"], ["datasets.id"], name=op.f("fk_dataset_labels_id_datasets"), ondelete="CASCADE"
+            ["id"], ["datasets.id"], name=op.f("fk_dataset_tags_id_datasets"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("id", "key", name=op.f("pk_dataset_labels")),
+        sa.PrimaryKeyConstraint("id", "key", name=op.f("pk_dataset_tags")),
     )
     op.create_index(
-        op.f("ix_dataset_labels_key_value_created_at_id"),
-        "dataset_labels",
+        op.f("ix_dataset_tags_key_value_created_at_id"),
+        "dataset_tags",
         ["key", "value", "created_at", "id"],
     )
     op.create_table(
@@ -183,19 +183,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("job_id", "number", name=op.f("pk_job_events")),
     )
     op.create_table(
-        "job_labels",
+        "job_tags",
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("key", sa.String(), nullable=False),
         sa.Column("value", sa.String(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["id"], ["jobs.id"], name=op.f("fk_job_labels_id_jobs"), ondelete="CASCADE"
+            ["id"], ["jobs.id"], name=op.f("fk_job_tags_id_jobs"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("id", "key", name=op.f("pk_job_labels")),
+        sa.PrimaryKeyConstraint("id", "key", name=op.f("pk_job_tags")),
     )
     op.create_index(
-        op.f("ix_job_labels_key_value_created_at_id"),
-        "job_labels",
+        op.f("ix_job_tags_key_value_created_at_id"),
+        "job_tags",
         ["key", "value", "created_at", "id"],
     )
     op.create_table(
