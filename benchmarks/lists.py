@@ -253,7 +253,7 @@ def _jobs(rows: int) -> Iterator[dict[str, Any]]:
             "started_at": None if waits else 1e9 + number + 1,
             "finished_at": None if waits else 1e9 + number + 5,
             "attempt": 1,
-            "fruitless_attempts": 0,
+            "attempts_without_progress": 0,
             "cancel_requested": False,
             "keep_model": False,
             "pause_requested": False,

@@ -104,14 +104,14 @@ class ComparisonSequence:
         """
         attempt = self._attempt
         attempt.may_end = True
-        if attempt.job.fruitless_attempts >= ATTEMPTS_FOR_AN_ENTRY:
+        if attempt.job.attempts_without_progress >= ATTEMPTS_FOR_AN_ENTRY:
             self._give_up()
         try:
             while self.state.position < len(self._steps):
                 attempt.check()
                 self._take(self._steps[self.state.position])
                 # If an entry kills its worker, other entries must not be given up for it.
-                if attempt.checkpoint_is_due or attempt.job.fruitless_attempts:
+                if attempt.checkpoint_is_due or attempt.job.attempts_without_progress:
                     self._save()
             return False
         except Interrupted:

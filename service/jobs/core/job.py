@@ -33,7 +33,7 @@ class Job:
     started_at: float | None
     finished_at: float | None
     attempt: int
-    fruitless_attempts: int
+    attempts_without_progress: int
     lease_expires_at: float | None
     worker: str | None
     worker_memory_bytes: int | None

@@ -222,7 +222,7 @@ class Leases:
         """Returns the key of the checkpoint before."""
         previous = _locked(connection, lease).checkpoint_key
         named = sa.update(jobs).values(
-            checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, fruitless_attempts=0
+            checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, attempts_without_progress=0
         )
         _write(connection, lease, report, named, events.checkpoint)
         return previous

@@ -19,13 +19,13 @@ is enforced at 0.95, and memory may have grown since the last heartbeat."""
 
 def resolve_lost(connection: sa.Connection, job: Job) -> Job:
     """Move a job whose worker was lost to its next state."""
-    fruitless = job.fruitless_attempts + 1
-    values: dict[str, Any] = {"fruitless_attempts": fruitless}
+    attempts = job.attempts_without_progress + 1
+    values: dict[str, Any] = {"attempts_without_progress": attempts}
     if job.cancel_requested and not job.checkpoint_key:
         target, values = State.CANCELED, {"stop_reason": "canceled"}
     elif job.pause_requested:
         target = State.PAUSED
-    elif fruitless >= MAX_ATTEMPTS_WITHOUT_PROGRESS:
+    elif attempts >= MAX_ATTEMPTS_WITHOUT_PROGRESS:
         target, values = State.FAILED, {"stop_reason": "error", "error": _worker_lost(job)}
     else:
         target = State.QUEUED

@@ -88,7 +88,7 @@ class JobStore:
             "model_name": model_name,
             "created_at": now(),
             "attempt": 0,
-            "fruitless_attempts": 0,
+            "attempts_without_progress": 0,
             "cancel_requested": False,
             "keep_model": False,
             "pause_requested": False,

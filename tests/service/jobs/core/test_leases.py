@@ -225,7 +225,7 @@ def test_given_back_job_counts_as_no_lost_worker(
     for _ in range(MAX_ATTEMPTS_WITHOUT_PROGRESS + 1):
         leases.release(take(leases), report())
     job = jobs.get(job_id)
-    assert (job.state, job.fruitless_attempts, job.worker) == (State.QUEUED, 0, None)
+    assert (job.state, job.attempts_without_progress, job.worker) == (State.QUEUED, 0, None)
 
 
 def test_lost_job_that_was_canceled_is_not_taken_again(
@@ -253,7 +253,7 @@ def test_lost_job_that_was_to_pause_is_paused(
     expire(database, lease)
     assert leases.take("test", 30) is None
     job = jobs.get(job_id)
-    assert (job.state, job.pause_requested, job.fruitless_attempts) == (
+    assert (job.state, job.pause_requested, job.attempts_without_progress) == (
         State.PAUSED,
         False,
         losses,

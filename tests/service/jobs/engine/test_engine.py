@@ -165,7 +165,7 @@ def test_job_that_takes_too_much_memory_says_so(
         database = Database(settings.database_url)
         with database.write() as connection:  # as if it had lost workers before
             connection.execute(
-                jobs.update().values(fruitless_attempts=MAX_ATTEMPTS_WITHOUT_PROGRESS - 1)
+                jobs.update().values(attempts_without_progress=MAX_ATTEMPTS_WITHOUT_PROGRESS - 1)
             )
         database.close()
         small.start()

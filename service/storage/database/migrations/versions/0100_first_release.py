@@ -87,7 +87,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.Float()),
         sa.Column("finished_at", sa.Float()),
         sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("fruitless_attempts", sa.Integer(), nullable=False),
+        sa.Column("attempts_without_progress", sa.Integer(), nullable=False),
         sa.Column("lease_expires_at", sa.Float()),
         sa.Column("worker", sa.String()),
         sa.Column("worker_memory_bytes", sa.BigInteger()),
