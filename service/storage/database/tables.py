@@ -93,7 +93,7 @@ jobs = Table(
     Column("started_at", Float),
     Column("finished_at", Float),
     Column("attempt", Integer, nullable=False),  # number of leases; writes of workers check it
-    Column("attempts_without_progress", Integer, nullable=False),  # leases lost in a row
+    Column("attempts_without_progress", Integer, nullable=False),  # since the last checkpoint
     Column("lease_expires_at", Float),
     Column("worker", String),
     Column("worker_memory_bytes", BigInteger),  # resident, at its last heartbeat
