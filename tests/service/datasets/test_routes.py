@@ -474,7 +474,7 @@ def test_changes_that_are_refused(client: TestClient, body: dict[str, Any]) -> N
 
 
 def test_labels_of_a_dataset_are_called_tags(client: TestClient) -> None:
-    """The hint says so; an upload has neither `labels` nor `tags` in its query."""
+    """The hint names them; an upload has neither `labels` nor `tags` in its query."""
     path = post(client).headers["Location"]
     refused = problem(client.patch(path, json={"labels": {"a": "b"}}), 422, "invalid-field")
     assert refused["errors"][0]["hint"] == "did you mean `tags`? known fields are `name`, `tags`"

@@ -296,7 +296,7 @@ def test_wrong_filter_is_refused(client: TestClient, query: str) -> None:
 
 
 def test_labels_are_called_tags(client: TestClient, dataset_id: str) -> None:
-    """In bodies and in filters the hint says so; labels are those of classes."""
+    """The hint names `tags`, in bodies and in filters; labels are class labels."""
     reply = client.post("/v1/jobs", json=job_body(labels={"team": "x"}))
     assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/labels")
     assert reply.json()["errors"][0]["hint"].startswith("did you mean `tags`? known fields are ")
