@@ -1,4 +1,4 @@
-"""The three ways by which a prediction comes in: route, ASGI short-cut, HTTP protocol."""
+"""The three ways in which a prediction is answered: route, fast path, HTTP protocol."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from service.app import create_app
 from service.settings import Settings
 from service.web.access.fast_path import FastPath
 
-DOORS = ("route", "short-cut", "protocol")
+PATHS = ("route", "fast path", "protocol")
 
-Door: TypeAlias = httpx2.Client
+PredictPath: TypeAlias = httpx2.Client
 
 
-@pytest.fixture(params=DOORS, scope="module")
-def door(request: pytest.FixtureRequest, settings_of_module: Settings) -> Iterator[Door]:
-    """A client of one application by one of the doors, for the tests of a module."""
-    with opened(request.param, settings_of_module) as door:
-        yield door
+@pytest.fixture(params=PATHS, scope="module")
+def predict_path(
+    request: pytest.FixtureRequest, settings_of_module: Settings
+) -> Iterator[PredictPath]:
+    """A client of one application by one of the paths, for the tests of a module."""
+    with opened(request.param, settings_of_module) as predict_path:
+        yield predict_path
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def url(settings_of_module: Settings) -> Iterator[str]:
 
 
 @contextmanager
-def opened(name: str, settings: Settings) -> Iterator[Door]:
+def opened(name: str, settings: Settings) -> Iterator[PredictPath]:
     app = create_app(settings)
     if name == "protocol":
         with served(app) as url, httpx2.Client(base_url=url, timeout=60) as client:

@@ -21,9 +21,9 @@ from service.app import create_app
 from service.settings import Limits, Settings
 from service.storage.database.tables import model_versions, models
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
-from tests.service.predictions.predict_paths import Door, door, served, url
+from tests.service.predictions.predict_paths import PredictPath, predict_path, served, url
 
-__all__ = ["door", "url"]
+__all__ = ["predict_path", "url"]
 
 pytestmark = pytest.mark.one_application(
     limits=Limits(predict_body_bytes=1_000_000, predict_rows=1000)
@@ -146,7 +146,14 @@ class TestTriton:
         return client.infer("iris", [tensor], version, outputs, request_id="mine", **options)
 
 
-def ask(door: Door, *, data: Any = None, tail: bytes = b"", head: Any = None, **tensor: Any) -> Any:
+def ask(
+    predict_path: PredictPath,
+    *,
+    data: Any = None,
+    tail: bytes = b"",
+    head: Any = None,
+    **tensor: Any,
+) -> Any:
     """An infer request made by hand."""
     described = {"name": "x", "shape": [7, 3], "datatype": "FP64", **tensor}
     if data is not None:
@@ -154,7 +161,7 @@ def ask(door: Door, *, data: Any = None, tail: bytes = b"", head: Any = None, **
     document = {"inputs": [described]} if head is None else head
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
     headers = {"Inference-Header-Content-Length": str(len(content))} if tail else {}
-    return door.post(PATH, content=content + tail, headers=headers)
+    return predict_path.post(PATH, content=content + tail, headers=headers)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +176,7 @@ def ask(door: Door, *, data: Any = None, tail: bytes = b"", head: Any = None, **
     ],
 )
 def test_tensors_of_every_type(
-    door: Door, registered: RegisteredModels, datatype: str, kind: str
+    predict_path: PredictPath, registered: RegisteredModels, datatype: str, kind: str
 ) -> None:
     """Flat, nested or as bytes: the same bits; a number is what its type makes of it."""
     fitted = fitted_pipeline()
@@ -178,11 +185,11 @@ def test_tensors_of_every_type(
     expected = fitted.decision_function(values.astype(np.float64)).tolist()
     data = values.tolist()
     for reply in (
-        ask(door, datatype=datatype, data=data),
-        ask(door, datatype=datatype, data=[value for row in data for value in row]),
-        ask(door, datatype=datatype, tail=values.tobytes()),
+        ask(predict_path, datatype=datatype, data=data),
+        ask(predict_path, datatype=datatype, data=[value for row in data for value in row]),
+        ask(predict_path, datatype=datatype, tail=values.tobytes()),
         ask(
-            door,
+            predict_path,
             datatype=datatype,
             tail=values.tobytes(),
             parameters={"binary_data_size": values.nbytes},
@@ -194,12 +201,12 @@ def test_tensors_of_every_type(
         assert outputs["decision"]["shape"] == [7]
 
 
-def test_kserve_client(door: Door, registered: RegisteredModels) -> None:
+def test_kserve_client(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """What kserve's InferenceRESTClient sends and reads, by hand: it is too large to install."""
     registered.add("iris")
-    assert door.get("/v2/health/live").json() == {"live": True}
-    assert door.get("/v2/health/ready").json() == {"ready": True}
-    assert door.get("/v2/models/iris/ready").json() == {"name": "iris", "ready": True}
+    assert predict_path.get("/v2/health/live").json() == {"live": True}
+    assert predict_path.get("/v2/health/ready").json() == {"ready": True}
+    assert predict_path.get("/v2/models/iris/ready").json() == {"name": "iris", "ready": True}
     body = {
         "id": "8a",
         "inputs": [
@@ -207,7 +214,7 @@ def test_kserve_client(door: Door, registered: RegisteredModels) -> None:
         ],
     }
     headers = {"Content-Type": "application/json"}
-    reply = door.post(PATH, content=json.dumps(body).encode(), headers=headers).json()
+    reply = predict_path.post(PATH, content=json.dumps(body).encode(), headers=headers).json()
     assert reply["model_name"] == "iris"
     assert reply["id"] == "8a"
     assert [output["name"] for output in reply["outputs"]][:2] == ["label", "decision"]
@@ -289,13 +296,13 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
 
 
 def test_bad_requests_are_told_in_the_protocols_form(
-    door: Door, registered: RegisteredModels
+    predict_path: PredictPath, registered: RegisteredModels
 ) -> None:
     """`application/json` with `error`, and what every problem has."""
     registered.add("iris")
     for name, (request, status, code) in BAD.items():
         for _ in range(2):
-            reply = ask(door, **request)
+            reply = ask(predict_path, **request)
             assert (reply.status_code, reply.json().get("code")) == (status, code), (
                 name,
                 reply.text,
@@ -303,45 +310,49 @@ def test_bad_requests_are_told_in_the_protocols_form(
             assert reply.headers["Content-Type"] == "application/json"
             assert reply.json()["error"] == reply.json()["detail"]
     for path in ("/v2/models/none", "/v2/models/iris/versions/7", "/v2/models/none/ready"):
-        reply = door.get(path)
+        reply = predict_path.get(path)
         assert reply.status_code == 404
         assert reply.headers["Content-Type"] == "application/json"
         assert "there is no" in reply.json()["error"]
     headers = {"Inference-Header-Content-Length": "999"}
-    reply = door.post(PATH, content=b"{}", headers=headers)
+    reply = predict_path.post(PATH, content=b"{}", headers=headers)
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid-header")
     deep = ONE[:-1] + b', "parameters": {"a": ' + b"[" * 14 + b"]" * 14 + b', "b": ":"}}'
-    assert ask(door, head=deep).status_code == 200
-    assert ask(door, data=X.tolist()).status_code == 200
+    assert ask(predict_path, head=deep).status_code == 200
+    assert ask(predict_path, data=X.tolist()).status_code == 200
 
 
-def test_a_bad_number_is_called_by_its_column(door: Door, registered: RegisteredModels) -> None:
+def test_a_bad_number_is_called_by_its_column(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
     """By the name that the model has for it; a wrong width says what is expected."""
     registered.add("iris", columns=["a", "b", "c"])
     for value in (None, True, 10**400, "1"):
-        (fault,) = ask(door, data=[0.0] * 19 + [value, 0.0]).json()["errors"]
+        (fault,) = ask(predict_path, data=[0.0] * 19 + [value, 0.0]).json()["errors"]
         assert (fault["row"], fault["column"]) == (7, "b")
-    problem = ask(door, shape=[7, 2], data=[0.0] * 14).json()
+    problem = ask(predict_path, shape=[7, 2], data=[0.0] * 14).json()
     assert (problem["expected"], problem["got"], problem["first_difference"]) == (3, 2, "c")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_reply_is_compressed_for_who_asks_for_one_coding(
-    door: Door, registered: RegisteredModels, coding: str
+    predict_path: PredictPath, registered: RegisteredModels, coding: str
 ) -> None:
     """Not for who lists all that it knows, as every HTTP library does."""
     registered.add("iris")
     content = json.dumps(
         {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]}
     ).encode()
-    expected = door.post(PATH, content=content, headers={"Accept-Encoding": "gzip, deflate"})
+    expected = predict_path.post(
+        PATH, content=content, headers={"Accept-Encoding": "gzip, deflate"}
+    )
     assert "Content-Encoding" not in expected.headers
-    packed = door.post(PATH, content=content, headers={"Accept-Encoding": coding})
+    packed = predict_path.post(PATH, content=content, headers={"Accept-Encoding": coding})
     assert packed.headers["Content-Encoding"] == coding
     assert packed.json() == expected.json()
     sent = (gzip.compress if coding == "gzip" else zlib.compress)(content)
     assert (
-        door.post(PATH, content=sent, headers={"Content-Encoding": coding}).json()
+        predict_path.post(PATH, content=sent, headers={"Content-Encoding": coding}).json()
         == expected.json()
     )
 

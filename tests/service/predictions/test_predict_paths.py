@@ -1,4 +1,4 @@
-"""One handler behind every door: the same answers, problems, ids and metrics."""
+"""One handler behind every predict_path: the same answers, problems, ids and metrics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from service.settings import Limits
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
-from tests.service.predictions.predict_paths import Door, door
+from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.rows.formats.test_npy import HUGE, lying, of_shape
 
-__all__ = ["door"]
+__all__ = ["predict_path"]
 
 pytestmark = pytest.mark.one_application(
     limits=Limits(predict_body_bytes=3_000_000, predict_rows=2000)
@@ -103,7 +103,7 @@ WITH_BOOLEANS: dict[str, tuple[str, str]] = {
 }
 
 
-def test_one_row_one_answer(door: Door, registered: RegisteredModels) -> None:
+def test_one_row_one_answer(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """The same bits in every format: those of the model."""
     fitted = fitted_pipeline(("no", "yes"), scaled=True)
     version = registered.add("iris", fitted, columns=COLUMNS)
@@ -115,11 +115,11 @@ def test_one_row_one_answer(door: Door, registered: RegisteredModels) -> None:
             path = PATH
         else:
             path = f"{PATH}?outputs=decision"
-        reply = door.post(path, content=body, headers=headers)
+        reply = predict_path.post(path, content=body, headers=headers)
         assert reply.status_code == 200, (name, reply.text)
         assert np.load(io.BytesIO(reply.content)).tobytes() == expected.tobytes(), name
         assert reply.headers["X-Model-Version"] == "iris/1"
-        reply = door.post(PATH, content=body, headers={"Content-Type": media_type})
+        reply = predict_path.post(PATH, content=body, headers={"Content-Type": media_type})
         if media_type != "application/json":
             assert reply.json() == {
                 "model": {"name": "iris", "version": 1, "digest": version.digest},
@@ -128,7 +128,7 @@ def test_one_row_one_answer(door: Door, registered: RegisteredModels) -> None:
             }
 
 
-def test_booleans_are_numbers(door: Door, registered: RegisteredModels) -> None:
+def test_booleans_are_numbers(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """1 and 0, to the bit, wherever a format has them; the first row is never a header."""
     fitted = fitted_pipeline(("no", "yes"), scaled=True)
     expected = fitted.decision_function(FLAGS).tolist()
@@ -138,20 +138,24 @@ def test_booleans_are_numbers(door: Door, registered: RegisteredModels) -> None:
             if columns is None and ("objects" in name or "header" in name):
                 continue
             headers = {"Content-Type": media_type}
-            reply = door.post(f"{PATH}?outputs=decision", content=body.encode(), headers=headers)
+            reply = predict_path.post(
+                f"{PATH}?outputs=decision", content=body.encode(), headers=headers
+            )
             assert reply.status_code == 200, (name, reply.text)
             assert reply.json()["decision"] == expected, name
     only = npy(np.array([[True, False, True]]))
-    reply = door.post(PATH, content=only, headers={"Content-Type": "application/x-npy"})
+    reply = predict_path.post(PATH, content=only, headers={"Content-Type": "application/x-npy"})
     assert reply.json()["label"] == fitted.predict([[1.0, 0.0, 1.0]]).tolist()
     body = "True,False,True\nFalse,False,True\n"  # nothing in it is a number
-    reply = door.post(PATH, content=body.encode(), headers={"Content-Type": "text/csv"})
+    reply = predict_path.post(PATH, content=body.encode(), headers={"Content-Type": "text/csv"})
     rows = [[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
     assert reply.json()["label"] == fitted.predict(rows).tolist()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_replies_in_every_format(door: Door, registered: RegisteredModels, n_classes: int) -> None:
+def test_replies_in_every_format(
+    predict_path: PredictPath, registered: RegisteredModels, n_classes: int
+) -> None:
     """Labels and decision values, read back, are the model's."""
     classes = ("a", "b,c", 'd"e')[:n_classes]
     fitted = fitted_pipeline(classes)
@@ -160,7 +164,7 @@ def test_replies_in_every_format(door: Door, registered: RegisteredModels, n_cla
     body = {"instances": ROWS.tolist(), "outputs": ["label", "decision", "label"]}
 
     def ask(accept: str, **more: Any) -> Any:
-        reply = door.post(PATH, json={**body, **more}, headers={"Accept": accept})
+        reply = predict_path.post(PATH, json={**body, **more}, headers={"Accept": accept})
         assert reply.status_code == 200, reply.text
         assert reply.headers["Content-Type"].partition(";")[0] == accept
         return reply
@@ -307,25 +311,27 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
 }
 
 
-def test_bad_requests_are_problems(door: Door, registered: RegisteredModels) -> None:
+def test_bad_requests_are_problems(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """With a status, a code, and the place; and the next request on the connection is answered."""
     steep = fitted_pipeline(scaled=True)
     registered.add("iris", steep, columns=COLUMNS)
-    good = door.post(PATH, json={"instances": ROWS.tolist()}).json()
+    good = predict_path.post(PATH, json={"instances": ROWS.tolist()}).json()
     for name, (headers, body, status, code) in BAD.items():
         for _ in range(2):  # the second head is one seen before
-            reply = door.post(PATH, content=body, headers=headers)
+            reply = predict_path.post(PATH, content=body, headers=headers)
             assert (reply.status_code, reply.json()["code"]) == (status, code), (name, reply.text)
             assert reply.headers["Content-Type"] == "application/problem+json"
             problem = reply.json()
             assert problem["instance"] == PATH
             assert problem["request_id"] == reply.headers["X-Request-Id"]
             assert len(problem["errors"]) == min(100, problem["errors_total"])
-        assert door.post(PATH, json={"instances": ROWS.tolist()}).json() == good, name
+        assert predict_path.post(PATH, json={"instances": ROWS.tolist()}).json() == good, name
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
-def test_compressed_bodies(door: Door, registered: RegisteredModels, coding: str) -> None:
+def test_compressed_bodies(
+    predict_path: PredictPath, registered: RegisteredModels, coding: str
+) -> None:
     """As RFC 9110 has them, and `deflate` as some send it."""
     fitted = fitted_pipeline()
     registered.add("iris", fitted)
@@ -337,49 +343,58 @@ def test_compressed_bodies(door: Door, registered: RegisteredModels, coding: str
         "raw deflate": raw.compress(plain) + raw.flush(),
     }[coding]
     headers = {"Content-Encoding": coding.split()[-1], "Content-Type": "application/json"}
-    reply = door.post(PATH, content=body, headers=headers)
+    reply = predict_path.post(PATH, content=body, headers=headers)
     assert reply.json()["label"] == fitted.predict(ROWS).tolist()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities(door: Door, registered: RegisteredModels, n_classes: int) -> None:
+def test_probabilities(
+    predict_path: PredictPath, registered: RegisteredModels, n_classes: int
+) -> None:
     """Of a calibrated model, in every format; of another one they are refused."""
     fitted = fitted_pipeline(("a", "b", "c")[:n_classes])
     registered.add("iris", fitted)
     body = {"instances": ROWS.tolist(), "outputs": ["probability"]}
-    reply = door.post(PATH, json=body)
+    reply = predict_path.post(PATH, json=body)
     assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
     X = np.random.default_rng(0).normal(size=(60, 3))
     fitted = fitted.calibrated("sigmoid", fitted.problem_scores(X), np.arange(60) % n_classes)
     registered.add("iris", fitted)
     expected = fitted.probabilities_from_scores(fitted.problem_scores(ROWS))
-    assert door.post(PATH, json=body).json()["probability"] == expected.tolist()
-    reply = door.post(PATH, json=body, headers={"Accept": "text/csv"})
+    assert predict_path.post(PATH, json=body).json()["probability"] == expected.tolist()
+    reply = predict_path.post(PATH, json=body, headers={"Accept": "text/csv"})
     assert reply.text.splitlines()[0] == ",".join(f"probability:{c}" for c in "abc"[:n_classes])
     tensor = {"name": "x", "shape": [3, 3], "datatype": "FP64", "data": ROWS.tolist()}
-    outputs = door.post("/v2/models/iris/infer", json={"inputs": [tensor]}).json()["outputs"]
+    outputs = predict_path.post("/v2/models/iris/infer", json={"inputs": [tensor]}).json()[
+        "outputs"
+    ]
     assert outputs[2]["name"] == "probability"
     assert outputs[2]["data"] == expected.ravel().tolist()
 
 
-def counts(door: Door) -> dict[str, float]:
+def counts(predict_path: PredictPath) -> dict[str, float]:
     """What `/metrics` says."""
-    lines = [line.rpartition(" ") for line in door.get("/metrics").text.splitlines()]
+    lines = [line.rpartition(" ") for line in predict_path.get("/metrics").text.splitlines()]
     return {name: float(value) for name, _, value in lines if not name.startswith("#")}
 
 
-def test_every_reply_has_an_id_and_is_counted(door: Door, registered: RegisteredModels) -> None:
+def test_every_reply_has_an_id_and_is_counted(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
     """By route, not by path; the id is the caller's where there is one."""
     registered.add("iris")
     body = {"instances": ROWS.tolist()}
-    before = counts(door)
-    ids = [door.post(PATH, json=body).headers["X-Request-Id"] for _ in range(4)]
+    before = counts(predict_path)
+    ids = [predict_path.post(PATH, json=body).headers["X-Request-Id"] for _ in range(4)]
     assert len(set(ids)) == 4
-    given = door.post(PATH, json=body, headers={"X-Request-Id": "my-id.1"})
+    given = predict_path.post(PATH, json=body, headers={"X-Request-Id": "my-id.1"})
     assert given.headers["X-Request-Id"] == "my-id.1"
     assert given.headers["X-Content-Type-Options"] == "nosniff"
-    assert door.post("/v1/models/iris/versions/1/predict", json={"instances": 1}).status_code == 422
-    after = counts(door)
+    assert (
+        predict_path.post("/v1/models/iris/versions/1/predict", json={"instances": 1}).status_code
+        == 422
+    )
+    after = counts(predict_path)
     route = 'method="POST",route="/v1/models/{name}/predict"'
     version = 'method="POST",route="/v1/models/{name}/versions/{version}/predict"'
     for name, count in {
@@ -390,7 +405,7 @@ def test_every_reply_has_an_id_and_is_counted(door: Door, registered: Registered
         assert after[name] - before.get(name, 0.0) == count
 
 
-def test_large_bodies(door: Door, registered: RegisteredModels) -> None:
+def test_large_bodies(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """Beyond what one piece, one read or the event loop takes; and their faults are named."""
     fitted = fitted_pipeline(("a", "b", "c"), n_features=64)
     registered.add("iris", fitted)
@@ -403,17 +418,17 @@ def test_large_bodies(door: Door, registered: RegisteredModels) -> None:
     ):
         headers = {"Content-Type": media_type}
         assert len(body) > 512 * 1024
-        reply = door.post(f"{PATH}?outputs=decision", content=body, headers=headers)
+        reply = predict_path.post(f"{PATH}?outputs=decision", content=body, headers=headers)
         assert np.array(reply.json()["decision"]).tobytes() == expected.tobytes()
         for _ in range(2):
-            reply = door.post(PATH, content=body, headers=headers)
+            reply = predict_path.post(PATH, content=body, headers=headers)
             assert reply.json()["label"] == fitted.predict(X).tolist()
     rows = [*X.tolist(), [None] * 64]
-    reply = door.post(PATH, json={"instances": rows})
+    reply = predict_path.post(PATH, json={"instances": rows})
     assert (reply.status_code, reply.json()["errors"][0]["row"]) == (422, 1501)
 
 
-def test_unknown_models_and_paths(door: Door, registered: RegisteredModels) -> None:
+def test_unknown_models_and_paths(predict_path: PredictPath, registered: RegisteredModels) -> None:
     """404 with what is missing, 400 for names that are none, 405 for other methods."""
     registered.add("iris")
     body = {"instances": ROWS.tolist()}
@@ -428,8 +443,8 @@ def test_unknown_models_and_paths(door: Door, registered: RegisteredModels) -> N
         "/v1/models/iris/predict?unknown=1": 400,
         "/v1/models/iris/predict?outputs=unknown": 400,
     }.items():
-        reply = door.post(path, json=body)
+        reply = predict_path.post(path, json=body)
         assert reply.status_code == status, (path, reply.text)
         assert reply.headers["Content-Type"] == "application/problem+json"
-    assert door.get(PATH).status_code == 405
-    assert door.put(PATH, json=body).status_code == 405
+    assert predict_path.get(PATH).status_code == 405
+    assert predict_path.put(PATH, json=body).status_code == 405

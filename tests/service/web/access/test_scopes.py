@@ -23,7 +23,7 @@ from service.web.access.scopes import authorized
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
-from tests.service.predictions.predict_paths import DOORS, Door, opened, served
+from tests.service.predictions.predict_paths import PATHS, PredictPath, opened, served
 
 __all__ = ["registered"]
 
@@ -47,10 +47,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authenticator, "REFRESH_S", 0.05)
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Door]:
-    with opened(request.param, settings) as door:
-        yield door
+@pytest.fixture(params=PATHS)
+def predict_path(request: pytest.FixtureRequest, settings: Settings) -> Iterator[PredictPath]:
+    with opened(request.param, settings) as predict_path:
+        yield predict_path
 
 
 def bearer(text: str) -> dict[str, str]:
@@ -200,25 +200,28 @@ def test_every_route_checks_the_key_first(settings: Settings) -> None:
 
 
 def test_every_path_of_predictions_checks_the_key(
-    door: Door, registered: RegisteredModels, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    predict_path: PredictPath,
+    registered: RegisteredModels,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Repeatedly, so that the header is cached; a revoked key is refused."""
     registered.add()
     other = bearer(keys.create("reading", ["read"])[1])
     key, text = keys.create("asking", ["predict"])
     deadline = time.monotonic() + 5
-    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200:
+    while predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200:
         assert time.monotonic() < deadline
     for _ in range(3):
-        assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200
-        assert door.post(PREDICT, json=ROW, headers=other).status_code == 403
-        assert door.post(PREDICT, json=ROW).status_code == 401
-        assert door.post(PREDICT, json=ROW, headers=bearer(text + "x")).status_code == 401
+        assert predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200
+        assert predict_path.post(PREDICT, json=ROW, headers=other).status_code == 403
+        assert predict_path.post(PREDICT, json=ROW).status_code == 401
+        assert predict_path.post(PREDICT, json=ROW, headers=bearer(text + "x")).status_code == 401
     keys.revoke(key.id)
     deadline = time.monotonic() + 5
-    while door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
+    while predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
         assert time.monotonic() < deadline
-    assert door.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
+    assert predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
 
 
 def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:

@@ -9,11 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.service.models.registered_models import RegisteredModels, registered
-from tests.service.predictions.predict_paths import Door, door
+from tests.service.predictions.predict_paths import PredictPath, predict_path
 
 pytestmark = pytest.mark.one_application
 
-__all__ = ["door", "registered"]
+__all__ = ["predict_path", "registered"]
 
 CSV = b"a,k\n1,x\n2,y\n"
 ROW = b'{"instances": [[1, 2, 3]]}'
@@ -59,16 +59,16 @@ def test_wrong_digest_is_refused(client: TestClient, path: str, value: str, code
 
 
 def test_digest_is_checked_on_every_path_of_predictions(
-    door: Door, registered: RegisteredModels
+    predict_path: PredictPath, registered: RegisteredModels
 ) -> None:
     """Also after the same header without a digest was cached."""
     registered.add()
     kind = {"Content-Type": "application/json"}
     path = "/v1/models/iris/predict"
     for _ in range(3):
-        assert door.post(path, content=ROW, headers=kind).status_code == 200
+        assert predict_path.post(path, content=ROW, headers=kind).status_code == 200
         right = kind | {"Content-Digest": digest(ROW)}
-        assert door.post(path, content=ROW, headers=right).status_code == 200
+        assert predict_path.post(path, content=ROW, headers=right).status_code == 200
         wrong = kind | {"Content-Digest": digest(CSV)}
-        reply = door.post(path, content=ROW, headers=wrong)
+        reply = predict_path.post(path, content=ROW, headers=wrong)
         assert (reply.status_code, reply.json()["code"]) == (400, "digest-mismatch")
