@@ -162,7 +162,7 @@ def _check_revision(database: Database, manifest: Manifest) -> None:
         raise BackupFailed(detail) from None
     except NewerTables:
         version = manifest.service_version
-        detail = f"the backup is of version {version}, which is newer than this one"
+        detail = f"the backup is of version {version}, which is newer than this version"
         raise BackupFailed(detail) from None
 
 
