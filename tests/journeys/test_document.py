@@ -15,6 +15,7 @@ import pytest
 
 from service.rows.spec import CSV
 from tests.journeys.server import Server, ok, running
+from tests.seeds import seed_from
 from tests.service.jobs.data import csv_of
 
 ENVIRONMENT = {
@@ -25,7 +26,6 @@ ENVIRONMENT = {
 }
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).parent / "schemathesis"
-SEED = os.environ.get("FUZZ_SEED", "1")
 KEY = "svm_"
 VALUE = "confidential-4711"
 NUMBER = "31415.92653"
@@ -43,9 +43,10 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
     """The number of calls; fails with the findings of schemathesis."""
+    seed = str(seed_from("FUZZ_SEED"))
     arguments = [
         *(str(COMMAND), "--config-file", str(HERE / "schemathesis.toml"), "run"),
-        *(f"{server.url}/openapi.json", "--no-color", "--seed", SEED, "--no-shrink"),
+        *(f"{server.url}/openapi.json", "--no-color", "--seed", seed, "--no-shrink"),
         *("--header", f"Authorization: {server.http.headers['Authorization']}"),
         *("--checks", "all", "--continue-on-failure", "--request-timeout", "30"),
         *("--workers", "1"),  # CPython 3.11 cannot parse sources in two threads: gh-106905

@@ -26,6 +26,8 @@ class Stream:
     urls: list[str]
     names: Sequence[str] = tuple(SPECS)
     """Names of the models, which are trained in turn."""
+    seed: int = 0
+    """Of the choice between the replicas."""
     dataset_id: str = ""
     digests: dict[str, str] = field(default_factory=dict)
     """Digest of an undisturbed training, by model."""
@@ -40,7 +42,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         self._cycle = itertools.cycle(self.names)
-        self._random = random.Random(0)
+        self._random = random.Random(self.seed)
 
     def measure_digests(self) -> None:
         """Upload the data and train each model once, undisturbed."""

@@ -20,6 +20,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, new_id
 from tests.journeys.server import Server, ok, running
+from tests.seeds import seed_from
 from tests.service.jobs.rows import add_dataset
 
 TRIALS = int(os.environ.get("TORTURE_TRIALS", "100"))
@@ -56,7 +57,7 @@ def test_cancel_and_pause_take_effect_within_a_second(
 ) -> None:
     """The 99th percentile over the trials, half of them cancel, half pause; measured by a caller
     that polls the job's state."""
-    chance = random.Random(0)
+    chance = random.Random(seed_from("TORTURE_SEED"))
     data_dir = tmp_path / "var"
     with running(data_dir, SVM_WORKERS="1", SVM_LIMITS__WORKER_MEMORY_BYTES=str(6 << 30)) as server:
         dataset_id = _add_data(Settings(data_dir=data_dir), rows)

@@ -16,13 +16,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.models.versions import ModelVersion
+from tests.seeds import seed_from
 from tests.service.jobs.data import job_body, upload
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 
 __all__ = ["registered"]
 
 ROW = {"instances": [[0.1, 0.2, 0.3]]}
-SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
 class Exploit:
@@ -63,7 +63,7 @@ def test_malicious_files_are_quarantined(
     client: TestClient, registered: RegisteredModels, tmp_path: Path, count: int
 ) -> None:
     """Each is refused every time; another model can predict meanwhile."""
-    chance = random.Random(SEED)
+    chance = random.Random(seed_from("FUZZ_SEED"))
     healthy = registered.add("healthy")
     expected = client.post("/v1/models/healthy/predict", json=ROW).content
     marker = tmp_path / "executed"
@@ -104,7 +104,8 @@ def test_names_create_no_files(
     registered.add("healthy")
     dataset_id = upload(client)
     before = _files(tmp_path)
-    for number, name in enumerate(itertools.islice(traversals(random.Random(SEED)), count)):
+    names = traversals(random.Random(seed_from("FUZZ_SEED")))
+    for number, name in enumerate(itertools.islice(names, count)):
         quoted = quote(name, safe="/%\\")
         replies = [
             client.post("/v1/jobs", json=job_body(dataset_id, model_name=name)),

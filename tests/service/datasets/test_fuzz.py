@@ -21,6 +21,7 @@ from service.rows.parser import Parser
 from service.rows.spec import CSV, LIBSVM, NPY, TSV, ParseSpec, ReadLimits
 from service.web.problems.codes import PROBLEMS
 from tests.mutation import mutated
+from tests.seeds import seed_from
 from tests.service.rows.reading import LIMITS
 from tests.service.rows.test_digest import File, files, random_labels, random_matrix
 from tests.service.rows.test_parser import readers
@@ -65,7 +66,7 @@ def options(rng: np.random.Generator, media_type: str) -> dict[str, Any]:
 @pytest.mark.parametrize("media_type", FORMATS)
 def test_damaged_files_of_every_format(media_type: str, tmp_path: Path) -> None:
     """The process lives, answers in time, and names what is wrong by a code of the table."""
-    rng = np.random.default_rng(int(os.environ.get("FUZZ_SEED", "0")))
+    rng = np.random.default_rng(seed_from("FUZZ_SEED"))
     parser = Parser()
     codes: Counter[str] = Counter()
     longest = 0.0

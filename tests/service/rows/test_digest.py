@@ -35,6 +35,7 @@ from service.rows.spec import (
     ParseSpec,
     ReadLimits,
 )
+from tests.seeds import seed_from
 from tests.service.rows.arrays import npy, parquet
 from tests.service.rows.reading import LIMITS, upload
 
@@ -132,7 +133,7 @@ def random_matrix(rng: np.random.Generator) -> npt.NDArray[np.float64]:
 def test_two_thousand_matrices(tmp_path: Path) -> None:
     """As the service reads them, in the parsing process."""
     parser = Parser()
-    rng = np.random.default_rng(int(os.environ.get("FUZZ_SEED", "0")))
+    rng = np.random.default_rng(seed_from("FUZZ_SEED"))
 
     async def digest(file: File) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))

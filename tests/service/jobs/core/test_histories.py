@@ -19,6 +19,7 @@ from service.jobs.core.store import JobStore
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table
 from tests.backends import ON_ALL_BACKENDS
+from tests.seeds import seed_from
 from tests.service.jobs.rows import queue, report
 
 pytestmark = ON_ALL_BACKENDS
@@ -76,14 +77,17 @@ def test_history_is_whole_and_possible(
 ) -> None:
     """Numbers without gaps, also as a reader saw them meanwhile; no state that cannot follow the
     one before; one end, and nothing after it."""
+    seed = seed_from("TORTURE_SEED")
     ids = [queue(jobs, dataset_id, caller=f"c{k % 3}").id for k in range(n_jobs)]
     log = EventLog(database)
     seen: dict[str, list[int]] = {job_id: [] for job_id in ids}
     quiet = threading.Event()
     with ThreadPoolExecutor(7) as pool:
-        others = [pool.submit(work, leases, k, random.Random(k), quiet) for k in range(3)]
+        others = [pool.submit(work, leases, k, random.Random(seed + k), quiet) for k in range(3)]
         others.append(pool.submit(read_on, log, seen, quiet))
-        callers = [pool.submit(steer, jobs, ids, random.Random(-k), times) for k in range(1, 4)]
+        callers = [
+            pool.submit(steer, jobs, ids, random.Random(seed + 10 + k), times) for k in range(1, 4)
+        ]
         try:
             for caller in callers:
                 caller.result()
