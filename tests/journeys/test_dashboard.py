@@ -63,13 +63,16 @@ class Watched:
 
     def __init__(self, context: BrowserContext, server: Server) -> None:
         self.url = server.url
-        self.other_hosts: list[str] = []
+        self.requests: list[str] = []
+        """Addresses of all requests of the browser, of WebSockets too."""
         self.messages: list[str] = []
         self.findings: list[str] = []
         self.sizes: list[int] = []
         """Bytes of each request with its reply, headers too."""
         context.set_default_timeout(PATIENCE_MS)
-        context.route(lambda url: not url.startswith(server.url), self._refuse)
+        context.on("request", lambda request: self.requests.append(request.url))
+        context.route(lambda url: not self.is_own(url), lambda route: route.abort())
+        context.on("page", self._note_sockets)
         self.page: Page = context.new_page()
         self.page.on("console", self._log)
         self.page.on("requestfinished", self._finished)
@@ -93,13 +96,17 @@ class Watched:
         ]
 
     def assert_no_errors(self) -> None:
-        assert self.other_hosts == []
+        assert any(map(self.is_own, self.requests))
+        assert [url for url in self.requests if not self.is_own(url)] == []
         assert [text for text in self.messages if not text.startswith(REFUSED)] == []
         assert self.findings == []
 
-    def _refuse(self, route: Any) -> None:
-        self.other_hosts.append(route.request.url)
-        route.abort()
+    def _note_sockets(self, page: Page) -> None:
+        page.on("websocket", lambda socket: self.requests.append(socket.url))
+
+    def is_own(self, url: str) -> bool:
+        """Whether the service that is tested receives this request."""
+        return url.startswith(f"{self.url}/")
 
     def _finished(self, request: Any) -> None:
         self.sizes.append(sum(request.sizes().values()))
@@ -310,6 +317,32 @@ def test_first_paint_is_quick_and_small(chromium: Browser, server: Server) -> No
     print(f"first paint {paint_ms:.0f} ms, {sum(watched.sizes):,} bytes")
 
 
+def pages(server: Server) -> list[str]:
+    """Paths of all kinds of pages of the dashboard."""
+    lists = ["/", "/datasets", "/train", "/jobs", "/models", "/compare"]
+    dataset = server.http.get("/v1/datasets").json()["datasets"][0]
+    job = server.http.get("/v1/jobs", params={"kind": "train"}).json()["jobs"][0]
+    model = f"/models/{job['model']['name']}/versions/{job['model']['version']}"
+    own = [f"/datasets/{dataset['id']}", f"/jobs/{job['id']}", model]
+    return [*lists, *own, f"{model}/card", f"{model}/plots"]
+
+
+def test_pages_load_nothing_from_elsewhere(chromium: Browser, server: Server) -> None:
+    """Every request of the browser goes to the service, also if no policy prevents others."""
+    context = chromium.new_context(bypass_csp=True)
+    watched = Watched(context, server)
+    paths = [*pages(server), "/docs", "/login", "/jobs/job_unknown"]
+    tabs = [context.new_page() for _ in paths]
+    for tab, path in zip(tabs, paths, strict=True):
+        tab.goto(server.url + path)
+    for tab in tabs:
+        tab.wait_for_load_state("networkidle")
+    assert {server.url + path for path in paths} <= set(watched.requests)
+    assert f"{server.url}/openapi.json" in watched.requests  # a request of a script
+    assert [url for url in watched.requests if not watched.is_own(url)] == []
+    context.close()
+
+
 def test_pages_fit_a_phone(chromium: Browser, server: Server) -> None:
     """No horizontal scrolling; enough contrast in dark mode, too."""
     phone: ViewportSize = {"width": 360, "height": 740}
@@ -318,12 +351,7 @@ def test_pages_fit_a_phone(chromium: Browser, server: Server) -> None:
     watched.open("/")
     watched.click("Iris")
     watched.page.wait_for_url(re.compile("/datasets/ds_"))
-    addresses = [watched.page.url.removeprefix(server.url)]
-    addresses += ["/", "/datasets", "/train", "/jobs", "/models", "/compare"]
-    job = server.http.get("/v1/jobs", params={"kind": "train"}).json()["jobs"][0]
-    model = f"/models/{job['model']['name']}/versions/{job['model']['version']}"
-    addresses += [f"/jobs/{job['id']}", model, f"{model}/card"]
-    for path in addresses:
+    for path in pages(server):
         watched.open(path)
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert watched.page.evaluate(beyond) <= 0, path

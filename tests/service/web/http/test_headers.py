@@ -26,7 +26,7 @@ def test_every_reply_has_security_headers(client: TestClient, path: str) -> None
 
 
 def test_pages_run_under_their_policy(client: TestClient) -> None:
-    """A script in the page runs only if its hash is named; nothing is loaded from other hosts."""
+    """A script in the page runs only if its hash is named; no address has another host."""
     for path in ("/docs", "/login", "/"):
         reply = client.get(path)
         policy = reply.headers["Content-Security-Policy"]
