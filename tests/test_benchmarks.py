@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -17,19 +18,26 @@ from svm.solvers import SOLVERS
 SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
 
 
-def test_passes_are_compared() -> None:
+def test_passes_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each solver with its peer, on every problem; both take a time of the same kind."""
     ratios = passes.main(SMALL, rounds=1)
     solvers = {"pegasos", "dual-coordinate-descent"}
     assert set(ratios) == {(problem.name, solver) for problem in SMALL for solver in solvers}
-    assert min(ratios.values()) > 0
+    assert all(0.001 < ratio < 1000 for ratio in ratios.values()), ratios
+    table = capsys.readouterr().out
+    assert [table.count(peer) for peer in passes.PEERS.values()] == [2, 2]
 
 
-def test_times_to_a_gap_are_compared() -> None:
+def test_times_to_a_gap_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """The peer's number of passes is the smallest that comes near enough."""
     ratios = gaps.main(SMALL, gaps=(1e-1, 1e-2), rounds=1)
     names, dtypes = [problem.name for problem in SMALL], ("float64", "float32")
     assert set(ratios) == set(product(names, (1e-1, 1e-2), dtypes))
-    assert min(ratios.values()) > 0
+    assert all(0.001 < ratio < 1000 for ratio in ratios.values()), ratios
+    needed = [int(n) for n in re.findall(r"LinearSVC .* \((\d+) passes\)", capsys.readouterr().out)]
+    assert len(needed) == 4
+    assert 1 <= needed[0] < needed[1]  # a smaller gap needs more
+    assert 1 <= needed[2] < needed[3]
 
 
 def test_solvers_are_compared(tmp_path: Path) -> None:
@@ -45,7 +53,11 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
     rows = solvers.main(cases, rounds=1, budget=5.0, figures=tmp_path)
     assert {row.case for row in rows} == {case.name for case in cases}
     assert {"newton", "LinearSVC", "smo", "SVC"} <= {row.candidate for row in rows}
-    assert all(row.seconds is not None and row.seconds > 0 for row in rows)
+    assert all(row.seconds is not None and 0 < row.seconds < 60 for row in rows)
+    cells = {(row.case, row.gap): {True: 0, False: 0} for row in rows}
+    for row in rows:
+        cells[row.case, row.gap][row.ours] += 1
+    assert all(min(counts.values()) >= 1 for counts in cells.values()), cells  # ours and a peer
     assert len(list(tmp_path.glob("*.svg"))) == 2 * 2 + 2
     peer = [row for row in rows if row.gap == solvers.KERNEL_GAP and "dual" in row.note]
     assert min(float(row.note.split()[1]) for row in peer) > -1e-2
@@ -60,10 +72,13 @@ def test_growth_of_every_solver_is_measured() -> None:
     assert doubling.Growth("", "", sizes, np.square(sizes)).exponent == pytest.approx(2.0)
 
 
-def test_limits_are_measured() -> None:
+def test_limits_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """Both ratios; the scores are LIBSVM's."""
-    assert limits.gradient_pass(500, rounds=1) > 0
-    assert limits.scores(200, 20, rounds=1) > 0
+    assert 0.001 < limits.gradient_pass(500, rounds=1) < 1000
+    assert 0.001 < limits.scores(200, 20, rounds=1) < 1000
+    lines = capsys.readouterr().out.splitlines()
+    assert re.match(r"gradient pass over 500 × 784 float32: \d", lines[0])
+    assert re.match(r"20 rows by 200 support vectors, float64: \d", lines[1])
 
 
 def test_growth_is_drawn(tmp_path: Path) -> None:

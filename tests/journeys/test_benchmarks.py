@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 
+import numpy as np
 import pytest
 
 from benchmarks import course_results, footprint, lists, one_answer, serving, under_load
 from benchmarks.service_process import Service
-from tests.journeys.server import Server
+from tests.journeys.server import Server, ok
 
 
 @pytest.fixture
@@ -32,8 +33,21 @@ def test_table_of_the_course_results(service: Service) -> None:
 
 def test_footprint_is_measured(service: Service) -> None:
     figures = footprint.measure(service, upload_mb=1.0)
-    assert figures["all processes resident, MB"] > figures["API process resident, MB"] > 0
-    assert figures["upload of 1 MB CSV, s"] > 0
+    assert figures.keys() == {
+        "ready after, s",
+        "API process resident, MB",
+        "all processes resident, MB",
+        "upload of 1 MB CSV, s",
+        "more resident meanwhile, MB",
+        "API process afterwards, MB",
+    }
+    assert np.isfinite(list(figures.values())).all()
+    assert figures["all processes resident, MB"] > figures["API process resident, MB"] > 20
+    assert 20 < figures["API process afterwards, MB"] < 2000
+    assert figures["more resident meanwhile, MB"] >= 0  # processes can end meanwhile
+    assert 0.001 < figures["upload of 1 MB CSV, s"] < 60
+    uploads = ok(service.http.get("/v1/datasets"), 200)["datasets"]
+    assert max(each["n_samples"] for each in uploads if each["n_features"] == 64) >= 1000
 
 
 def test_lists_are_measured() -> None:
@@ -41,6 +55,7 @@ def test_lists_are_measured() -> None:
     figures = lists.main(rows=60, rounds=1)
     assert figures.keys() == lists.LISTS.keys()
     assert figures["jobs"].keys() == {"first", "next"}
+    assert all(0 < ms < 60_000 for times in figures.values() for ms in times.values())
 
 
 def test_predictions_are_equal_by_every_path(service: Service) -> None:
@@ -48,10 +63,18 @@ def test_predictions_are_equal_by_every_path(service: Service) -> None:
     differences = one_answer.differences("linear", serving.fitted_linear(64), 300)
     differences |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
     differences |= one_answer.differences_over_http(service, 700)
+    assert len(differences) == 2 * len(one_answer.SIZES) + 2 * (
+        4 * 3 + 1
+    )  # formats × sizes, and a job
     assert set(differences.values()) == {0}
 
 
 def test_predictions_are_timed_during_trainings(service: Service) -> None:
     figures = under_load.measure(service, seconds=1.0, rate=50)
-    assert 0 < figures["idle predict p50"] <= figures["idle predict p99"]
-    assert figures["busy livez p99"] > 0
+    asked = ("idle predict", "idle livez", "busy predict", "busy livez")
+    names = {f"{what} p{q}" for what in asked for q in (50, 99)}
+    assert figures.keys() == names | {"busy p99 / idle p99"}
+    for what in asked:
+        assert 0 < figures[f"{what} p50"] <= figures[f"{what} p99"] < 60_000, figures
+    ratio = figures["busy predict p99"] / figures["idle predict p99"]
+    assert figures["busy p99 / idle p99"] == ratio
