@@ -159,7 +159,7 @@ def test_probabilities_of_many_classes_are_planned_for(
     assert refused.status_code == 422
     assert refused.json()["code"] == "plan-too-large"
     [error] = refused.json()["errors"]
-    assert (error["pointer"], "smaller fraction" in error["hint"]) == ("/calibration", True)
+    assert (error["pointer"], "smaller `fraction`" in error["hint"]) == ("/calibration", True)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
