@@ -29,6 +29,7 @@ def _raised() -> Iterator[tuple[str, str, str]]:
 
 def test_every_raised_code_is_in_the_table() -> None:
     """A code that the table does not know would have no title and no page."""
+    assert len(list(_raised())) > 100
     unknown = [(place, code) for place, _, code in _raised() if code not in PROBLEMS]
     assert unknown == []
 
@@ -48,8 +49,7 @@ def test_every_code_in_the_table_is_used() -> None:
     text = "".join(
         path.read_text() for path in SERVICE.rglob("*.py") if path.parent.name != "codes"
     )
-    own = {"internal-error", "malformed-request", "method-not-allowed", "not-found"}
-    unused = [code for code in PROBLEMS if f'"{code}"' not in text and code not in own]
+    unused = [code for code in PROBLEMS if f'"{code}"' not in text]
     assert unused == []
 
 
