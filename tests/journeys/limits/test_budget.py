@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import select
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -117,9 +119,21 @@ def _half_sent(server: Server, data: bytes) -> Iterator[socket.socket]:
     host, _, port = server.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as caller:
         caller.sendall(data)
-        if data:
-            server.http.get("/livez")  # is read after the data
+        for _ in range(500):
+            if _is_read(caller):
+                break
+            time.sleep(0.01)
         yield caller
+
+
+def _is_read(caller: socket.socket) -> bool:
+    """Whether the server has read everything that the system has received for it."""
+    ports = caller.getpeername()[1], caller.getsockname()[1]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if (int(local[-4:], 16), int(remote[-4:], 16)) == ports:
+            return queues.endswith(":00000000")
+    return False
 
 
 def _reply(caller: socket.socket, ends: bool = True) -> tuple[int, str]:

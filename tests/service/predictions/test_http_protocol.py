@@ -406,4 +406,4 @@ def test_uvicorn_starts_requests_by_the_method_that_we_override() -> None:
     """Otherwise all predictions would take the slow path, and only their time would show it."""
     names = HttpToolsProtocol.on_headers_complete.__code__.co_names
     assert "_start_asgi_task" in names
-    assert "_start_asgi_task" in vars(ServiceProtocol)
+    assert ServiceProtocol._start_asgi_task is not HttpToolsProtocol._start_asgi_task
