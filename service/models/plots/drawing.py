@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-MAX_BYTES = 200_000
 SHOWN_CLASSES = 10
 """More classes have no distinct colors and no legend."""
 
