@@ -31,7 +31,7 @@ class MessageProtocol(LimitedProtocol):
         self._field_bytes = 0
         """Size of the lines of this message's header and trailers."""
         self._packet_bytes = 0
-        """Size of packets with nothing but a part of them, even of a line without end."""
+        """Size of what certainly belongs to them, even to a line without end."""
         self._fields_only = False
         self._in_trailers = False
         """No byte of a chunk was received since its size."""
@@ -50,10 +50,14 @@ class MessageProtocol(LimitedProtocol):
         except HttpParserError as error:
             self._end_with(refusal_of(error))
             return
-        if self._fields_only and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._fields_only:
             self._packet_bytes += len(data)
-            if self._packet_bytes > HEADER_BYTES:
-                self._end_with(self._too_large())
+        elif self._in_header or self._in_trailers:
+            self._packet_bytes = len(data) - data.rfind(b"\n") - 1  # of a line without end
+        if self._packet_bytes > HEADER_BYTES:
+            self._end_with(self._too_large())
 
     def _parse(self, data: bytes | memoryview) -> None:
         while True:
