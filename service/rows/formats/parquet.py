@@ -1,13 +1,15 @@
 """Parquet: columns of numbers and booleans, and labels that may be texts. DuckDB reads them.
 
 The numbers of rows and columns are compared with the limits before DuckDB reads any value. No text
-becomes a Python object before it is known how long and how many there are. A directory that
-announces more than there is costs no more than the memory limit of this process.
+becomes a Python object before it is known how long and how many there are. A directory gets the
+memory that its size justifies, whatever it announces.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +34,14 @@ if TYPE_CHECKING:
 
 FREE_BYTES = 64 * 1024 * 1024
 """Up to this size of the matrix its ratio to the file does not matter."""
+DIRECTORY_BYTES = 24 * 1024 * 1024
+"""Memory in which DuckDB reads any directory of some kilobytes."""
+DIRECTORY_RATIO = 32
+"""Memory for each further byte of it."""
 VALUES_AT_ONCE = 2 * 1024 * 1024
 """Read in one query; more if one column has more."""
+VECTOR_ROWS = 2048
+"""DuckDB takes memory for so many rows of a column, however few it has."""
 LABELS_AT_ONCE = 100_000
 MISSING = np.uint64(0x7FF8_0000_0000_0A11)
 """The bits of the NaN that means NULL in the file of columns."""
@@ -52,7 +60,9 @@ def read(spec: ParseSpec) -> Table:
     path = Path(spec.data).resolve()
     with connect(path) as connection, _reported(spec):
         file = _File(connection, str(path))
-        columns, n_samples = file.columns(), file.n_samples()
+        with _memory_for_directory(path):
+            n_samples = file.n_samples()
+        columns = file.columns()
         layout = make_layout(spec, len(columns), [column.name for column in columns])
         if n_samples == 0:
             raise InvalidContent("empty-data", "the file has no row")
@@ -160,6 +170,33 @@ def _reported(spec: ParseSpec) -> Iterator[None]:
         raise unsupported(message, "write the file again, without encryption") from None
 
 
+@contextmanager
+def _memory_for_directory(path: Path) -> Iterator[None]:
+    """DuckDB allocates all that a directory announces before it reads it."""
+    import duckdb
+
+    with path.open("rb") as file:
+        file.seek(-min(8, path.stat().st_size), os.SEEK_END)
+        directory_bytes = int.from_bytes(file.read(4), "little")
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = _data_bytes() + DIRECTORY_BYTES + DIRECTORY_RATIO * directory_bytes
+    if soft == resource.RLIM_INFINITY or allowed < soft:
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        message = "the file announces more columns or parts than it has"
+        raise unsupported(message, "write the file again") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts, of this process now."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmData:")[2].split()[0])
+
+
 def unsupported(message: str, hint: str) -> InvalidContent:
     return refuse("columnar-unsupported", message, hint=hint)
 
@@ -225,7 +262,7 @@ def _read_features(
         if not column.is_number:
             raise _text_among_numbers(file, column)
     spool = Path(writer.folder) / "columns"
-    at_once = max(1, VALUES_AT_ONCE // n_samples)
+    at_once = max(1, VALUES_AT_ONCE // max(n_samples, VECTOR_ROWS))
     with spool.open("wb") as out:
         for start in range(0, len(columns), at_once):
             some = columns[start : start + at_once]

@@ -156,6 +156,13 @@ def bombs() -> dict[str, Bomb]:
             422,
             "columnar-unsupported",
         ),
+        "announced columns in parquet": Bomb(
+            UPLOAD,
+            PARQUET,
+            with_footer(b"PAR1", thrift({1: 1, 2: Announced(3_000_000, b"\x48\0\0" * 1000)})),
+            422,
+            "columnar-unsupported",
+        ),
         "index in libsvm": Bomb(UPLOAD, LIBSVM, b"1 99999999999:1\n", 413, "too-many-columns"),
         "classes in csv": Bomb(UPLOAD, CSV, classes.encode(), 422, "too-many-classes"),
         "classes in parquet": Bomb(
