@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from svm.data.columns import Column
+from svm.encoding import Encoding
 from svm.errors import (
     CheckpointMismatch,
     Diverged,
@@ -56,9 +58,11 @@ __all__ = [
     "SOLVERS",
     "Auto",
     "CheckpointMismatch",
+    "Column",
     "CostChange",
     "Diverged",
     "DualCoordinateDescent",
+    "Encoding",
     "FittedPipeline",
     "GaussianKernel",
     "GradientDescent",

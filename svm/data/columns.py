@@ -11,6 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from svm.data.matrices import Vector
+from svm.errors import InvalidData
+
 Kind: TypeAlias = Literal["number", "boolean", "date", "category"]
 
 UNKNOWN = -1.0
@@ -29,3 +34,36 @@ class Column:
 
 Columns: TypeAlias = tuple[Column, ...]
 """The columns of a matrix of raw values, in order."""
+
+FIRST_DAY, LAST_DAY = -719_162.0, 2_932_897.0
+"""Dates are those of the years 1 … 9999: the first day, and the day after the last one."""
+
+
+def require_raw(X: Vector, columns: Columns) -> None:
+    """Raises InvalidData (`feature-mismatch`, `non-finite-value`, `not-a-number`) if X is not a
+    matrix of raw values of these columns."""
+    if X.shape[1] != len(columns):
+        raise InvalidData(
+            "feature-mismatch", f"expected rows with {len(columns)} columns, got {X.shape[1]}"
+        )
+    for j, column in enumerate(columns):
+        cells = X[:, j]
+        with np.errstate(invalid="ignore"):
+            match column.kind:
+                case "number":
+                    good, expected = np.abs(cells) < np.inf, "a finite number"
+                case "boolean":
+                    good, expected = (cells == 0.0) | (cells == 1.0), "0 or 1"
+                case "date":
+                    good = (cells >= FIRST_DAY) & (cells < LAST_DAY)
+                    expected = "the days of a date in the years 1 … 9999"
+                case "category":
+                    good = (cells >= UNKNOWN) & (cells < len(column.levels))
+                    good &= cells == np.floor(cells)
+                    expected = f"-1 … {len(column.levels) - 1}, the position of a level"
+        bad = ~(good | np.isnan(cells))
+        if bad.any():
+            i = int(np.argmax(bad))
+            code = "not-a-number" if np.isfinite(cells[i]) else "non-finite-value"
+            where = f"row {i} (counted from 0), column {column.name!r}"
+            raise InvalidData(code, f"{where}: {cells[i]:g} is not {expected}")

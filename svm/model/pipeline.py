@@ -12,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Matrix, Vector, as_matrix, as_sparse, is_sparse
+from svm.data.columns import Columns, require_raw
+from svm.data.matrices import Matrix, Vector, as_matrix, as_sparse, in_layout, is_sparse
+from svm.encoding import Encoder, Encoding
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel import AnyKernel
@@ -21,6 +23,7 @@ from svm.kernel.row_products import row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
 from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
+from svm.model.table_scorer import TableScorer, table_scorer
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 from svm.transforms.features import AnyFeatures, FeatureMap, Identity
@@ -36,9 +39,12 @@ MIN_WIDTH = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline(Checked):
-    """Scaling, then a feature map, then one binary training for each pair of classes."""
+    """Encoding of a table, scaling, a feature map, one binary training for each pair of classes."""
 
     solver: AnyChoice
+    encoding: Encoding = field(default_factory=Encoding, repr=False)
+    """Only for tables with kinds of columns. Not in the text of a pipeline: the fingerprints of
+    trainings without such a table stay as they were."""
     scaling: ScalingName = "none"
     features: AnyFeatures = field(default_factory=Identity)
     multiclass: MulticlassName = "one-vs-one"
@@ -76,11 +82,18 @@ class FittedPipeline:
     """(n_vectors, n_outputs), float64, with a kernel."""
     calibration: Calibration | None = None
     """The map from scores to probabilities."""
+    encoder: Encoder | None = None
+    """From the raw values of a table to the features that are scaled."""
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of a row of raw values; None if rows are plain numbers."""
+        return None if self.encoder is None else self.encoder.columns
 
     @property
     def n_features(self) -> int:
-        """Features of a row, before the feature map."""
-        return self.features.n_inputs
+        """Values of a row: of a table the original columns."""
+        return self.features.n_inputs if self.columns is None else len(self.columns)
 
     @cached_property
     def nbytes(self) -> int:
@@ -90,14 +103,21 @@ class FittedPipeline:
     @property
     def takes_sparse(self) -> bool:
         """Whether rows are scored as sparse ones, even if given as dense ones."""
+        if self.encoder is not None:
+            return False
         return self.n_features > WIDE and self.scaling.offset is None
 
     def problem_scores(self, X: Any) -> Vector:
         """The score of every binary classifier: (n_samples, n_problems).
 
-        X is (n_samples, n_features), dense or sparse.
-        Raises InvalidData (`feature-mismatch`, `non-finite-value`, …).
+        X is (n_samples, n_features), dense or sparse; of a table, its raw values.
+        Raises InvalidData (`feature-mismatch`, `non-finite-value`, `missing-value`, …).
         """
+        if self.encoder is not None:
+            raw = raw_matrix(X)
+            require_raw(raw, self.encoder.columns)
+            self.encoder.require_accepted(raw)
+            return self.scores_of_checked(raw)
         X = as_matrix(X, np.float64)
         if X.shape[1] != self.n_features:
             raise InvalidData(
@@ -108,15 +128,16 @@ class FittedPipeline:
 
     def prepare(self) -> int:
         """Do the work that the first rows would otherwise need; returns the bytes that it takes."""
-        self.decision_function(np.zeros((1, self.n_features)))
+        row = np.full((1, self.n_features), 0.0 if self.encoder is None else np.nan)
+        self.decision_from_scores(self.scores_of_checked(row))
         if self.kernel is not None:
             return self._kernel_evaluator.nbytes
         return self._unscaled.nbytes if self._unscaled is not None else 0
 
     def scores_of_checked(self, X: Matrix) -> Vector:
-        """As `problem_scores`, for a finite float64 matrix in C order, of the right width. A score
-        may overflow."""
-        if self._unscaled is not None and not is_sparse(X):
+        """As `problem_scores`, for a checked float64 matrix in C order: finite, or raw values, and
+        of the right width. A score may overflow."""
+        if self._unscaled is not None and self.encoder is None and not is_sparse(X):
             return self._unscaled(X)
         n, block = X.shape[0], self._block_rows
         if n <= block:
@@ -127,7 +148,12 @@ class FittedPipeline:
     @cached_property
     def _block_rows(self) -> int:
         """Rows scored at a time: their transformed values fit into the processor's cache."""
-        widths = [MIN_WIDTH]
+        if self.encoder is not None:
+            whole = isinstance(self._unscaled, TableScorer)
+            width = self.encoder.n_numbers if whole else self.encoder.n_outputs
+            widths = [MIN_WIDTH, width, self.n_features]
+        else:
+            widths = [MIN_WIDTH]
         if self.features.directions is not None or not self.takes_sparse:
             widths.append(self.features.n_outputs)
         if not self.takes_sparse:
@@ -144,12 +170,15 @@ class FittedPipeline:
         return KernelEvaluator(self.kernel, self.support_vectors)
 
     @cached_property
-    def _unscaled(self) -> LinearScorer | None:
+    def _unscaled(self) -> LinearScorer | TableScorer | None:
         """For a linear model without a feature map, the common case: needs no copy of the rows."""
         simple = self.kernel is None and isinstance(self.features.spec, Identity)
         if not simple or self.takes_sparse:
             return None
-        return unscaled_scorer(self.scaling, self.coefficients, self.intercepts)
+        learned = self.scaling, self.coefficients, self.intercepts
+        if self.encoder is not None:
+            return table_scorer(self.encoder, *learned)
+        return unscaled_scorer(*learned)
 
     @cached_property
     def _of_features(self) -> LinearScorer:
@@ -162,10 +191,18 @@ class FittedPipeline:
             return X if is_sparse(X) else as_sparse(X)
         return X.toarray() if is_sparse(X) else X
 
+    def scaled(self, X: Matrix) -> Matrix:
+        """The values that the feature map or the kernel takes. X as in `scores_of_checked`."""
+        X = self.in_form(X)
+        if self.encoder is None:
+            return self.scaling.transform(X)
+        assert not is_sparse(X)
+        return self.encoder.transform(X, self.scaling)
+
     def values_of_checked(self, X: Matrix) -> Matrix:
         """The values that coefficients multiply: output features, or kernel values with the support
         vectors. X as in `scores_of_checked`."""
-        X = self.features.transform(self.scaling.transform(self.in_form(X)))
+        X = self.features.transform(self.scaled(X))
         return X if self.kernel is None else self._kernel_evaluator(X)
 
     def _scores(self, X: Matrix) -> Vector:
@@ -216,6 +253,14 @@ class FittedPipeline:
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels (n_samples,) of the rows of X."""
         return self.labels_from_decision(self.decision_function(X))
+
+
+def raw_matrix(X: Any) -> Vector:
+    """X as a C-contiguous float64 array; NaN is allowed. Raises InvalidData (`bad-shape`, …)."""
+    raw = in_layout(X, np.float64)
+    if is_sparse(raw):
+        raise InvalidData("bad-shape", "the raw values of a table are a dense matrix, not a sparse")
+    return raw
 
 
 def _array_bytes(value: Any) -> int:

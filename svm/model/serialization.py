@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from svm.data.matrices import is_sparse
+from svm.encoding.serialization import encoder_arrays, encoder_from
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import KERNELS
 from svm.model.calibration import Calibration
@@ -18,6 +19,8 @@ from svm.transforms.scaling import Scaling
 
 FORMAT = 1
 """Number of the format that `to_arrays` writes; old formats stay readable."""
+TABLE_FORMAT = 2
+"""The same for a model with an encoder: releases that do not know it refuse to read it."""
 CALIBRATION = ("knots", "values", "starts")
 CSR = ("data", "indices", "indptr")
 
@@ -25,11 +28,11 @@ CSR = ("data", "indices", "indptr")
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
     """Plain arrays, numbers and strings, from which `from_arrays` builds an equal model."""
     content: dict[str, Any] = {
-        "format": FORMAT,
+        "format": FORMAT if model.encoder is None else TABLE_FORMAT,
         "classes": model.classes,
         "scaling": model.scaling.name,
         "features": json.dumps(asdict(model.features.spec), sort_keys=True),
-        "n_features": model.n_features,
+        "n_features": model.features.n_inputs,
         "multiclass": model.multiclass,
         "coefficients": model.coefficients,
         "intercepts": model.intercepts,
@@ -42,6 +45,8 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
             content[f"calibration_{name}"] = getattr(model.calibration, name)
+    if model.encoder is not None:
+        content |= encoder_arrays(model.encoder)
     if model.kernel is not None:
         content["kernel"] = json.dumps(asdict(model.kernel), sort_keys=True)
         if is_sparse(model.support_vectors):
@@ -54,10 +59,11 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
 
 def from_arrays(content: Mapping[str, Any]) -> FittedPipeline:
     """The model of `to_arrays`. Raises InvalidData (`model-unreadable`)."""
-    if content.get("format") != FORMAT:
+    if content.get("format") not in (FORMAT, TABLE_FORMAT):
         raise InvalidData(
             "model-unreadable",
-            f"the model has format {content.get('format')!r}; this version reads {FORMAT}",
+            f"the model has format {content.get('format')!r}; this version reads {FORMAT} and "
+            f"{TABLE_FORMAT}",
         )
     try:
         model = _read(content)
@@ -111,6 +117,7 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         )
         if "calibration" in content
         else None,
+        encoder=encoder_from(content) if content["format"] == TABLE_FORMAT else None,
     )
 
 
@@ -122,7 +129,10 @@ def _named(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
 
 
 def _consistent(model: FittedPipeline) -> bool:
-    n_problems, d = len(splits_of(model.multiclass, len(model.classes))), model.n_features
+    n_problems = len(splits_of(model.multiclass, len(model.classes)))
+    d = model.features.n_inputs
+    if model.encoder is not None and model.encoder.n_outputs != d:
+        return False
     scaling = [v for v in (model.scaling.offset, model.scaling.scale) if v is not None]
     width = model.features.n_outputs
     if model.kernel is not None:

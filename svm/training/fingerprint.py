@@ -29,6 +29,9 @@ def fingerprint(
     X = prepared.X
     content = repr((pipeline, seed, X.shape, prepared.classes.tolist()))
     digest = hashlib.sha256(content.encode())
+    encoder = prepared.encoder
+    if encoder is not None:
+        digest.update(repr((pipeline.encoding, encoder.columns)).encode())
     parts: tuple[Any, ...] = (prepared.codes,)
     if data_digest is not None:
         digest.update(data_digest.encode())

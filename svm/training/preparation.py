@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from svm.data.columns import Columns, require_raw
 from svm.data.matrices import (
     LARGEST,
     Matrix,
@@ -19,12 +20,13 @@ from svm.data.matrices import (
     require_moderate,
 )
 from svm.data.stored_rows import Rows, StoredRows, pieces
+from svm.encoding import Encoder, fit_encoder
 from svm.errors import InvalidData
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import mostly_underflows, require_moderate_values
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
-from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
 from svm.problem.problem import operand_of
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
 from svm.transforms.features import FeatureMap, Identity, fit_features
@@ -33,6 +35,9 @@ from svm.transforms.scaling import Scaling, fit_scaling
 Codes = npt.NDArray[np.intp]
 PreprocessingKey: TypeAlias = tuple[Any, ...]
 """The settings of a pipeline that decide what solvers see of given rows."""
+
+DENSE_OUTPUTS = 64
+"""Up to this number of outputs of an encoder, a linear solver sees them as a dense matrix."""
 
 NARROW_KERNEL = (
     "most kernel values between different rows are almost 0: the model will fit its training rows "
@@ -66,12 +71,15 @@ class Prepared:
     multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
+    encoder: Encoder | None = None
+    """Of a table with kinds of columns."""
 
 
 def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
     """Equal for pipelines whose trainings on the same rows can share `Prepared` data."""
     precision = _input_dtype(pipeline), pipeline.solver.dtype
-    return pipeline.scaling, pipeline.features, pipeline.multiclass, pipeline.kernel, *precision
+    steps = pipeline.encoding, pipeline.scaling, pipeline.features
+    return *steps, pipeline.multiclass, pipeline.kernel, *precision
 
 
 def prepare(
@@ -81,13 +89,18 @@ def prepare(
     seed: int,
     warm_start: WarmStart | None = None,
     interrupted: Callable[[], None] = lambda: None,
+    columns: Columns | None = None,
 ) -> Prepared:
-    """Learn scaling, features and kernel from the training rows, or take those of a warm start.
+    """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
+    start.
 
-    X is a matrix, or StoredRows for a solver that streams. Raises InvalidData and Interrupted.
+    X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
+    given. Raises InvalidData and Interrupted.
     """
     labels = np.asarray(labels)
-    if not isinstance(X, StoredRows):
+    if columns is not None:
+        X = _raw(X, columns)
+    elif not isinstance(X, StoredRows):
         X = (in_layout if _is_plain(pipeline) else as_matrix)(X, _input_dtype(pipeline))
     elif not pipeline.solver.streams:
         raise InvalidData(
@@ -104,10 +117,19 @@ def prepare(
     earlier: FittedPipeline | None = None
     if warm_start is not None:
         check_warm_start(pipeline, warm_start.pipeline)
-        check_same_data(warm_start, classes, *X.shape)
+        check_same_data(warm_start, classes, X.shape[0], X.shape[1], columns)
         earlier = warm_start.fitted
-    scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
-    if isinstance(X, StoredRows) or not _is_plain(pipeline):
+    encoder: Encoder | None = None
+    if columns is not None:
+        if earlier:
+            encoder, scaling = earlier.encoder, earlier.scaling
+        else:
+            encoder, scaling = fit_encoder(pipeline.encoding, pipeline.scaling, X, columns)
+        assert encoder is not None
+        X = _encoded(X, encoder, scaling, pipeline)
+    else:
+        scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
+    if columns is None and (isinstance(X, StoredRows) or not _is_plain(pipeline)):
         X = _scaled(X, scaling, pipeline, interrupted)
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
     X = _mapped(X, features, pipeline, interrupted)
@@ -136,6 +158,7 @@ def prepare(
         multiclass=pipeline.multiclass,
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
+        encoder=encoder,
     )
 
 
@@ -154,6 +177,10 @@ def as_prepared(
     prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
 ) -> Rows:
     """Other rows, transformed like the prepared ones. Raises InvalidData."""
+    if prepared.encoder is not None:
+        X = _raw(X, prepared.encoder.columns)
+        X = _encoded(X, prepared.encoder, prepared.scaling, pipeline)
+        return _mapped(X, prepared.features, pipeline, interrupted)
     if not isinstance(X, StoredRows):
         X = as_matrix(X, _input_dtype(pipeline))
     n_features = prepared.features.n_inputs
@@ -164,6 +191,30 @@ def as_prepared(
         )
     X = _scaled(X, prepared.scaling, pipeline, interrupted)
     return _mapped(X, prepared.features, pipeline, interrupted)
+
+
+def _raw(X: Any, columns: Columns) -> Vector:
+    """X as raw values of the columns. Raises InvalidData."""
+    if isinstance(X, StoredRows):
+        raise InvalidData("plan-too-large", "a table with kinds of columns must fit in memory")
+    raw = raw_matrix(X)
+    require_raw(raw, columns)
+    return raw
+
+
+def encodes_sparse(pipeline: Pipeline, n_outputs: int) -> bool:
+    """Whether a solver sees this many outputs of an encoder as CSR."""
+    linear = pipeline.kernel is None and isinstance(pipeline.features, Identity)
+    return linear and n_outputs > DENSE_OUTPUTS
+
+
+def _encoded(X: Vector, encoder: Encoder, scaling: Scaling, pipeline: Pipeline) -> Matrix:
+    encoder.require_accepted(X)
+    sparse = encodes_sparse(pipeline, encoder.n_outputs)
+    with np.errstate(over="ignore"):
+        encoded = encoder.transform(X, scaling, sparse=sparse)
+    require_moderate(encoded)
+    return encoded
 
 
 def _input_dtype(pipeline: Pipeline) -> str:

@@ -67,6 +67,7 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
     coefficients, support_vectors = stack_classifiers(classifiers, [pair.problem for pair in pairs])
     return FittedPipeline(
         classes=prepared.classes,
+        encoder=prepared.encoder,
         scaling=prepared.scaling,
         features=prepared.features,
         multiclass=prepared.multiclass,

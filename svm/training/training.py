@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.checkpoints import Arrays, flatten, platform, restore
+from svm.data.columns import Columns
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
@@ -56,6 +57,7 @@ class Training:
         labels: Any,
         *,
         seed: int,
+        columns: Columns | None = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -68,6 +70,8 @@ class Training:
 
         X is (n_samples, n_features), dense or sparse, or `StoredRows` if the solver streams: the
         bits are the same. Labels are (n_samples,), of at least two classes.
+        `columns`: what the columns of X are, if X has the raw values of a table
+        (`svm.data.columns`); the encoder is learned from these rows.
 
         `validation`: another (X, labels), on which errors are reported.
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
@@ -100,7 +104,7 @@ class Training:
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         if prepared is None:
-            prepared = prepare(pipeline, X, labels, seed, warm_start, poll)
+            prepared = prepare(pipeline, X, labels, seed, warm_start, poll, columns)
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:

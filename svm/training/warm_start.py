@@ -2,8 +2,9 @@
 
     later = Training(pipeline, X, labels, seed=0, warm_start=earlier.result().warm_start)
 
-The later training keeps the scaling, feature map and kernel of the earlier one, so that the weights
-mean the same. It is evaluated before its first update: if the model is good enough, it is kept.
+The later training keeps the encoder, scaling, feature map and kernel of the earlier one, so that
+the weights mean the same. It is evaluated before its first update: if the model is good enough, it
+is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svm.data.columns import Columns
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
@@ -103,7 +105,11 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
 
 
 def check_same_data(
-    warm_start: WarmStart, classes: npt.NDArray[Any], n_samples: int, n_features: int
+    warm_start: WarmStart,
+    classes: npt.NDArray[Any],
+    n_samples: int,
+    n_features: int,
+    columns: Columns | None = None,
 ) -> None:
     """Raises InvalidData (`warm-start-unsupported`) if classes, features or rows differ."""
     fitted = warm_start.fitted
@@ -113,8 +119,21 @@ def check_same_data(
         )
     if fitted.n_features != n_features:
         raise _unsupported(f"features: the model has {fitted.n_features}, the data {n_features}")
+    if fitted.columns != columns:
+        raise _unsupported(f"columns: {_difference(fitted.columns, columns)}")
     if warm_start.rows.max(initial=-1) >= n_samples:
         raise _unsupported("rows: the data has fewer rows than the model was trained on")
+
+
+def _difference(earlier: Columns | None, given: Columns | None) -> str:
+    if earlier is None or given is None:
+        plain, kinds = "plain numbers", "a table with kinds of columns"
+        model, data = (plain, kinds) if earlier is None else (kinds, plain)
+        return f"the model has {model}, the data {data}"
+    old, new = next((a, b) for a, b in zip(earlier, given, strict=True) if a != b)
+    if (old.name, old.kind) == (new.name, new.kind):
+        return f"{old.name!r} has other levels than in the model; recode the data to the model's"
+    return f"the model has {old.name!r} ({old.kind}) where the data has {new.name!r} ({new.kind})"
 
 
 def _fixed(pipeline: Pipeline) -> dict[str, Any]:
@@ -122,6 +141,7 @@ def _fixed(pipeline: Pipeline) -> dict[str, Any]:
     kernel = {} if pipeline.kernel is None else asdict(pipeline.kernel)
     return {
         **{f"kernel.{k}": v for k, v in kernel.items()},
+        **{f"encoding.{k}": v for k, v in asdict(pipeline.encoding).items()},
         "scaling": pipeline.scaling,
         **{f"features.{k}": v for k, v in asdict(pipeline.features).items()},
         "multiclass": pipeline.multiclass,

@@ -48,6 +48,11 @@ class Scaling:
         result /= self.scale.astype(X.dtype)
         return result
 
+    def first(self, n: int) -> Scaling:
+        """The scaling of the first n columns."""
+        offset = None if self.offset is None else self.offset[:n]
+        return Scaling(self.name, offset, None if self.scale is None else self.scale[:n])
+
 
 def fit_scaling(
     name: ScalingName, X: Rows, interrupted: Callable[[], None] = lambda: None

@@ -1,0 +1,246 @@
+"""A fitted encoder: raw values of a table to the outputs that a model multiplies.
+
+The outputs are, in this order: numbers, booleans and the parts of dates in column order; one
+indicator for each of these columns that had missing cells in training; then for each category one
+output a level, one for its rare levels together, and one for its missing cells if training had any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.columns import Columns
+from svm.data.matrices import Indices, Matrix, Vector
+from svm.encoding.assembly import dense_outputs, sparse_outputs
+from svm.encoding.dates import PARTS, date_parts
+from svm.encoding.hyperparameters import Encoding
+from svm.errors import InvalidData
+from svm.transforms.scaling import Scaling
+
+NO_SCALING = Scaling()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """What was learned from the training rows: plain arrays, and the description of the columns."""
+
+    encoding: Encoding
+    columns: Columns
+    missing: Indices
+    """(n_columns,) missing cells of the training rows."""
+    counts: Indices
+    """(n_levels,) training rows of every level, one category after the other."""
+    fills: Vector
+    """(n_values,) for every output before the indicators: its value if the cell is missing."""
+
+    @cached_property
+    def sources(self) -> Indices:
+        """(n_values,) the column of every output before the indicators; four for a date."""
+        return np.array(
+            [
+                j
+                for j, column in enumerate(self.columns)
+                if column.kind != "category"
+                for _ in (PARTS if column.kind == "date" else (None,))
+            ],
+            dtype=np.int64,
+        )
+
+    @cached_property
+    def scaled(self) -> npt.NDArray[np.bool_]:
+        """(n_values,) whether a scaling applies to the output: not to booleans."""
+        kinds = [self.columns[j].kind for j in self.sources]
+        return np.array([kind != "boolean" for kind in kinds], dtype=bool)
+
+    @cached_property
+    def indicated(self) -> Indices:
+        """The columns with an indicator."""
+        return np.array(
+            [j for j in dict.fromkeys(self.sources.tolist()) if self.missing[j]], dtype=np.int64
+        )
+
+    @cached_property
+    def categories(self) -> Indices:
+        """The columns that are categories."""
+        kinds = [column.kind for column in self.columns]
+        return np.array([j for j, kind in enumerate(kinds) if kind == "category"], dtype=np.int64)
+
+    @property
+    def n_numbers(self) -> int:
+        """Outputs before those of levels."""
+        return len(self.sources) + len(self.indicated)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.output_columns)
+
+    @cached_property
+    def output_columns(self) -> Indices:
+        """(n_outputs,) the column that each output belongs to."""
+        levels = [np.full(len(part.names), part.column) for part in self._parts]
+        return np.concatenate([self.sources, self.indicated, *levels]).astype(np.int64)
+
+    @cached_property
+    def output_names(self) -> list[str]:
+        """(n_outputs,) such as `Age`, `Born: month`, `Age: missing`, `Sex: male`, `Cabin: rare`."""
+        names = []
+        for j, column in enumerate(self.columns):
+            if column.kind == "date":
+                names += [f"{column.name}: {part}" for part in PARTS]
+            elif column.kind != "category":
+                names.append(self.columns[j].name)
+        names += [f"{self.columns[j].name}: missing" for j in self.indicated]
+        for part in self._parts:
+            names += [f"{self.columns[part.column].name}: {name}" for name in part.names]
+        return names
+
+    @cached_property
+    def _parts(self) -> list[_Category]:
+        return list(self._each_category())
+
+    def _each_category(self) -> Iterator[_Category]:
+        first, start = self.n_numbers, 0
+        for j in self.categories.tolist():
+            levels = self.columns[j].levels
+            counts = self.counts[start : start + len(levels)]
+            start += len(levels)
+            own = counts >= self.encoding.min_count
+            rare = bool((~own & (counts > 0)).any())
+            names = [level for level, alone in zip(levels, own, strict=True) if alone]
+            n_own = len(names)
+            names += ["rare"] * rare + ["missing"] * bool(self.missing[j])
+            other = first + n_own if rare else -1
+            missing = first + len(names) - 1 if self.missing[j] else -1
+            outputs = np.where(own, first + np.cumsum(own) - 1, other)
+            yield _Category(j, names, np.append(outputs, [other, missing]))
+            first += len(names)
+
+    @cached_property
+    def slots(self) -> Indices:
+        """(n_levels + 2 · n_categories,) for each category its levels, then an unknown level, then
+        a missing cell: the number of the output that is 1. `n_outputs` if there is none."""
+        slots = [part.outputs for part in self._parts]
+        joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
+        return np.where(joined < 0, self.n_outputs, joined)
+
+    @cached_property
+    def starts(self) -> Indices:
+        """(n_categories,) the first slot of each."""
+        sizes = [len(self.columns[j].levels) + 2 for j in self.categories]
+        return np.cumsum([0, *sizes])[:-1].astype(np.int64)
+
+    @cached_property
+    def unknown(self) -> Indices:
+        """(n_categories,) the slot of an unknown level; the next one is that of a missing cell."""
+        sizes = [len(self.columns[j].levels) for j in self.categories]
+        return self.starts + np.array(sizes, dtype=np.int64)
+
+    def numbers(self, X: Vector) -> Vector:
+        """The outputs before those of levels, unscaled: (n_samples, n_numbers)."""
+        n_values = len(self.sources)
+        Z = np.empty((len(X), self.n_numbers))
+        Z[:, :n_values] = X[:, self.sources]
+        Z[:, n_values:] = np.isnan(X[:, self.indicated])
+        for j, column in enumerate(self.columns):
+            if column.kind == "date":
+                first = int(np.searchsorted(self.sources, j))
+                Z[:, first : first + len(PARTS)] = date_parts(X[:, j])
+        missing = np.isnan(Z)
+        if missing.any():
+            np.copyto(Z[:, :n_values], self.fills, where=missing[:, :n_values])
+        return Z
+
+    def level_slots(self, X: Vector) -> Indices:
+        """Of every category the entry of `slots`: (n_samples, n_categories)."""
+        codes = X[:, self.categories]
+        missing = np.isnan(codes)
+        codes[missing] = 0.0
+        places = codes.astype(np.int64)
+        places += self.starts
+        np.copyto(places, self.unknown, where=codes < 0.0)
+        np.copyto(places, self.unknown + 1, where=missing)
+        return places
+
+    def transform(
+        self, X: Vector, scaling: Scaling = NO_SCALING, *, sparse: bool = False
+    ) -> Matrix:
+        """The scaled outputs of raw rows, (n_samples, n_outputs), dense or CSR.
+
+        X has been checked (`require_raw`). In CSR all numbers are stored, zeros too.
+        """
+        numbers = scaling.first(self.n_numbers).transform(self.numbers(X))
+        assert isinstance(numbers, np.ndarray)
+        assemble = sparse_outputs if sparse else dense_outputs
+        return assemble(numbers, self.slots[self.level_slots(X)], self.n_outputs)
+
+    def neutral_for(self, scaling: Scaling) -> Encoder:
+        """This encoder, with the offset of the scaling for missing cells of columns that had none
+        in training: their scaled outputs are 0."""
+        offset = np.zeros(len(self.sources))
+        if scaling.offset is not None:
+            offset = scaling.offset[: len(self.sources)]
+        known = self.missing[self.sources] > 0
+        return replace(self, fills=np.where(known, self.fills, offset))
+
+    def unseen(self, X: Vector) -> npt.NDArray[np.bool_]:
+        """(n_samples, n_columns) cells with a level that no training row had."""
+        known: list[npt.NDArray[np.bool_]] = []
+        start = 0
+        for j in self.categories:
+            size = len(self.columns[j].levels)
+            known += [self.counts[start : start + size] > 0, np.array([False, True])]
+            start += size
+        mask = np.zeros(X.shape, dtype=bool)
+        if known:
+            mask[:, self.categories] = ~np.concatenate(known)[self.level_slots(X)]
+        return mask
+
+    def refused(self, X: Vector) -> npt.NDArray[np.bool_]:
+        """(n_samples, n_columns) cells that the encoding refuses."""
+        mask = np.zeros(X.shape, dtype=bool)
+        if self.encoding.missing == "refuse":
+            mask[:, self.sources] = np.isnan(X[:, self.sources])
+        if self.encoding.unseen == "refuse":
+            mask |= self.unseen(X)
+        return mask
+
+    @property
+    def refuses(self) -> bool:
+        """Whether `refused` may find any."""
+        return "refuse" in (self.encoding.missing, self.encoding.unseen)
+
+    def require_accepted(self, X: Vector) -> None:
+        """Raises InvalidData (`missing-value`, `unseen-level`) with the first refused cell."""
+        if not self.refuses:
+            return
+        refused = self.refused(X)
+        if not refused.any():
+            return
+        i, j = np.argwhere(refused)[0].tolist()
+        where = f"row {i} (counted from 0), column {self.columns[j].name!r}"
+        if np.isnan(X[i, j]):
+            raise InvalidData(
+                "missing-value",
+                f"{where}: the cell is missing, and the encoding refuses missing cells; give a "
+                "value, or train with another choice for missing cells",
+            )
+        raise InvalidData(
+            "unseen-level",
+            f"{where}: no training row has this level, and the encoding refuses such levels; give "
+            "a level of the training rows, or train with unseen: zero",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Category:
+    column: int
+    names: list[str]
+    """Of its outputs."""
+    outputs: Indices
+    """(n_levels + 2,) the output of each level, of an unknown one, of a missing cell; -1: none."""
