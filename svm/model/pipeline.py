@@ -5,6 +5,7 @@ Numba and SciPy are imported with the first rows that need them, not by this mod
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -97,8 +98,9 @@ class FittedPipeline:
 
     @cached_property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
-        return _array_bytes(self)
+        """Memory of the arrays, and of the texts of levels."""
+        texts = [text for column in self.columns or () for text in column.levels]
+        return _array_bytes(self) + sum(map(sys.getsizeof, texts))
 
     @property
     def takes_sparse(self) -> bool:

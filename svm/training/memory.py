@@ -7,14 +7,16 @@ The terms follow the code that allocates: `svm.training.preparation`, `svm.probl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from svm.data.columns import Columns
 from svm.data.stored_rows import PIECE_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.smo import WORKING_SET
 from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
+from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
 FLOAT = 8
@@ -27,6 +29,8 @@ PROBLEM_ROW_VALUES = 5
 """For each row of each binary problem: its number, label, weight, order and state."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
+VALUES = {"number": 1, "boolean": 1, "date": 4}
+"""Outputs of a column of each kind, without its indicator."""
 PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
 THREADS = 4
@@ -45,6 +49,8 @@ class DataSize:
     n_classes: int
     label_bytes: int = FLOAT
     """Bytes of one label."""
+    table: Columns | None = None
+    """The columns, if the rows are raw values of a table."""
 
 
 def rows_bytes(size: DataSize) -> int:
@@ -55,6 +61,8 @@ def rows_bytes(size: DataSize) -> int:
 
 def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
     """Most bytes beyond X itself. Of data in files, only pieces are in memory."""
+    if size.table is not None:
+        return _table_bytes(pipeline, size, size.table)
     n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)
     still_sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
     problems = splits_of(pipeline.multiclass, size.n_classes)
@@ -77,6 +85,29 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         piece = min(PIECE_VALUES + longest, max(size.stored_values, n * longest))
         return total + (4 + 2 * threads) * (FLOAT + INDEX if size.sparse else FLOAT) * piece
     return total + _copies(pipeline, size, width)
+
+
+def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns) -> int:
+    """With the encoded rows: dense or CSR, or the larger one if their form depends on the data."""
+    numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind != "category")
+    levels = [len(column.levels) for column in columns if column.kind == "category"]
+    most = numbers + sum(levels) + 2 * len(levels)
+    # Numbers, plain and scaled; places of levels, and their outputs.
+    passing = size.n_samples * (4 * FLOAT * numbers + 3 * FLOAT * len(levels))
+    whole = replace(pipeline, scaling="none")  # the encoder scales its outputs
+    sparse = replace(
+        size,
+        table=None,
+        n_features=most,
+        stored_values=size.n_samples * (numbers + len(levels)),
+        sparse=True,
+    )
+    width = most if not encodes_sparse(pipeline, most) else min(most, DENSE_OUTPUTS)
+    dense = replace(sparse, n_features=width, stored_values=size.n_samples * width, sparse=False)
+    forms = [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
+    return passing + max(
+        2 * rows_bytes(form) + training_bytes(whole, form, in_files=False) for form in forms
+    )
 
 
 def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from svm.stopping import Stopping
 from svm.training.memory import DataSize, rows_bytes, training_bytes
 from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
 from tests.svm.cases.stored import stored
+from tests.svm.cases.tables import table
 from tests.svm.cases.trainings import train
 
 MIB = 1024 * 1024
@@ -80,6 +82,42 @@ def test_estimate_covers_the_peak(case: str, place: str, tmp_path: Path) -> None
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     estimate = training_bytes(pipeline, size, in_files=in_files)
+    assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
+
+
+TABLES: dict[str, tuple[dict[str, Any], int, int]] = {
+    "few levels": ({"solver": BLOCKS, "scaling": "standardize"}, N, 4),
+    "many levels": ({"solver": BLOCKS, "scaling": "standardize"}, N, 3000),
+    "levels that no row has": ({"solver": Newton()}, 3000, -500),
+    "dual": ({"solver": DualCoordinateDescent(dtype="float32")}, N, 300),
+    "kernel": ({"solver": SMO()}, 2000, 40),
+    "fourier": ({"solver": BLOCKS, "features": RandomFourier(n_components=100)}, N, 10),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_estimate_covers_the_peak_of_a_table(case: str) -> None:
+    """With the encoder's copies, in the form that the solver takes."""
+    settings, n, n_levels = TABLES[case]
+    pipeline = Pipeline(**settings, stopping=Stopping(max_epochs=1))
+    X, labels, columns = table(n, n_levels=max(3, n_levels))
+    if n_levels < 0:
+        unused = tuple(f"unused {k}" for k in range(-n_levels))
+        columns = tuple(replace(c, levels=c.levels + unused if c.levels else ()) for c in columns)
+    train(pipeline, X[:60], labels[:60], columns=columns)
+    size = DataSize(
+        n_samples=n,
+        n_features=len(columns),
+        stored_values=X.size,
+        sparse=False,
+        n_classes=2,
+        table=columns,
+    )
+    tracemalloc.start()
+    train(pipeline, X, labels, columns=columns)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    estimate = training_bytes(pipeline, size, in_files=False)
     assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
 
 
