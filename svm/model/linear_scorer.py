@@ -18,16 +18,16 @@ class LinearScorer:
         from svm.loops.scores import linear_scores
 
         self._compiled = linear_scores
-        self._offset, self._weights, self._intercepts = (
+        self.offset, self.weights, self.intercepts = (
             np.array(part, dtype=np.float64) for part in (offset, weights, intercepts)
         )
-        self.nbytes = self._offset.nbytes + self._weights.nbytes + self._intercepts.nbytes
+        self.nbytes = self.offset.nbytes + self.weights.nbytes + self.intercepts.nbytes
         """Memory of the prepared arrays."""
 
     def __call__(self, X: Vector) -> Vector:
         """X, float64 in C order."""
-        scores = np.empty((len(X), len(self._intercepts)))
-        self._compiled(read_only(X), self._offset, self._weights, self._intercepts, scores)
+        scores = np.empty((len(X), len(self.intercepts)))
+        self._compiled(read_only(X), self.offset, self.weights, self.intercepts, scores)
         return scores
 
 

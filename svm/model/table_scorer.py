@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Vector, read_only
 from svm.encoding import Encoder
+from svm.encoding.dates import date_parts
 from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.transforms.scaling import Scaling
 
@@ -17,18 +18,39 @@ class TableScorer:
     """
 
     def __init__(self, encoder: Encoder, numbers: LinearScorer, coefficients: Vector) -> None:
-        self._encoder, self._numbers = encoder, numbers
+        from svm.loops.table_scores import table_scores
+
+        self._compiled = table_scores
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
-        self._weights = np.concatenate([coefficients.T, none])[encoder.slots]
-        self.nbytes = numbers.nbytes + self._weights.nbytes
+        level_weights = np.concatenate([coefficients.T, none])[encoder.slots]
+        self._dates = np.array(
+            [j for j, column in enumerate(encoder.columns) if column.kind == "date"], dtype=np.int64
+        )
+        sources = encoder.sources.copy()  # parts of dates follow the columns of X
+        dated = np.isin(sources, self._dates)
+        sources[dated] = len(encoder.columns) + np.arange(dated.sum())
+        self._arguments = (
+            sources,
+            encoder.fills,
+            numbers.offset,
+            numbers.weights,
+            encoder.indicated,
+            numbers.intercepts,
+            encoder.categories,
+            encoder.starts,
+            encoder.unknown,
+            level_weights,
+        )
+        self.nbytes = sum(argument.nbytes for argument in self._arguments)
         """Memory of the prepared arrays."""
 
     def __call__(self, X: Vector) -> Vector:
-        """X, raw values in float64."""
-        scores = self._numbers(self._encoder.numbers(X))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for slots in self._encoder.level_slots(X).T:
-                scores += self._weights[slots]
+        """X, raw values, float64 in C order."""
+        if len(self._dates):
+            parts = date_parts(X[:, self._dates])
+            X = np.concatenate([X, parts.reshape(len(X), -1)], axis=1)
+        scores = np.empty((len(X), self._arguments[3].shape[0]))
+        self._compiled(read_only(X), *self._arguments, scores)
         return scores
 
 

@@ -1,0 +1,54 @@
+"""Scores of the raw rows of a table; the order of operations depends on the row alone."""
+
+from __future__ import annotations
+
+import math
+
+from svm.data.matrices import Indices, Vector
+from svm.loops import compiled
+
+
+@compiled
+def table_scores(
+    X: Vector,
+    sources: Indices,
+    fills: Vector,
+    offset: Vector,
+    weights: Vector,
+    indicated: Indices,
+    intercepts: Vector,
+    categories: Indices,
+    starts: Indices,
+    unknown: Indices,
+    level_weights: Vector,
+    out: Vector,
+) -> None:
+    """out[i, k] = ⟨numbersᵢ - offset, weightsₖ⟩ + interceptsₖ, plus one weight for each category.
+
+    The numbers are the columns `sources`, with `fills` for NaN, then 1 for NaN and 0 otherwise in
+    each of the columns `indicated`. Level c of category j is row `starts[j]` + c of
+    `level_weights`, another level row `unknown[j]`, a missing cell the row after that.
+    """
+    for i in range(len(X)):
+        x = X[i]
+        for k in range(len(weights)):
+            w = weights[k]
+            total = 0.0
+            for j in range(len(sources)):
+                value = x[sources[j]]
+                if math.isnan(value):
+                    value = fills[j]
+                total += (value - offset[j]) * w[j]
+            for j in range(len(indicated)):
+                if math.isnan(x[indicated[j]]):
+                    total += w[len(sources) + j]
+            total += intercepts[k]
+            for j in range(len(categories)):
+                code = x[categories[j]]
+                row = unknown[j]
+                if math.isnan(code):
+                    row += 1
+                elif 0.0 <= code < unknown[j] - starts[j]:
+                    row = starts[j] + int(code)
+                total += level_weights[row, k]
+            out[i, k] = total
