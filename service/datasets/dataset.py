@@ -12,6 +12,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from service.rows.spec import Label
+from svm.data.columns import Column, Columns
 from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
@@ -53,6 +54,16 @@ class Dataset:
     matrix_digest: str
     arrays: Mapping[str, str]
     """Array name → sha-256 of its blob."""
+    table: Columns | None = None
+    """The features with their kinds; None if all are finite numbers."""
+    missing: tuple[int, ...] | None = None
+    """How many cells of each feature are missing; None if `table` is."""
+    weight: str | None = None
+    """Name of the column of weights."""
+    ignored: tuple[Mapping[str, str], ...] = ()
+    """`name` and `reason` of the columns of the file that were not kept."""
+    reading: Mapping[str, Any] | None = None
+    """How the text was read; None for binary formats."""
     parent: str | None = None
     """Id of the dataset that this one was made from by append or split; it may be gone by now."""
     inherited_rows: int | None = None
@@ -71,10 +82,18 @@ class Dataset:
         statistics = values.pop("statistics")
         labels = statistics.get("target") or {}
         classes = values.pop("classes")
+        table = values.pop("table")
+        if table is not None:
+            values["missing"] = tuple(column["missing"] for column in table)
+            table = tuple(
+                Column(column["name"], column["kind"], tuple(column["levels"])) for column in table
+            )
+        values["ignored"] = tuple(values["ignored"])
         for name in ("columns", "class_counts", "warnings"):
             values[name] = None if values[name] is None else tuple(values[name])
         return cls(
             **values,
+            table=table,
             classes=None if classes is None else tuple(classes),
             n_distinct_labels=labels.get("distinct", 0 if classes is None else len(classes)),
             continuous_target=labels.get("continuous", False),
@@ -97,9 +116,12 @@ class LoadedData:
     """A dataset's arrays."""
 
     X: Matrix
-    """(n_samples, n_features), float64: C-contiguous, or canonical CSR."""
+    """(n_samples, n_features), float64: C-contiguous, or canonical CSR. Raw values if the dataset
+    has a `table`."""
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) positions in `classes`; None if there are no classes."""
+    weights: npt.NDArray[np.float64] | None = None
+    """(n_samples,), finite and not negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +130,4 @@ class DataInFiles:
 
     X: StoredRows
     codes: npt.NDArray[np.int32] | None
+    weights: npt.NDArray[np.float64] | None = None

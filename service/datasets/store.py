@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from io import BufferedReader
@@ -18,7 +19,8 @@ import structlog
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
 from service.errors import Conflict, Corrupt, NotFound
-from service.rows.spec import Parsed, Stored
+from service.rows.spec import Parsed, Stored, TableColumn
+from service.rows.table.raw import arrays_of, category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.pages import Page, PageRequest, newest_first
@@ -201,19 +203,23 @@ class DatasetStore:
 
     def load(self, dataset: Dataset) -> LoadedData:
         """The arrays, in memory. Raises Corrupt if a file is not what was stored."""
-        codes = self._array(dataset, "y") if "y" in dataset.arrays else None
+        codes, weights = (self._array_if_any(dataset, name) for name in ("y", "weights"))
         if not dataset.sparse:
-            return LoadedData(self._array(dataset, "X"), codes)
+            return LoadedData(self._dense(dataset), codes, weights)
         from scipy.sparse import csr_array
 
         parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
-        return LoadedData(csr_array(parts, shape=(dataset.n_samples, dataset.n_features)), codes)
+        shape = (dataset.n_samples, dataset.n_features)
+        return LoadedData(csr_array(parts, shape=shape), codes, weights)
 
     def open(self, dataset: Dataset) -> DataInFiles:
         """The arrays, of X only what is needed to read it. Raises Corrupt."""
-        codes = self._array(dataset, "y") if "y" in dataset.arrays else None
-        arrays = ["data", "indices"] if dataset.sparse else ["X"]
-        data, *indices = (self._array_in_file(dataset, name) for name in arrays)
+        codes, weights = (self._array_if_any(dataset, name) for name in ("y", "weights"))
+        if dataset.table is None:
+            arrays = ["data", "indices"] if dataset.sparse else ["X"]
+            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
+        else:
+            data, indices = self._raw_in_file(dataset), []
         X = StoredRows(
             data=data,
             indices=indices[0] if indices else None,
@@ -223,7 +229,7 @@ class DatasetStore:
             digest=dataset.matrix_digest,
             scratch=self._blobs.scratch,
         )
-        return DataInFiles(X, codes)
+        return DataInFiles(X, codes, weights)
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
@@ -247,6 +253,10 @@ class DatasetStore:
             columns=None if dataset.columns is None else list(dataset.columns),
             target=dataset.target,
             classes=None if dataset.classes is None else list(dataset.classes),
+            table=stored_columns(dataset),
+            weight=dataset.weight,
+            ignored=[dict(column) for column in dataset.ignored],
+            reading=None if dataset.reading is None else dict(dataset.reading),
         )
 
     def _existing(self, upload_key: str, is_upload: bool) -> Dataset | None:
@@ -260,6 +270,24 @@ class DatasetStore:
         with self._database.write() as connection:
             found = connection.execute(update).first()
         return None if found is None else Dataset.from_row(found)
+
+    def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
+        """(n_samples, n_features): numbers, or raw values."""
+        columns = stored_columns(dataset)
+        if columns is None:
+            return self._array(dataset, "X")
+        arrays = [self._array(dataset, name) for name in arrays_of(columns)]
+        return raw_values(arrays, category_positions(columns))
+
+    def _raw_in_file(self, dataset: Dataset) -> StoredArray:
+        """Raw values in a file without a name."""
+        with tempfile.TemporaryFile(dir=self._blobs.scratch) as file:
+            file.write(np.ascontiguousarray(self._dense(dataset)).data)
+            file.flush()
+            return StoredArray(file, np.dtype("<f8"))
+
+    def _array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
+        return self._array(dataset, name) if name in dataset.arrays else None
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
         with self._open(dataset, name) as file:
@@ -280,6 +308,16 @@ class DatasetStore:
             raise Corrupt("dataset-corrupt", detail) from None
 
 
+def stored_columns(dataset: Dataset) -> list[TableColumn] | None:
+    """The table as it is stored."""
+    if dataset.table is None or dataset.missing is None:
+        return None
+    return [
+        {"name": one.name, "kind": one.kind, "levels": list(one.levels), "missing": missing}
+        for one, missing in zip(dataset.table, dataset.missing, strict=True)
+    ]
+
+
 def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dataset:
     statement = sa.select(datasets).where(datasets.c.id == dataset_id)
     row = connection.execute(statement.with_for_update() if lock else statement).first()
@@ -291,6 +329,8 @@ def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dat
 def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
     """Equal for the same values, labels and names of the same origin, whatever their format."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
+    if parsed.weight is not None:
+        content.append({"weight": parsed.weight})
     if origin is not None:
         content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -17,6 +17,11 @@ from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
 Header: TypeAlias = Literal["auto", "present", "absent"]
+
+TableColumn: TypeAlias = dict[str, Any]
+"""A feature of a table with kinds: `name`, `kind`, `levels`, and how many are `missing`."""
+Roles: TypeAlias = dict[str, dict[str, str]]
+"""What the caller says of columns: name or position → `kind`, `role`."""
 
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
@@ -71,6 +76,14 @@ class Stored:
     columns: list[str] | None
     target: str | None
     classes: list[Label] | None
+    table: list[TableColumn] | None = None
+    """None if all features are finite numbers."""
+    weight: str | None = None
+    """Name of the column of weights."""
+    ignored: list[dict[str, str]] = field(default_factory=list)
+    """Columns of the file that are not kept: `name` and `reason`."""
+    reading: dict[str, Any] | None = None
+    """How the text of the first file was read."""
 
     @property
     def features(self) -> Columns:
@@ -106,6 +119,14 @@ class ParseSpec:
     """The label column: its name or position, `none`, or None for the format's default."""
     header: Header = "auto"
     delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: list[str] = field(default_factory=list)
+    """Further words for missing cells."""
+    roles: Roles = field(default_factory=dict)
+    sheet: str | None = None
+    dense: str = "auto"
     index_base: int | None = None
     n_features: int | None = None
     onto: Stored | None = None
@@ -149,6 +170,10 @@ class Parsed:
     warnings: list[dict[str, Any]]
     matrix_digest: str
     arrays: list[str]
+    table: list[TableColumn] | None = None
+    weight: str | None = None
+    ignored: list[dict[str, str]] = field(default_factory=list)
+    reading: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

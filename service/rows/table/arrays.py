@@ -56,13 +56,13 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> None:
         writer.finish(array.shape)
 
 
-def blocks(path: Path) -> Iterator[npt.NDArray[Any]]:
-    """Rows of an array some MiB at a time; entries, the same number of them in each type."""
+def blocks(path: Path, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:
+    """Rows of an array some MiB at a time, or this many; entries, the same number in each type."""
     with path.open("rb") as file:
         np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         width = shape[1] if len(shape) == 2 else 1
-        rows = max(1, BLOCK_BYTES // (8 * width))
+        rows = rows or max(1, BLOCK_BYTES // (8 * width))
         for start in range(0, shape[0], rows):
             count = min(rows, shape[0] - start)
             block = np.fromfile(file, dtype, count * width)

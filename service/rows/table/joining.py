@@ -11,6 +11,7 @@ from service.errors import InvalidContent
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored
 from service.rows.table.arrays import ArrayWriter, blocks
+from service.rows.table.joining_tables import append_table, append_weights
 from service.rows.table.labels import Target, joined, number_of
 from service.rows.table.layout import feature_order
 from service.rows.table.writers import Table
@@ -51,8 +52,13 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
     target = _labels(stored, table)
     if table.sparse:
         _append_sparse(stored, folder, limits)
-    else:
+        columns = None
+    elif stored.table is None and table.table is None:
         _append_dense(stored, table, folder, limits)
+        columns = None
+    else:
+        columns = append_table(stored, table, folder, limits)
+    append_weights(stored, table, folder)
     return Table(
         n_samples=n_samples,
         n_features=table.n_features,
@@ -60,6 +66,11 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
         columns=stored.columns,
         target_name=stored.target,
         target=target,
+        table=columns,
+        weight=stored.weight,
+        ignored=stored.ignored,
+        reading=table.reading,
+        warnings=table.warnings,
     )
 
 

@@ -37,6 +37,44 @@ class Moments:
         return _statistics(self._min, self._max, self._mean, self._squares, self._count)
 
 
+class GappedMoments:
+    """Dense blocks with NaN for missing cells, which do not count; joined as in `Moments`."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._count = np.zeros(n_columns)
+        self._mean = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)
+        self._min = np.full(n_columns, np.inf)
+        self._max = np.full(n_columns, -np.inf)
+
+    def add(self, block: npt.NDArray[np.float64]) -> None:
+        """(rows, n_columns)."""
+        there = ~np.isnan(block)
+        here = there.sum(axis=0)
+        count = self._count + here
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.where(there, block, 0).sum(axis=0) / np.maximum(here, 1)
+            delta = mean - self._mean
+            share = here / np.maximum(count, 1)
+            squares = np.where(there, block - mean, 0) ** 2
+            self._squares += squares.sum(axis=0) + delta**2 * self._count * share
+            self._mean += delta * share
+        self._min = np.fmin(self._min, np.where(there, block, np.inf).min(axis=0))
+        self._max = np.fmax(self._max, np.where(there, block, -np.inf).max(axis=0))
+        self._count = count
+
+    def statistics(self) -> dict[str, list[float | None]]:
+        """None for a column without values."""
+        empty = self._count == 0
+        statistics = _statistics(
+            self._min, self._max, self._mean, self._squares, np.maximum(self._count, 1)
+        )
+        return {
+            key: [None if empty[i] else value for i, value in enumerate(values)]
+            for key, values in statistics.items()
+        }
+
+
 class SparseMoments:
     """Stored entries in two passes: all of `add` first, then all of `add_deviations`."""
 
@@ -73,7 +111,7 @@ class SparseMoments:
 
 
 def _statistics(
-    low: Vector, high: Vector, mean: Vector, squares: Vector, count: int
+    low: Vector, high: Vector, mean: Vector, squares: Vector, count: int | Vector
 ) -> dict[str, list[float | None]]:
     """The standard deviation is that of these rows (divided by n). None: beyond float64."""
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
-from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.arrays import blocks, sparse_rows
+from service.rows.spec import Divided, Parsed, SplitSpec, Stored, TableColumn
+from service.rows.table.arrays import blocks, sparse_rows, write_array
+from service.rows.table.joining_tables import table_of, write_blocks
 from service.rows.table.labels import Target, joined
+from service.rows.table.raw import stored_blocks
 from service.rows.table.summary import finished
 from service.rows.table.writers import DenseWriter, SparseWriter, Table
 from svm.data.splitting import held_out_rows, split
@@ -66,8 +69,15 @@ def _write_part(
 ) -> Parsed:
     stored = spec.stored
     folder.mkdir(exist_ok=True)
-    write = _write_sparse if stored.sparse else _write_dense
-    write(spec, rows, folder)
+    columns = None
+    if stored.sparse:
+        _write_sparse(spec, rows, folder)
+    elif stored.table is not None:
+        columns = _write_table(spec, stored.table, rows, folder)
+    else:
+        _write_dense(spec, rows, folder)
+    if stored.weight is not None:
+        write_array(folder / "weights.npy", np.load(stored.path("weights"))[rows])
     table = Table(
         n_samples=int(np.count_nonzero(rows)),
         n_features=stored.n_features,
@@ -75,6 +85,10 @@ def _write_part(
         columns=stored.columns,
         target_name=stored.target,
         target=None if labels is None else _target(stored, labels[rows]),
+        table=columns,
+        weight=stored.weight,
+        ignored=stored.ignored,
+        reading=stored.reading,
     )
     return finished(folder, table, spec.limits.columns)
 
@@ -93,6 +107,25 @@ def _write_dense(spec: SplitSpec, rows: Mask, folder: Path) -> None:
             writer.add(block[rows[start : start + len(block)]])
             start += len(block)
         writer.finish()
+
+
+def _write_table(
+    spec: SplitSpec, columns: list[TableColumn], rows: Mask, folder: Path
+) -> list[TableColumn] | None:
+    """The columns of the part, with the levels of the whole."""
+    missing = np.zeros(len(columns), dtype=np.int64)
+
+    def parts() -> Iterator[npt.NDArray[np.float64]]:
+        start = 0
+        for block in stored_blocks(spec.stored):
+            part = block[rows[start : start + len(block)]]
+            start += len(block)
+            missing[:] += np.isnan(part).sum(axis=0)
+            yield part
+
+    write_blocks(parts(), columns, folder, spec.limits)
+    counted = zip(columns, missing.tolist(), strict=True)
+    return table_of([{**column, "missing": count} for column, count in counted])
 
 
 def _write_sparse(spec: SplitSpec, rows: Mask, folder: Path) -> None:

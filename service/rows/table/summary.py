@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.spec import Parsed
+from service.rows.spec import Parsed, TableColumn
 from service.rows.table.arrays import blocks, write_array
 from service.rows.table.labels import Target
-from service.rows.table.moments import Moments, SparseMoments
+from service.rows.table.moments import GappedMoments, Moments, SparseMoments
+from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.writers import Table
 
 Words = npt.NDArray[np.uint64]
@@ -28,7 +29,13 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.
     """
-    arrays = ["data", "indices", "indptr"] if table.sparse else ["X"]
+    arrays = (
+        ["data", "indices", "indptr"]
+        if table.sparse
+        else arrays_of(table.table or [{"kind": "number"}])
+    )
+    if table.weight is not None:
+        arrays.append("weights")
     target = table.target
     if target is not None:
         # Codes and values have different names, so that they cannot be confused.
@@ -44,9 +51,13 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
         classes=None if target is None else target.classes,
         class_counts=None if target is None else target.counts,
         statistics=statistics,
-        warnings=warnings,
+        warnings=[*table.warnings, *warnings],
         matrix_digest=digest,
         arrays=arrays,
+        table=table.table,
+        weight=table.weight,
+        ignored=table.ignored,
+        reading=table.reading,
     )
 
 
@@ -57,12 +68,12 @@ def _digest_and_statistics(
 
     The digest is a sha-256 over shape, values and labels: of a dense matrix the values as
     little-endian float64 in C order, so that all formats give the same one; of a sparse matrix
-    its CSR arrays without zeros. Equal matrices, one dense and one sparse, differ in it.
+    its CSR arrays without zeros. Equal matrices, one dense and one sparse, differ in it. A table
+    with kinds has its own format: shape, kinds and levels, then the numbers and the codes.
     """
     shape = (table.n_samples, table.n_features)
     digest = hashlib.sha256()
-    layout = "csr" if table.sparse else "dense"
-    digest.update(json.dumps({"format": 1, "layout": layout, "shape": shape}).encode())
+    digest.update(json.dumps(_described(table, shape)).encode())
     row_hashes = np.empty(table.n_samples, dtype=np.uint64)
     columns: dict[str, list[float | None]] | None = None
     if table.sparse:
@@ -72,17 +83,25 @@ def _digest_and_statistics(
         _hash_sparse_rows(folder, row_hashes)
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
+    elif table.table is not None:
+        for name in arrays_of(table.table):
+            for block in blocks(folder / f"{name}.npy"):
+                digest.update(np.ascontiguousarray(block).data)
+        columns = _table_statistics(folder, table.table, row_hashes)
     else:
         moments = Moments(table.n_features)
-        multipliers = _mixed(np.arange(table.n_features, dtype=np.uint64)) | np.uint64(1)
+        multipliers = _multipliers(table.n_features)
         done = 0
         for block in blocks(folder / "X.npy"):
             digest.update(np.ascontiguousarray(block).data)
             moments.add(block)
-            hashes = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
-            row_hashes[done : done + len(block)] = hashes
+            row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
             done += len(block)
         columns = moments.statistics()
+    if table.weight is not None:
+        digest.update(b"weights")
+        for block in blocks(folder / "weights.npy"):
+            digest.update(np.ascontiguousarray(block).data)
     _digest_labels(digest, table.target)
     statistics: dict[str, Any] = {"columns": columns}
     if table.target is not None:
@@ -91,6 +110,41 @@ def _digest_and_statistics(
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
     return digest.hexdigest(), statistics, list(_warnings(table, columns, n_duplicates))
+
+
+def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:
+    """The beginning of what the digest covers."""
+    if table.table is None:
+        return {"format": 1, "layout": "csr" if table.sparse else "dense", "shape": shape}
+    columns = [[column["kind"], column["levels"]] for column in table.table]
+    return {"format": 2, "layout": "table", "shape": shape, "columns": columns}
+
+
+def _table_statistics(
+    folder: Path, table: list[TableColumn], row_hashes: Words
+) -> dict[str, list[float | None]]:
+    """Of numbers, booleans and dates; None for categories. Fills in the hashes of the rows."""
+    moments = GappedMoments(len(table))
+    multipliers = _multipliers(len(table))
+    done = 0
+    for block in raw_blocks(lambda name: folder / f"{name}.npy", table):
+        row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
+        moments.add(block)
+        done += len(block)
+    columns = moments.statistics()
+    for values in columns.values():
+        for i in category_positions(table):
+            values[i] = None
+    return columns
+
+
+def _multipliers(n_columns: int) -> Words:
+    return _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
+
+
+def _row_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:
+    hashes: Words = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 def _digest_labels(digest: Any, target: Target | None) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from service.rows.faults import Faults, too_many
-from service.rows.spec import ReadLimits
+from service.rows.spec import ReadLimits, TableColumn
 from service.rows.table.arrays import ArrayWriter
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import Layout
@@ -27,6 +27,14 @@ class Table:
     columns: list[str] | None = None
     target_name: str | None = None
     target: Target | None = None
+    table: list[TableColumn] | None = None
+    """None if all features are finite numbers; else `codes` may be written beside X."""
+    weight: str | None = None
+    """Name of the column in `weights.npy`."""
+    ignored: list[dict[str, str]] = field(default_factory=list)
+    reading: dict[str, Any] | None = None
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    """About the reading."""
 
 
 def labels_of(layout: Layout, faults: Faults, *, keep_text: bool = False) -> Labels | None:

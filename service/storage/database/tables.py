@@ -46,6 +46,10 @@ datasets = Table(
     Column("classes", JSON),  # sorted labels, null if unlabeled
     Column("class_counts", JSON),
     Column("statistics", JSON, nullable=False),  # per column: min, max, mean, std
+    Column("table", JSON),  # features with kind, levels, missing; null if all are finite numbers
+    Column("reading", JSON),  # how the text was read, null for binary formats
+    Column("ignored", JSON, nullable=False),  # columns of the file that were not kept, and why
+    Column("weight", String),  # name of the column of weights
     Column("warnings", JSON, nullable=False),
     Column("tags", JSON, nullable=False),
     Column("matrix_digest", String, nullable=False),  # of values and labels, not of the format

@@ -1,0 +1,28 @@
+"""The levels of a category: its different texts, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.rows.number_text import NUMBER
+
+MAX_LEVELS = 10_000
+"""Of one column."""
+MAX_LEVELS_IN_ALL = 100_000
+
+
+def in_order(texts: Iterable[str]) -> list[str]:
+    """Sorted: numerically if all of them are numbers, else by code point."""
+    levels = sorted(texts)
+    if all(NUMBER.fullmatch(level) for level in levels):
+        levels.sort(key=float)
+    return levels
+
+
+def level_of(value: float | bool | str) -> str:
+    """The text of a value that is used as a category."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return str(int(value))
+    return value.strip() if isinstance(value, str) else repr(value)
