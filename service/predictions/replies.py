@@ -6,33 +6,51 @@ import csv
 import io
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import orjson
 
-from service.errors import InvalidRequest
+from service.errors import MAX_FAULTS, InvalidRequest
 from service.predictions.answers import Answer
+from service.rows.faults import MAX_VALUE_CHARACTERS
 from service.web.access.fast_path import Reply
 
 JSON = "application/json"
 NPY = "application/x-npy"
+IGNORED = "X-Ignored-Columns"
+MAX_IN_HEADER = 10
+"""Names in one header: clients read some 8 kB of them."""
 
 
-def write(media_type: str, answer: Answer, outputs: tuple[str, ...]) -> Reply:
+def write(
+    media_type: str, answer: Answer, outputs: tuple[str, ...], ignored: tuple[str, ...] = ()
+) -> Reply:
     """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
 
-    Formats without room for the version that answered give it in a header.
+    `ignored`: names that came and that the model does not use. Formats without room for these, and
+    for the version that answered, give them in headers.
     """
     if media_type == JSON:
-        return Reply(_json(answer, outputs))
+        return Reply(_json(answer, outputs, ignored))
     body = _WRITERS[media_type](answer, outputs)
     answering = f"{answer.model.name}/{answer.model.version}"
-    return Reply(body, media_type, (("X-Model-Version", answering),))
+    headers = [("X-Model-Version", answering)]
+    if ignored:
+        headers.append((IGNORED, ",".join(map(_in_header, ignored[:MAX_IN_HEADER]))))
+    return Reply(body, media_type, tuple(headers))
 
 
-def _json(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+def _in_header(name: str) -> str:
+    return quote(name[:MAX_VALUE_CHARACTERS], safe=" ", errors="replace")
+
+
+def _json(answer: Answer, outputs: tuple[str, ...], ignored: tuple[str, ...]) -> bytes:
     model = answer.model
     parts = [model.json_head]
+    if ignored:
+        names = [name[:MAX_VALUE_CHARACTERS] for name in ignored[:MAX_FAULTS]]
+        parts.append(b',"ignored_columns":%b' % orjson.dumps(names))
     for name in outputs:
         if name == "label":
             labels = model.json_labels
@@ -91,9 +109,8 @@ def _impossible(detail: str) -> InvalidRequest:
 
 
 _WRITERS: dict[str, Callable[[Answer, tuple[str, ...]], bytes]] = {
-    JSON: _json,
     "application/x-ndjson": _ndjson,
     "text/csv": _csv,
     NPY: _npy,
 }
-MEDIA_TYPES = tuple(_WRITERS)
+MEDIA_TYPES = (JSON, *_WRITERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,9 +19,9 @@ class PredictionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    instances: list[list[float | bool]] | list[dict[str, float | bool]] = Field(min_length=1)
+    instances: list[list[float | bool]] | list[dict[str, Any]] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
-    false are 1 and 0."""
+    false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
     outputs: list[Output] = ["label"]
     """What to answer."""
 
@@ -70,6 +70,9 @@ class PredictionRead(BaseModel):
     model: ModelAnswering
     classes: list[Label]
     """Sorted classes; of two, the second is the positive one."""
+    ignored_columns: list[str] | None = None
+    """Columns that came with the rows and that the model does not use, such as the label; at most
+    100 of them. Replies in other formats have the first ones in the header `X-Ignored-Columns`."""
     label: list[Label] | None = None
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the

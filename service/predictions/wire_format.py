@@ -37,6 +37,8 @@ class Instances(NamedTuple):
 
     X: Matrix
     outputs: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    """Names of columns that the model does not use."""
 
 
 class PlainExchange:
@@ -75,7 +77,7 @@ class PlainExchange:
         return instances
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
-        return replies.write(self._accept, answer, asked.outputs)
+        return replies.write(self._accept, answer, asked.outputs, asked.ignored)
 
 
 def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> Instances:
@@ -97,7 +99,8 @@ def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> 
     X = rows.X
     if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
         X = X.toarray()
-    return Instances(X, outputs_of(rows) if rows.others else DEFAULT_OUTPUTS)
+    outputs = outputs_of(rows) if rows.others else DEFAULT_OUTPUTS
+    return Instances(X, outputs, rows.ignored)
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:

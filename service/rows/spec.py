@@ -58,10 +58,13 @@ class RowLimits(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to predict, (n_samples, n_features), finite; and the other members of a document."""
+    """Rows to predict, (n_samples, n_features), finite."""
 
     X: Matrix
     others: Mapping[str, Any] = MappingProxyType({})
+    """The other members of a document."""
+    ignored: tuple[str, ...] = ()
+    """Names of columns that came with the rows and are not features."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,9 +56,9 @@ def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> 
 
 def explained(
     rows: list[Any], columns: Columns, row_limit: int, pointer: str | None
-) -> NDArray[np.float64]:
-    """Rows to predict, lists or objects: (n_samples, n_features). `pointer`: to the list of rows,
-    if there is one.
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Rows to predict, lists or objects: (n_samples, n_features), and the names that are not of
+    features. `pointer`: to the list of rows, if there is one.
 
     Raises TooLarge, and InvalidContent with the first fault of each bad row.
     """
@@ -68,11 +68,33 @@ def explained(
     if len(widths) == 1 and (width := widths.pop()) is not None:
         columns.check_width(width)
     faults = Faults()
+    ignored = _check_names(rows, columns, faults)
     cells = [
         _explained_row(row, number, columns, pointer, faults) for number, row in enumerate(rows, 1)
     ]
     faults.check()
-    return np.array(cells, dtype=np.float64)
+    return np.array(cells, dtype=np.float64), ignored
+
+
+def _check_names(rows: list[Any], columns: Columns, faults: Faults) -> tuple[str, ...]:
+    """The names in objects that are not of features. All that are missing are one fault."""
+    given: dict[str, None] = {}
+    missing: set[str] = set()
+    lacking: list[int] = []
+    for number, row in enumerate(rows, 1):
+        if columns.names is not None and type(row) is dict:
+            given.update(dict.fromkeys(row))
+            absent = columns.names_set - row.keys()
+            if absent:
+                missing |= absent
+                lacking.append(number)
+    if lacking:
+        what = f"row {lacking[0]} lacks"
+        if len(lacking) > 1:
+            what = f"row {lacking[0]} and {len(lacking) - 1:,} more lack"
+        names = [name for name in columns.names or () if name in missing]
+        faults.add_fault(*columns.lacking(what, names, list(given), lacking[0]))
+    return tuple(name for name in given if name not in columns.names_set)
 
 
 def _explained_row(
@@ -84,9 +106,7 @@ def _explained_row(
             message = f"the row has names, {columns.n_features} numbers without names are expected"
             faults.add("feature-mismatch", message, row=number, hint=NAMELESS_HINT)
             return []
-        fault = columns.names_fault(f"row {number}", list(row), number)
-        if fault is not None:
-            faults.add_fault(fault, columns.difference(list(row), fault))
+        if columns.names_set - row.keys():  # a fault already
             return []
         cells = [row[name] for name in columns.names]
     elif type(row) is not list:

@@ -16,6 +16,8 @@ import orjson
 import simdjson
 from numpy.typing import NDArray
 
+from service.rows.formats.json_objects import cells_in_order
+
 PIECE_BYTES = 256 * 1024
 """Longer texts are parsed in pieces: the parser holds the GIL meanwhile."""
 LONG_BYTES = 8192
@@ -123,18 +125,21 @@ def _brackets(text: bytes) -> int:
 
 def read_any_document(
     body: bytes, names: list[str] | None, n_features: int
-) -> tuple[Array, dict[str, Any]] | None:
-    """As `read_document`, of rows that may also be objects with these names."""
+) -> tuple[Array, dict[str, Any], tuple[str, ...]] | None:
+    """As `read_document`, of rows that may also be objects with these names and others, which
+    come last."""
     try:
         document = orjson.loads(body)
         rows = document.pop(ROWS)
-        X = _of_values(rows, names, n_features, body, len(document) + 1)
+        X, ignored = _of_values(rows, names, n_features, body, len(document) + 1)
     except _GIVEN_UP:
         return None
-    return X, document
+    return X, document, ignored
 
 
-def read_any_lines(lines: list[bytes], names: list[str] | None, n_features: int) -> Array | None:
+def read_any_lines(
+    lines: list[bytes], names: list[str] | None, n_features: int
+) -> tuple[Array, tuple[str, ...]] | None:
     """The same of a list or an object on each line."""
     try:
         return _of_values(list(map(orjson.loads, lines)), names, n_features, b"\n".join(lines), 0)
@@ -144,20 +149,10 @@ def read_any_lines(lines: list[bytes], names: list[str] | None, n_features: int)
 
 def _of_values(
     rows: list[Any], names: list[str] | None, n_features: int, text: bytes, n_members: int
-) -> Array:
-    """Raises one of `_GIVEN_UP`. `n_members`: how many members `text` has besides those of rows."""
-    if set(map(len, rows)) != {n_features}:
-        raise ValueError("not all rows have the width")
-    if dict in set(map(type, rows)):
-        if names is None:
-            raise ValueError("the rows need no names")
-        objects = [row for row in rows if type(row) is dict]
-        n_members += len(objects) * (len(names) + sum(name.count(":") for name in names))
-        rows = [list(map(row.__getitem__, names)) if type(row) is dict else row for row in rows]
-    # orjson takes a name twice. Each member has its colon, and so has one that was lost.
-    if b"\\" in text or text.count(b":") != n_members:
-        raise ValueError("a name may come twice")
-    X = np.array(rows)
+) -> tuple[Array, tuple[str, ...]]:
+    """Raises one of `_GIVEN_UP`."""
+    cells, ignored = cells_in_order(rows, names, n_features, text, n_members)
+    X = np.array(cells)
     if X.shape != (len(rows), n_features) or X.dtype.kind not in "biuf":
         raise ValueError("not all rows are numbers")
-    return X.astype(np.float64, copy=False)
+    return X.astype(np.float64, copy=False), ignored

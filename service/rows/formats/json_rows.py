@@ -108,14 +108,20 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
-    read = json_numbers.read_document(body, columns.n_features)
-    if read is None:
-        read = json_numbers.read_any_document(body, columns.names, columns.n_features)
-    if read is None:
+    rows = _at_once(body, columns)
+    if rows is None:
         return explained_rows(body, columns, limits)
-    if len(read[0]) > limits.rows:
+    if rows.X.shape[0] > limits.rows:
         raise too_many("rows", limits.rows)
-    return Rows(*read)
+    return rows
+
+
+def _at_once(body: bytes, columns: Columns) -> Rows | None:
+    lists = json_numbers.read_document(body, columns.n_features)
+    if lists is not None:
+        return Rows(*lists)
+    read = json_numbers.read_any_document(body, columns.names, columns.n_features)
+    return None if read is None else Rows(*read)
 
 
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
@@ -130,4 +136,5 @@ def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         raise invalid_field(f"/{ROWS}", f"give a list of rows, not {shown(rows)}")
     if not rows:
         raise InvalidContent("empty-data", f"`{ROWS}` holds no row")
-    return Rows(explained(rows, columns, limits.rows, f"/{ROWS}"), document)
+    X, ignored = explained(rows, columns, limits.rows, f"/{ROWS}")
+    return Rows(X, document, ignored)

@@ -140,7 +140,7 @@ def test_objects_and_booleans_are_read() -> None:
     assert (found[0].tolist(), found[1]) == (expected, {"outputs": []})
     X = read_any_lines([json.dumps(row).encode() for row in rows], NAMES, 2)
     assert X is not None
-    assert X.tolist() == expected
+    assert X[0].tolist() == expected
 
 
 @pytest.mark.parametrize("indent", [None, 1])
