@@ -12,10 +12,10 @@ import hypothesis
 import pytest
 import sqlalchemy as sa
 import structlog
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.app.application import Application
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -95,7 +95,7 @@ class Running:
     """An application that serves several tests."""
 
     settings: Settings
-    app: FastAPI
+    app: Application
     client: TestClient
 
     def forget(self) -> None:
@@ -168,7 +168,7 @@ def settings(
 
 
 @pytest.fixture
-def app(settings: Settings, shared_parser: Parser, running: Running | None) -> FastAPI:
+def app(settings: Settings, shared_parser: Parser, running: Running | None) -> Application:
     """The module's, or one of its own for a test with settings of its own."""
     if running is not None and settings == running.settings:
         return running.app
@@ -176,7 +176,7 @@ def app(settings: Settings, shared_parser: Parser, running: Running | None) -> F
 
 
 @pytest.fixture
-def client(app: FastAPI, running: Running | None) -> Iterator[TestClient]:
+def client(app: Application, running: Running | None) -> Iterator[TestClient]:
     """Speaks to the running application in this process."""
     if running is not None and app is running.app:
         yield running.client

@@ -7,6 +7,8 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Collection
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import structlog
 from anyio.to_thread import current_default_thread_limiter, run_sync
@@ -70,9 +72,12 @@ from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
+from service.web.bodies.control_bodies import LIMIT_BYTES
+from service.web.bodies.idempotency import RESERVATIONS
 from service.web.http.compression import Compression
 from service.web.http.event_stream import EventStreams
 from service.web.http.head_method import HeadAsGet
+from service.web.http.pagination import SECRET
 from service.web.problems import replies
 from service.web.server.connections import ConnectionLimits
 from service.web.server.http_protocol import ServiceProtocol
@@ -109,12 +114,22 @@ THREADS = 100
 log = structlog.stdlib.get_logger("service")
 
 
+class Application(docs.DocumentedAPI):
+    """The service, and what the process that serves it needs."""
+
+    http_protocol: partial[ServiceProtocol]
+    connection_limits: ConnectionLimits
+    health: health.Health
+    first_key: Path | None = None
+    """The file of the first API key, once the service has started and requires keys."""
+
+
 def create_app(
     settings: Settings,
     own_names: Collection[str] = (ANY,),
     shared_parser: Parser | None = None,
     warm: bool = False,
-) -> FastAPI:
+) -> Application:
     """The application. Its lifespan migrates the database and runs the engine.
 
     `own_names`: allowed host names in addition to those of the settings; any without a server.
@@ -149,13 +164,13 @@ def create_app(
     metrics.registry.register(JobMetrics(job_store, database))
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         current_default_thread_limiter().total_tokens = THREADS
         with database.reserve_released():
             await run_sync(prepare, database, blobs)
             if settings.auth == "on":
-                app.state.first_key = await run_sync(keys.ensure_first, settings.data_dir)
-            app.state.secret = await run_sync(secret_of, database)
+                app.first_key = await run_sync(keys.ensure_first, settings.data_dir)
+            secret = await run_sync(secret_of, database)
         await authenticator.refresh()
         if settings.workers > 0:
             engine.start()
@@ -175,7 +190,11 @@ def create_app(
             asyncio.create_task(authenticator.refresh_forever()),
         ]
         try:
-            yield
+            yield {
+                SECRET: secret,
+                LIMIT_BYTES: limits.control_body_bytes,
+                RESERVATIONS: reservations,
+            }
         finally:
             state.draining = True
             await run_sync(engine.stop)
@@ -189,7 +208,7 @@ def create_app(
             contents.close()
             database.close()
 
-    app = docs.DocumentedAPI(
+    app = Application(
         title="svm-service",
         version=__version__,
         description=DESCRIPTION,
@@ -201,17 +220,14 @@ def create_app(
         redirect_slashes=False,
         **EVERY_ROUTE,
     )
-    app.state.limits = limits
-    app.state.health = state
-    app.state.reservations = reservations
-    app.state.first_key = None
+    app.health = state
     largest = max(limits.predict_body_bytes, limits.control_body_bytes)
     bodies = BodyBudget(max(limits.bodies_bytes, largest))
     connections = ConnectionLimits(
         settings.header_s, settings.body_idle_s, settings.connections, metrics, bodies
     )
-    app.state.connection_limits = connections
-    app.state.http_protocol = partial(
+    app.connection_limits = connections
+    app.http_protocol = partial(
         ServiceProtocol, ServerContext(predictor, authenticator, metrics, connections)
     )
     app.add_middleware(Compression)

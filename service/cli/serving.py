@@ -23,7 +23,7 @@ from service.web.bodies.malloc import keep_freed_memory
 from service.web.server.logs import configure_logging
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from service.app.application import Application
 
 BACKLOG = 2048
 """Connections that the kernel queues before they are accepted."""
@@ -56,7 +56,7 @@ def serve(host: str, port: int) -> None:
         app = create_app(settings, _own_names(host, own_machine), warm=True)
         config = uvicorn.Config(
             app,
-            http=app.state.http_protocol,
+            http=app.http_protocol,  # type: ignore[arg-type]  # a function will do
             ws="none",
             log_config=None,
             access_log=False,
@@ -74,7 +74,7 @@ def serve(host: str, port: int) -> None:
 class _Server(uvicorn.Server):
     """Prints its address when it is ready, and marks the application as draining at shutdown."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, host: str, port: int) -> None:
+    def __init__(self, config: uvicorn.Config, app: Application, host: str, port: int) -> None:
         super().__init__(config)
         self._app = app
         self._at = host, port
@@ -90,9 +90,9 @@ class _Server(uvicorn.Server):
         gc.enable()
         at = self._address
         print(f"svm-service {__version__} at {at}, documentation at {at}/docs", flush=True)
-        if self._app.state.first_key is not None:
+        if self._app.first_key is not None:
             print(
-                f"callers need an API key; the first one is in {self._app.state.first_key}",
+                f"callers need an API key; the first one is in {self._app.first_key}",
                 flush=True,
             )
 
@@ -107,14 +107,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        protocol: asyncio.BaseProtocol = self._app.state.http_protocol(
+        return self._app.http_protocol(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        return protocol
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.state.health.draining = True
-        self._app.state.connection_limits.ending = True
+        self._app.health.draining = True
+        self._app.connection_limits.ending = True
         super().handle_exit(sig, frame)
 
 

@@ -24,7 +24,7 @@ from service import __version__
 from service.dashboard import formatting
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
 from service.web.access.authenticator import COOKIE
-from service.web.bodies.control_bodies import read_limited, validated
+from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS
@@ -112,7 +112,7 @@ def back(path: str) -> Response:
 
 async def form_of(request: Request) -> dict[str, list[str]]:
     """The entries of a form by names of inputs. Raises TooLarge, UnsupportedFormat."""
-    body = await read_limited(request, request.app.state.limits.control_body_bytes)
+    body = await read_control_body(request)
     if request.headers.get("content-type", FORM).partition(";")[0] != FORM:
         raise UnsupportedFormat("unsupported-format", f"send the form as {FORM}")
     try:

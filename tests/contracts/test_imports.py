@@ -69,6 +69,19 @@ def test_only_artifacts_unpickle() -> None:
     assert loads | pickles | parts_of_joblib == {"service/models/artifacts.py"}
 
 
+def test_application_is_not_a_service_locator() -> None:
+    """Nothing reads or sets `app.state`: the lifespan gives values to requests."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "state"
+        and ast.unparse(node.value).rpartition(".")[2] in ("app", "_app")
+    }
+    assert found == set()
+
+
 def test_nothing_allows_pickles_in_arrays() -> None:
     """`allow_pickle=True` stands nowhere."""
     given = {

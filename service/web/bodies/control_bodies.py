@@ -17,10 +17,17 @@ from service.web.bodies.validation import body_error
 from service.web.http.digests import ContentDigest
 from service.web.http.encodings import inflate
 
+LIMIT_BYTES = "control_body_bytes"
+"""Attribute of the request's state: the largest body of a control request, from the lifespan."""
 AT_ONCE_BYTES = 64 * 1024
 """A body up to this size that arrives in one chunk does not count against the budget."""
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+async def read_control_body(request: Request) -> bytes:
+    """The body of a control request. Raises as `read_limited`."""
+    return await read_limited(request, getattr(request.state, LIMIT_BYTES))
 
 
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
@@ -54,11 +61,11 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
 def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """A dependency that returns the body as `model`; `json_request` documents it.
 
-    The limit is `app.state.limits.control_body_bytes`. An empty body is read as `{}`.
+    An empty body is read as `{}`.
     """
 
     async def read(request: Request) -> Model:
-        limit_bytes = request.app.state.limits.control_body_bytes
+        limit_bytes = getattr(request.state, LIMIT_BYTES)
         media_type = request.headers.get("content-type", "application/json").partition(";")[0]
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)

@@ -25,6 +25,8 @@ from service.storage.database.idempotency import Reservation, Reservations, Stor
 from service.web.http.callers import caller_of
 
 HEADER = "Idempotency-Key"
+RESERVATIONS = "reservations"
+"""Attribute of the request's state: the `Reservations` of the installation, from the lifespan."""
 REPLAYED = {"Idempotency-Replayed": "true"}
 PROBLEMS = ("idempotency-key-reused", "idempotency-key-in-use")
 """Problems of every route that accepts a key."""
@@ -52,7 +54,7 @@ class Creation:
         """
         if self._key is None:
             return await create()
-        reservations: Reservations = self._request.app.state.reservations
+        reservations: Reservations = getattr(self._request.state, RESERVATIONS)
         fingerprint = _fingerprint(self._request).hexdigest()
         caller = caller_of(self._request)
         reservation = await run_sync(reservations.reserve, caller, self._key, fingerprint)

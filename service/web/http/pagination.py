@@ -21,6 +21,8 @@ from service.storage.database.pages import Cursor, Page, PageRequest
 MAX_PAGE_SIZE = 1000
 SIGNATURE_BYTES = 16
 _PAGING = ("page_size", "page_token")
+SECRET = "page_secret"
+"""Attribute of the request's state: the secret of the installation, from the lifespan."""
 
 
 def _page_params(
@@ -58,7 +60,7 @@ def _seal(request: Request) -> bytes:
     """A key for the tokens of this list."""
     filters = sorted(item for item in request.query_params.multi_items() if item[0] not in _PAGING)
     listing = json.dumps([request.url.path, filters])
-    return hmac.digest(request.app.state.secret, listing.encode(), "sha256")
+    return hmac.digest(getattr(request.state, SECRET), listing.encode(), "sha256")
 
 
 def _signature(seal: bytes, content: bytes) -> bytes:

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import httpx2
 import pytest
 import uvicorn
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.app.application import Application
 from service.settings import Settings
 from service.web.access.fast_path import FastPath
 
@@ -56,12 +56,12 @@ def opened(name: str, settings: Settings) -> Iterator[PredictPath]:
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
+def served(app: Application) -> Iterator[str]:
     """The application in uvicorn as `svm-service serve` runs it, in a thread; its address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     config = uvicorn.Config(
         app,
-        http=app.state.http_protocol,
+        http=app.http_protocol,  # type: ignore[arg-type]  # a function will do
         log_config=None,
         access_log=False,
         server_header=False,

@@ -361,7 +361,7 @@ def test_shutdown_is_not_ready(settings: Settings) -> None:
     """503, with `ready` false."""
     app = create_app(settings)
     with served(app) as url, httpx2.Client(base_url=url) as client:
-        app.state.health.draining = True
+        app.health.draining = True
         reply = client.get("/v2/health/ready")
         assert (reply.status_code, reply.json()["ready"]) == (503, False)
 

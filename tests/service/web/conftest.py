@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,14 +14,13 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from service.errors import Corrupt, Fault, InvalidContent, Unavailable
-from service.settings import Limits
-from service.web.bodies.control_bodies import json_body, json_request
+from service.web.bodies.control_bodies import LIMIT_BYTES, json_body, json_request
 from service.web.bodies.parameters import known_query_parameters
 from service.web.docs import DocumentedAPI
 from service.web.http.etags import check_if_match, etag, not_modified
 from service.web.http.head_method import HeadAsGet
 from service.web.http.names import JobId, ModelName
-from service.web.http.pagination import PageParams
+from service.web.http.pagination import SECRET, PageParams
 from service.web.problems import replies
 from service.web.server.observability import Metrics, Observability
 
@@ -101,9 +101,15 @@ def _routes() -> APIRouter:
 
 @pytest.fixture
 def probe() -> FastAPI:
-    app = DocumentedAPI(redirect_slashes=False, dependencies=[Depends(known_query_parameters)])
-    app.state.limits = Limits(control_body_bytes=2000)
-    app.state.secret = b"a secret"
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        yield {LIMIT_BYTES: 2000, SECRET: b"a secret"}
+
+    app = DocumentedAPI(
+        redirect_slashes=False,
+        dependencies=[Depends(known_query_parameters)],
+        lifespan=lifespan,
+    )
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=Metrics())
     replies.install(app)

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from service import __version__
+from service.app.application import Application
 from service.settings import Settings
 from service.storage.database import Database
 from service.web.health import Health, router
@@ -27,9 +28,9 @@ def test_running_service_is_alive_and_ready(client: TestClient) -> None:
     assert client.get("/readyz").json() == {"status": "ok"}
 
 
-def test_draining_service_is_not_ready(app: FastAPI, client: TestClient) -> None:
+def test_draining_service_is_not_ready(app: Application, client: TestClient) -> None:
     """As soon as a shutdown begins, the service asks for no new requests."""
-    app.state.health.draining = True
+    app.health.draining = True
     reply = client.get("/readyz")
     assert (reply.status_code, reply.json()["code"]) == (503, "shutting-down")
     assert "Retry-After" in reply.headers
