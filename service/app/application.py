@@ -31,6 +31,7 @@ from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.jobs import routes as jobs
+from service.jobs import training
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.events import EventLog
@@ -97,13 +98,11 @@ The [dashboard](/) offers the same in a browser.
 
 TAGS = {
     "datasets": "Rows for training and prediction. A dataset never changes.",
-    "jobs": "Training in the background: queue, watch, pause, cancel. A crash loses no job.",
+    training.KIND.section: training.KIND.about,
     "solvers": "The available solvers, with all parameters and their ranges.",
     "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
     "predictions": "Rows in, labels out, in one request.",
-    "evaluations": "A model compared with labeled data, as a job.",
-    "comparisons": "Several models trained on the same rows and ranked, as a job.",
-    "batch predictions": "Predictions for a whole dataset, as a job.",
+    **{kind.section: kind.about for kind in KINDS.values() if kind is not training.KIND},
     "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
     "operations": "Health, metrics, limits, and the meaning of errors.",
 }

@@ -23,6 +23,7 @@ from starlette.types import Scope
 from service import __version__
 from service.dashboard import formatting
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
+from service.jobs.kinds import KINDS
 from service.web.access.authenticator import COOKIE
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
@@ -75,6 +76,7 @@ def _environment() -> jinja2.Environment:
         without_location=formatting.without_location,
         short=formatting.short,
         certificate=formatting.certificate,
+        job_title=lambda job: KINDS[job.kind].title(job.spec),
     )
     return environment
 

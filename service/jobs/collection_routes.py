@@ -79,7 +79,7 @@ class Collection:
 
     def __init__(self, access: JobAccess, form: Form, kind: Kind | None = None) -> None:
         noun = "job" if kind is None else kind.noun
-        self.routes = Routes("/v1/jobs" if kind is None else kind.path, f"{noun}s")
+        self.routes = Routes(*(("/v1/jobs", "jobs") if kind is None else (kind.path, kind.section)))
         self._access = access
         self._form = form
         self._kind = kind

@@ -23,3 +23,14 @@ def unpack(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """The arrays that were given to `pack`."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+
+def under(name: str, arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """The same with `name` before each of their names, to pack several groups together."""
+    return {f"{name}.{key}": np.asarray(array) for key, array in arrays.items()}
+
+
+def below(name: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """The arrays that were given to `under` with this name."""
+    start = f"{name}."
+    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}

@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from service.jobs.core.kind import Kind
 
-KIND = Kind("predict", "batch prediction", "predict", package=__name__)
+KIND = Kind(
+    "predict",
+    "batch prediction",
+    "predict",
+    package=__name__,
+    about="Predictions for a whole dataset, as a job.",
+    title=lambda spec: f"Predictions of {spec['model']['name']}",
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import IO, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from service.jobs.comparisons.results import EntryResult, Error
 from service.jobs.training.schemas import JobCreate
-from service.storage.arrays import Arrays, pack, unpack
+from service.storage.arrays import Arrays, below, pack, under
 from svm.errors import CheckpointMismatch
 from svm.model.serialization import from_arrays, to_arrays
 from svm.training import Training
@@ -66,23 +66,22 @@ class ComparisonState:
             if model is not None:
                 header = {"entry": model.entry, "record": model.record}
                 arrays[name] = np.asarray(json.dumps(header))
-                arrays |= _under(f"{name}.model", to_arrays(model.warm_start.fitted))
-                arrays |= _under(f"{name}.start", model.warm_start.to_arrays())
+                arrays |= under(f"{name}.model", to_arrays(model.warm_start.fitted))
+                arrays |= under(f"{name}.start", model.warm_start.to_arrays())
         if training is not None:
-            arrays |= _under("training", training.checkpoint())
+            arrays |= under("training", training.checkpoint())
         return pack(arrays)
 
     @classmethod
     def unpacked(
-        cls, content: bytes, entries: Sequence[JobCreate]
+        cls, arrays: Arrays, entries: Sequence[JobCreate]
     ) -> tuple[ComparisonState, Arrays]:
         """The state, and the checkpoint of the current training, empty if it had not begun.
 
         Raises CheckpointMismatch if another release packed it.
         """
-        arrays = unpack(content)
         try:
-            return cls._read(arrays, entries), _below("training", arrays)
+            return cls._read(arrays, entries), below("training", arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointMismatch("the checkpoint is of another release") from error
 
@@ -96,13 +95,11 @@ class ComparisonState:
                 fitted = from_arrays(
                     {
                         key: array.item() if array.ndim == 0 else array
-                        for key, array in _below(f"{name}.model", arrays).items()
+                        for key, array in below(f"{name}.model", arrays).items()
                     }
                 )
                 pipeline = entries[header["entry"]].pipeline()
-                warm_start = WarmStart.from_arrays(
-                    pipeline, fitted, _below(f"{name}.start", arrays)
-                )
+                warm_start = WarmStart.from_arrays(pipeline, fitted, below(f"{name}.start", arrays))
                 setattr(state, name, Model(header["entry"], warm_start, header["record"]))
         return state
 
@@ -116,12 +113,3 @@ def read_results(file: IO[bytes]) -> list[EntryResult] | None:
             return [EntryResult(**each) for each in plain["results"]]
         except (KeyError, TypeError):
             return None
-
-
-def _under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{name}.{key}": np.asarray(array) for key, array in arrays.items()}
-
-
-def _below(name: str, arrays: Arrays) -> dict[str, Any]:
-    start = f"{name}."
-    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}

@@ -13,6 +13,7 @@ from service.jobs.comparisons.curve import as_table
 from service.jobs.comparisons.entries import spec_of
 from service.jobs.comparisons.schemas import RankBy
 from service.jobs.training.schemas import JobCreate
+from service.jobs.training.summary import metrics_of_folds
 from svm.model.metrics import classification_metrics
 from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
@@ -102,16 +103,12 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
 
 def validation_metrics(result: EntryResult) -> dict[str, Any]:
     """Metrics of the validation set, in the same form as a job's."""
-    metrics = classification_metrics(np.array(result.confusion))
-    if not result.folds:
-        return metrics
-    accuracies = [fold["accuracy"] for fold in result.folds]
-    return {
-        **metrics,
-        "accuracy_mean": float(np.mean(accuracies)),
-        "accuracy_std": float(np.std(accuracies, ddof=1)),
-        "folds": result.folds,
-    }
+    confusion = np.array(result.confusion)
+    return (
+        metrics_of_folds(confusion, result.folds)
+        if result.folds
+        else classification_metrics(confusion)
+    )
 
 
 def report(

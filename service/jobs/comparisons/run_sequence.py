@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from service.datasets.dataset import Dataset
-from service.datasets.store import DatasetStore
 from service.jobs.comparisons.checkpoint import ComparisonState, Model
 from service.jobs.comparisons.curve import add_point
 from service.jobs.comparisons.order import Step, steps_of
@@ -24,12 +23,13 @@ from service.jobs.comparisons.results import (
 )
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.kind import RunContext
 from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import JobCreate
+from service.jobs.training.summary import eta_s, fold_of, progress_of, result_of
 from service.jobs.training.training_sequence import SHORTEST_S, threads_of
-from service.settings import Settings
 from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
 from svm.model.metrics import classification_metrics
@@ -62,12 +62,11 @@ class ComparisonSequence:
 
     def __init__(
         self,
+        context: RunContext,
         attempt: Attempt,
         body: ComparisonCreate,
         entries: Sequence[JobCreate],
         dataset: Dataset,
-        datasets: DatasetStore,
-        settings: Settings,
         state: ComparisonState,
         saved: Arrays,
     ) -> None:
@@ -75,13 +74,13 @@ class ComparisonSequence:
         assert body.seed is not None
         self.state = state
         self._attempt = attempt
-        self._settings = settings
+        self._settings = settings = context.settings
         self._body = body
         self._entries = entries
         self._seed = body.seed
         self._threads = threads_of(settings)
         self._dataset = dataset
-        self._datasets = datasets
+        self._datasets = context.datasets
         memory = settings.limits.worker_memory_bytes
         in_files = [
             result.error is None and rows_stay_in_files(entry, dataset, memory)
@@ -226,12 +225,8 @@ class ComparisonSequence:
             before = 0 if entry_result.confusion is None else np.array(entry_result.confusion)
             entry_result = replace(entry_result, confusion=(before + confusion).tolist())
             if step.split > 0:
-                fold = {
-                    "accuracy": classification_metrics(confusion)["accuracy"],
-                    "stop_reason": result.stop_reason,
-                    "epochs": result.epochs,
-                    "relative_gap": result.certificate.worst.relative_gap,
-                }
+                accuracy = classification_metrics(confusion)["accuracy"]
+                fold = fold_of(result, {"accuracy": accuracy})
                 entry_result = replace(entry_result, folds=[*entry_result.folds, fold])
         train: dict[str, Any] = {}
         if step.split == 0:
@@ -260,14 +255,8 @@ class ComparisonSequence:
             *state.results[best.entry].sort_key(rank_by),
             best.entry,
         ):
-            record = {
-                "metrics": {"train": train, "validation": validation_metrics(entry_result)},
-                "certificate": result.certificate.as_dict(result.fitted.classes),
-                "stop_reason": result.stop_reason,
-                "converged": result.converged,
-                "epochs": result.epochs,
-                "updates": result.updates,
-            }
+            metrics = {"train": train, "validation": validation_metrics(entry_result)}
+            record = result_of(result, metrics)
             spec = self._entries[entry].model_copy(update={"set_alias": self._body.set_alias})
             record_spec = spec.with_solver(result.warm_start.pipeline.solver)
             state.best = Model(entry, result.warm_start, {"spec": record_spec, "result": record})
@@ -280,12 +269,8 @@ class ComparisonSequence:
             "fraction": fraction,
             "entry": step.entry + 1,
             "fold": step.split or None,
-            "epoch": progress.epoch,
-            "updates": progress.updates,
-            "primal": progress.primal,
-            "dual": progress.dual,
-            "relative_gap": progress.relative_gap,
-            "eta_s": elapsed_s * (1 - fraction) / fraction if fraction > 0 else None,
+            **progress_of(progress),
+            "eta_s": eta_s(elapsed_s, fraction),
         }
         self._attempt.show(shown, [])
 

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from service.datasets.store import DatasetStore
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import Job
 from service.models.registry import ModelRegistry
 from service.settings import Settings
+from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import Blobs
 from service.web.access.keys import Scope
-
-Runner = Callable[[Attempt], None]
-"""Carries out a job and ends it. Raises what the work raises, Interrupted after the checkpoint was
-saved, and LeaseLost."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What runners get: the stores and the settings of a worker."""
+    """What a worker gives to the jobs that it runs: its stores and settings."""
 
     datasets: DatasetStore
     models: ModelRegistry
     blobs: Blobs
     settings: Settings
+
+    def checkpoint(self, job: Job) -> Arrays | None:
+        """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return None
+        return unpack(self.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,15 @@ class Kind:
     scope: Scope
     """Of keys that may queue, steer and delete such jobs."""
     package: str
+    about: str
+    """Its section of the OpenAPI document."""
+    title: Callable[[Mapping[str, Any]], str]
+    """Of a job with this spec, on the dashboard."""
+
+    @property
+    def section(self) -> str:
+        """The name of its section."""
+        return f"{self.noun}s"
 
     @property
     def path(self) -> str:
@@ -52,7 +65,9 @@ class Kind:
         """A module with `router(stores, access)`."""
         return import_module(f"{self.package}.routes")
 
-    def runner(self, context: RunContext) -> Runner:
-        """The `Runner` of the module `run`."""
-        runner: Runner = import_module(f"{self.package}.run").Runner(context)
-        return runner
+    def run(self, context: RunContext, attempt: Attempt) -> None:
+        """Carry out a job and end it.
+
+        Raises what the work raises, Interrupted after the checkpoint was saved, and LeaseLost.
+        """
+        import_module(f"{self.package}.run").run(context, attempt)

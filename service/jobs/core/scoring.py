@@ -11,11 +11,12 @@ import numpy.typing as npt
 from service.datasets.dataset import DataInFiles, Dataset
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.job import Job
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.models.versions import ModelVersion
-from service.storage.arrays import pack, unpack
+from service.storage.arrays import pack
 from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
@@ -40,79 +41,75 @@ class Scored:
     columns: Columns
 
 
-class Scorer:
-    """Scores for jobs whose spec names a `model` by name and version."""
+def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored | None:
+    """The `outputs` (label, decision, probability) of all rows, in order, by the `model` that the
+    job's spec names.
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-
-    def __call__(self, attempt: Attempt, outputs: list[str]) -> Scored | None:
-        """The `outputs` (label, decision, probability) of all rows, in order.
-
-        None if the job was canceled: it has ended then. Raises what the stores raise,
-        InvalidData, Interrupted after the checkpoint was saved, and LeaseLost.
-        """
-        attempt.may_end = True
-        model = attempt.job.spec["model"]
-        dataset = self._context.datasets.get(attempt.job.dataset_id)
-        version = self._context.models.get_version(model["name"], model["version"])
-        fitted = self._context.models.files.load(version)
-        data = self._context.datasets.open(dataset)
-        order = positions(dataset, version)
-        try:
-            columns = self._columns(attempt, fitted, data, order, outputs)
-        except Interrupted:
-            if attempt.command is not Command.KEEP_AND_END:
-                raise
-            attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
-            return None
-        return Scored(dataset, version, fitted, data.codes, columns)
-
-    def _columns(
-        self,
-        attempt: Attempt,
-        fitted: FittedPipeline,
-        data: DataInFiles,
-        order: list[int] | None,
-        outputs: list[str],
-    ) -> Columns:
-        n = data.X.shape[0]
-        done, columns = self._begin(attempt, n)
-        try:
-            for start in range(done, n, BLOCK_ROWS):
-                attempt.check()
-                X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
-                for name, values in _outputs(
-                    fitted, X if order is None else X[:, order], start, outputs
-                ):
-                    if name not in columns:
-                        columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-                    columns[name][start : start + len(values)] = values
-                done = min(n, start + BLOCK_ROWS)
-                attempt.show({"fraction": done / n}, [])
-                if attempt.checkpoint_is_due:
-                    attempt.save(_checkpoint(done, columns))
-        except Interrupted:
-            if attempt.command is Command.SAVE_AND_RELEASE:
-                attempt.save(_checkpoint(done, columns))
+    None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
+    Interrupted after the checkpoint was saved, and LeaseLost.
+    """
+    attempt.may_end = True
+    model = attempt.job.spec["model"]
+    dataset = context.datasets.get(attempt.job.dataset_id)
+    version = context.models.get_version(model["name"], model["version"])
+    fitted = context.models.files.load(version)
+    data = context.datasets.open(dataset)
+    order = positions(dataset, version)
+    try:
+        done, columns = _begin(context, attempt.job, dataset.n_samples)
+        columns = _columns(attempt, fitted, data, order, outputs, done, columns)
+    except Interrupted:
+        if attempt.command is not Command.KEEP_AND_END:
             raise
-        return columns
+        attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
+        return None
+    return Scored(dataset, version, fitted, data.codes, columns)
 
-    def _begin(self, attempt: Attempt, n: int) -> tuple[int, Columns]:
-        """How many rows an earlier attempt has done, and their outputs."""
-        job = attempt.job
-        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
-            return 0, {}
-        try:
-            saved = unpack(self._context.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
-        except BlobDamaged:
-            return 0, {}  # only time is lost
-        done = int(saved.pop("done"))
-        columns = {}
-        for name, values in saved.items():
-            columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-            columns[name][:done] = values
-        return done, columns
+
+def _columns(
+    attempt: Attempt,
+    fitted: FittedPipeline,
+    data: DataInFiles,
+    order: list[int] | None,
+    outputs: list[str],
+    done: int,
+    columns: Columns,
+) -> Columns:
+    """The outputs of all rows; of the first `done` they are in `columns` already."""
+    n = data.X.shape[0]
+    try:
+        for start in range(done, n, BLOCK_ROWS):
+            attempt.check()
+            X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
+            for name, values in _outputs(
+                fitted, X if order is None else X[:, order], start, outputs
+            ):
+                if name not in columns:
+                    columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+                columns[name][start : start + len(values)] = values
+            done = min(n, start + BLOCK_ROWS)
+            attempt.show({"fraction": done / n}, [])
+            if attempt.checkpoint_is_due:
+                attempt.save(_checkpoint(done, columns))
+    except Interrupted:
+        if attempt.command is Command.SAVE_AND_RELEASE:
+            attempt.save(_checkpoint(done, columns))
+        raise
+    return columns
+
+
+def _begin(context: RunContext, job: Job, n: int) -> tuple[int, Columns]:
+    """How many rows an earlier attempt has done, and their outputs."""
+    try:
+        saved = dict(context.checkpoint(job) or {})
+    except BlobDamaged:
+        saved = {}  # only time is lost
+    done = int(saved.pop("done", 0))
+    columns = {}
+    for name, values in saved.items():
+        columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+        columns[name][:done] = values
+    return done, columns
 
 
 def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:

@@ -8,8 +8,9 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import structlog
@@ -131,7 +132,9 @@ class Worker:
         context = RunContext(
             DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
         )
-        self._runners = {name: kind.runner(context) for name, kind in KINDS.items()}
+        self._runners: dict[str, Callable[[Attempt], None]] = {
+            name: partial(kind.run, context) for name, kind in KINDS.items()
+        }
 
     def take_next_job(self) -> bool:
         """Run the next job; returns whether there was one."""

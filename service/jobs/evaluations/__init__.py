@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from service.jobs.core.kind import Kind
 
-KIND = Kind("evaluate", "evaluation", "train", package=__name__)
+KIND = Kind(
+    "evaluate",
+    "evaluation",
+    "train",
+    package=__name__,
+    about="A model compared with labeled data, as a job.",
+    title=lambda spec: f"Evaluation of {spec['model']['name']}",
+)

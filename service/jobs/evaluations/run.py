@@ -13,7 +13,7 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
-from service.jobs.core.scoring import Scorer
+from service.jobs.core.scoring import score
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.storage.database import new_id
@@ -35,36 +35,28 @@ ALL_POINTS = 2010
 FEWEST_POINTS = 21
 
 
-class Runner:
-    """Carries out evaluations."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._scorer = Scorer(context)
-        self._blobs = context.blobs
-
-    def __call__(self, attempt: Attempt) -> None:
-        """Score, measure, and end the job as succeeded, or as canceled. Raises as the scorer."""
-        outputs = attempt.job.spec["outputs"]
-        scored = self._scorer(attempt, outputs)
-        if scored is None:
-            return
-        assert scored.codes is not None
-        codes = class_numbers(scored.dataset, scored.version)[scored.codes]
-        decision = scored.columns["decision"]
-        predicted = scored.fitted.codes_from_decision(decision)
-        metrics = evaluation_metrics(
-            codes, decision, predicted, scored.columns.get("probability"), scored.version.classes
+def run(context: RunContext, attempt: Attempt) -> None:
+    """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
+    scored = score(context, attempt, attempt.job.spec["outputs"])
+    if scored is None:
+        return
+    assert scored.codes is not None
+    codes = class_numbers(scored.dataset, scored.version)[scored.codes]
+    decision = scored.columns["decision"]
+    predicted = scored.fitted.codes_from_decision(decision)
+    metrics = evaluation_metrics(
+        codes, decision, predicted, scored.columns.get("probability"), scored.version.classes
+    )
+    content = orjson.dumps(metrics)
+    headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
+    attempt.finish(
+        Outcome(
+            state=State.SUCCEEDED,
+            stop_reason="finished",
+            result={"metrics": headline},
+            results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
-        content = orjson.dumps(metrics)
-        headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
-        attempt.finish(
-            Outcome(
-                state=State.SUCCEEDED,
-                stop_reason="finished",
-                result={"metrics": headline},
-                results=self._blobs.write(f"evaluations/{new_id('results')}", content),
-            )
-        )
+    )
 
 
 def outputs_of(version: ModelVersion) -> list[str]:

@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from service.jobs.core.kind import Kind
 
-KIND = Kind("train", "job", "train", package=__name__)
+KIND = Kind(
+    "train",
+    "job",
+    "train",
+    package=__name__,
+    about="Training in the background: queue, watch, pause, cancel. A crash loses no job.",
+    title=lambda spec: str(spec["model_name"]),
+)

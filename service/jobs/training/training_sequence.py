@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.training.summary import eta_s, progress_of
 from service.settings import Settings
-from service.storage.arrays import Arrays, pack
+from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.training import Training
@@ -70,16 +71,16 @@ class TrainingSequence:
         self._finished: Mapping[str, Any] = {}
         self.folds, self.scores = [], []
         self._spent_s = 0.0
-        model = _below("model", saved)
+        model = below("model", saved)
         self._training: Training | None = begin(0, budget_s / count, model or None)
         if "folds" in saved:
             self._finish_model(self._training)
             self.folds = json.loads(str(saved["folds"]))
-            kept = _below("scores", saved)
+            kept = below("scores", saved)
             self.scores = [kept[str(k)] for k in range(len(kept))]
             self._spent_s = float(saved["spent_s"])
             self._training = None
-        self._fold_saved = _below("fold", saved) or None
+        self._fold_saved = below("fold", saved) or None
 
     def run(self) -> bool:
         """Returns False at the end, True if canceled with `keep_model`.
@@ -140,18 +141,18 @@ class TrainingSequence:
 
     def _finish_model(self, training: Training) -> None:
         self.model = training.result()
-        self._finished = _under("model", training.checkpoint())
+        self._finished = under("model", training.checkpoint())
 
     def _packed(self) -> bytes:
         if not self._finished:
             assert self._training is not None
-            return pack(_under("model", self._training.checkpoint()))
+            return pack(under("model", self._training.checkpoint()))
         current = {} if self._training is None else self._training.checkpoint()
         return pack(
             {
                 **self._finished,
-                **_under("fold", current),
-                **_under("scores", {str(k): scores for k, scores in enumerate(self.scores)}),
+                **under("fold", current),
+                **under("scores", {str(k): scores for k, scores in enumerate(self.scores)}),
                 "folds": np.asarray(json.dumps(self.folds)),
                 "spent_s": np.asarray(self._spent_s),
             }
@@ -162,18 +163,12 @@ class TrainingSequence:
         fraction = (number + progress.fraction) / self._count
         shown: dict[str, Any] = dict(attempt.progress)
         if number == 0:
-            shown = {
-                "epoch": progress.epoch,
-                "updates": progress.updates,
-                "primal": progress.primal,
-                "dual": progress.dual,
-                "relative_gap": progress.relative_gap,
-            }
+            shown = progress_of(progress)
         # Without the work of lost workers since their checkpoints, and without loading data.
         elapsed_s = self._spent_s + training.elapsed_s
         shown["fraction"] = fraction
         shown["fold"] = number or None
-        shown["eta_s"] = elapsed_s * (1 - fraction) / fraction if fraction > 0 else None
+        shown["eta_s"] = eta_s(elapsed_s, fraction)
         trace = _trace(progress.evaluation, attempt.elapsed_s, training) if number == 0 else []
         attempt.show(shown, trace)
 
@@ -198,12 +193,3 @@ def _trace(
             "validation_error": evaluation.validation_error,
         }
     ]
-
-
-def _under(name: str, arrays: Arrays) -> dict[str, Any]:
-    return {f"{name}.{key}": array for key, array in arrays.items()}
-
-
-def _below(name: str, arrays: Arrays) -> dict[str, Any]:
-    start = f"{name}."
-    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.jobs.training.run import CHECKPOINT_LOST
+from service.jobs.training.summary import CHECKPOINT_LOST
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.splitting import fold_numbers

@@ -16,7 +16,7 @@ from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.leases import LeaseLost, Outcome
 from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.engine.worker_process import Worker
-from service.jobs.training.run import CHECKPOINT_LOST
+from service.jobs.training.summary import CHECKPOINT_LOST
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted

@@ -1,0 +1,124 @@
+"""What jobs that train show of a training: its progress, its result, and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from service.datasets.dataset import Dataset
+from service.jobs.core.attempts import Attempt
+from service.jobs.core.kind import RunContext
+from service.jobs.core.leases import Outcome
+from service.jobs.core.lifecycle import State
+from service.jobs.training.schemas import JobCreate
+from svm.data.matrices import Indices
+from svm.model.metrics import classification_metrics
+from svm.model.pipeline import FittedPipeline
+from svm.training.progress import Progress
+from svm.training.results import TrainingResult
+from svm.training.warm_start import WarmStart
+
+CHECKPOINT_LOST = (
+    "The last checkpoint could not be used, so the training started again from the beginning."
+)
+
+
+def progress_of(progress: Progress) -> dict[str, Any]:
+    return {
+        "epoch": progress.epoch,
+        "updates": progress.updates,
+        "primal": progress.primal,
+        "dual": progress.dual,
+        "relative_gap": progress.relative_gap,
+    }
+
+
+def eta_s(elapsed_s: float, fraction: float) -> float | None:
+    """Time to the end, if the rest takes as long as the `fraction` that is done."""
+    return elapsed_s * (1 - fraction) / fraction if fraction > 0 else None
+
+
+def final_progress(
+    attempt: Attempt, canceled: bool, model: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Of a job with this model: `epochs`, `updates` and `certificate` are read from it."""
+    done = attempt.progress.get("fraction", 0.0) if canceled else 1.0
+    shown = {"fraction": done, "eta_s": 0.0}
+    if model is None:
+        return shown
+    certificate = {name: model["certificate"][name] for name in ("primal", "dual", "relative_gap")}
+    return shown | {"epoch": model["epochs"], "updates": model["updates"], **certificate}
+
+
+def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The `result` of a job and of its model version."""
+    return {
+        "metrics": metrics,
+        "certificate": result.certificate.as_dict(result.fitted.classes),
+        "stop_reason": result.stop_reason,
+        "converged": result.converged,
+        "epochs": result.epochs,
+        "updates": result.updates,
+    }
+
+
+def fold_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of the training of a fold."""
+    return {
+        **metrics,
+        "stop_reason": result.stop_reason,
+        "epochs": result.epochs,
+        "relative_gap": result.certificate.worst.relative_gap,
+    }
+
+
+def metrics_of_folds(confusion: Any, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metrics of all rows, each predicted by the training that did not see it; `confusion` is the
+    sum of all folds."""
+    accuracies = [fold["accuracy"] for fold in folds]
+    return {
+        **classification_metrics(confusion),
+        "accuracy_mean": float(np.mean(accuracies)),
+        "accuracy_std": float(np.std(accuracies, ddof=1)) if len(folds) > 1 else None,
+        "folds": list(folds),
+    }
+
+
+def finish_with_model(
+    context: RunContext,
+    attempt: Attempt,
+    outcome: Outcome,
+    fitted: FittedPipeline,
+    warm_start: WarmStart,
+    *,
+    dataset: Dataset,
+    rows: Indices,
+    request: JobCreate,
+    spec: dict[str, Any],
+    result: dict[str, Any],
+    n_support_vectors: int | None,
+) -> None:
+    """End the job and register its model, trained on these `rows` of the dataset. `request` names
+    it, `spec` has the solver that was chosen."""
+    prepared = context.models.files.prepare(
+        fitted,
+        None if dataset.columns is None else list(dataset.columns),
+        warm_start.with_rows(rows).to_arrays(),
+    )
+    attempt.finish(
+        outcome,
+        lambda connection: context.models.register(
+            connection,
+            prepared,
+            model_name=request.model_name,
+            job_id=attempt.job.id,
+            dataset=dataset,
+            spec=spec,
+            seed=request.seed,
+            result=result,
+            n_support_vectors=n_support_vectors,
+            set_alias=None if outcome.state is State.CANCELED else request.set_alias,
+        ),
+    )
