@@ -1,6 +1,6 @@
 """The command line: `svm-service serve`, commands for operators, and commands that call a service.
 
-Commands import what they need when they run, so that those that call a service start fast.
+Commands import the service when they run, so that those that call a service start fast.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import typer
 from service import __version__
 from service.cli.client_commands import client_commands
 from service.cli.output import InputFile, Json
+from service.cli.resource_commands import resource_commands
 
 cli = typer.Typer(
     add_completion=False,
@@ -93,7 +94,8 @@ def scheduler(
     cluster.scheduler(host, port)
 
 
-cli.registered_commands += client_commands.registered_commands  # `add_typer` puts them last
+for commands in (client_commands, resource_commands):  # `add_typer` puts them last
+    cli.registered_commands += commands.registered_commands
 
 
 @cli.command(rich_help_panel=DATA)

@@ -1,18 +1,28 @@
-"""Arguments and options of the commands that call a service.
-
-Commands import what they need when they run, so that they start fast.
-"""
+"""Commands that upload, train, predict and compare by calling a service."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.output import InputFile, Json, Url
+from service.cli.output import InputFile, Json, Url, connected, print_json, say
+from service.cli.showing import (
+    print_comparison,
+    print_dataset,
+    print_evaluation,
+    print_job,
+    print_predictions,
+)
+from service.cli.specs import spec_of
+
+if TYPE_CHECKING:
+    from service.client import Job
 
 CALLS = "Call a service"
+DEFAULT_SOLVER = "auto"
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -26,7 +36,6 @@ NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a
 JobId = Annotated[str, typer.Argument(help="Id of a job.")]
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
-Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 client_commands = typer.Typer()
 
 
@@ -69,19 +78,28 @@ def upload(
     as_json: Json = False,
 ) -> None:
     """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ or Parquet."""
-    from service.cli import calling
-
-    options = {
-        "name": name,
-        "target": target,
-        "header": header,
-        "delimiter": delimiter,
-        "index_base": index_base,
-        "n_features": n_features,
-        "media_type": media_type,
-        "validate_only": validate_only or None,
-    }
-    calling.upload(url, file, labels, as_json, options)
+    named = name or file.name
+    with connected(url, as_json) as client:
+        dataset = client.upload(
+            file,
+            labels,
+            progress_bar=False if as_json else None,
+            name=named,
+            target=target,
+            header=header,
+            delimiter=delimiter,
+            index_base=index_base,
+            n_features=n_features,
+            media_type=media_type,
+            validate_only=validate_only or None,
+        )
+    if as_json:
+        print_json(dataset.data)
+        return
+    print_dataset(dataset)
+    if dataset.name != named:
+        other = f"named {dataset.name}" if dataset.name else "without a name"
+        print(f"  note: the same data exist already, {other}")
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -107,8 +125,6 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model; with --watch, show the progress."""
-    from service.cli import calling
-
     given = {
         "dataset_id": dataset,
         "model_name": model,
@@ -117,15 +133,20 @@ def train(
         "validation.fraction": validation,
         "seed": seed,
     }
-    calling.train(url, spec, settings or [], given, watch, as_json)
+    with connected(url, as_json) as client:
+        job = spec_of(spec, settings or [], given)
+        on = job.pop("dataset_id", "latest")
+        by = job.pop("solver", {})
+        if isinstance(by, Mapping):
+            by = {"name": DEFAULT_SOLVER, **by}
+        _follow(client.train(on, job.pop("model_name"), by, **job), watch, as_json)
 
 
 @client_commands.command(rich_help_panel=CALLS)
 def watch(job: JobId, url: Url = None, as_json: Json = False) -> None:
     """Show the progress of a job until it ends."""
-    from service.cli import calling
-
-    calling.watch(url, job, as_json)
+    with connected(url, as_json) as client:
+        _follow(client.job(job), True, as_json)
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -138,9 +159,9 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Cancel a job that is queued, running or paused."""
-    from service.cli import calling
-
-    calling.cancel(url, job, keep_model, as_json)
+    with connected(url, as_json) as client:
+        canceled = client.job(job).cancel(keep_model=keep_model)
+    print_json(canceled.data) if as_json else print_job(canceled)
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -154,9 +175,11 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a file and print CSV."""
-    from service.cli import calling
-
-    calling.predict(url, model, file, output, as_json)
+    with connected(url, as_json) as client:
+        if "explanation" in output and not as_json:
+            raise ValueError("an explanation is not a table: add --json")
+        answer = client.predict(model, file, output)
+    print_json(answer) if as_json else print_predictions(answer, output)
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -167,9 +190,11 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC."""
-    from service.cli import calling
-
-    calling.evaluate(url, model, dataset, as_json)
+    with connected(url, as_json) as client:
+        job = client.evaluate(dataset, model)
+        _wait(job, as_json)
+        results = job.results()
+    print_json(results) if as_json else print_evaluation(results)
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -188,70 +213,28 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train with several solvers and values of C, and rank them on a validation set."""
-    from service.cli import calling
-
-    calling.compare(url, dataset, solver, c or [], scaling, model, settings or [], as_json)
-
-
-@client_commands.command(rich_help_panel=CALLS)
-def export(
-    model: ModelReference,
-    file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
-    url: Url = None,
-) -> None:
-    """Export a model version for other programs."""
-    from service.cli import calling
-
-    calling.export(url, model, file)
+    with connected(url, as_json) as client:
+        options = spec_of(None, settings or [], {"scaling": scaling, "model_name": model})
+        job = client.compare(dataset, grid={"solver": solver} | ({"C": c} if c else {}), **options)
+        _wait(job, as_json)
+        results = job.results()
+    print_json(results) if as_json else print_comparison(results)
 
 
-@client_commands.command("import", rich_help_panel=CALLS)
-def import_model(
-    model: NewVersionOf,
-    file: InputFile,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Import a model that was exported as JSON or NPZ."""
-    from service.cli import calling
-
-    calling.import_model(url, model, file, as_json)
+def _follow(job: Job, watch: bool, as_json: bool) -> None:
+    if watch:
+        _wait(job, as_json)
+    if as_json:
+        print_json(job.data)
+        return
+    print_job(job)
+    if not job.ended:
+        say(f"follow it with: svm-service watch {job.id}")
 
 
-@client_commands.command(rich_help_panel=CALLS)
-def datasets(limit: Limit = 20, url: Url = None, as_json: Json = False) -> None:
-    """List the datasets, the newest first."""
-    from service.cli import listing
-
-    listing.datasets(url, limit, as_json)
-
-
-@client_commands.command(rich_help_panel=CALLS)
-def jobs(
-    state: Annotated[str | None, typer.Option(help="A state such as running.")] = None,
-    limit: Limit = 20,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """List the jobs, the newest first."""
-    from service.cli import listing
-
-    listing.jobs(url, state, limit, as_json)
-
-
-@client_commands.command(rich_help_panel=CALLS)
-def models(
-    name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
-    alias: Annotated[
-        str | None,
-        typer.Option(metavar="ALIAS=VERSION", help="Point an alias of the model to this version."),
-    ] = None,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """List the models, or the versions of one."""
-    from service.cli import listing
-
-    if alias is not None:
-        listing.set_alias(url, name, alias)
-    listing.models(url, name, as_json)
+def _wait(job: Job, as_json: bool) -> None:
+    try:
+        job.wait(progress_bar=False if as_json else None)
+    except KeyboardInterrupt:
+        say(f"the job continues; watch it with: svm-service watch {job.id}")
+        raise

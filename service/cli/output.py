@@ -71,20 +71,17 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
-def caller(url: str | None) -> Client:
-    """A client with few retries, so that an unreachable service is reported soon."""
-    from service.client import Client, Retries
-
-    return Client(url, retries=Retries(times=2))
-
-
 @contextmanager
-def errors_reported(as_json: bool) -> Iterator[None]:
-    """Prints errors of the client, with what to do, and ends the command with an exit code."""
-    from service.client import ClientError, ConnectionFailed, JobFailed, Problem
+def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
+    """A client with few retries, so that an unreachable service is reported soon.
+
+    Errors are printed, with what to do, and end the command with an exit code.
+    """
+    from service.client import Client, ClientError, ConnectionFailed, JobFailed, Problem, Retries
 
     try:
-        yield
+        with Client(url, retries=Retries(times=2)) as client:
+            yield client
     except Problem as problem:
         if as_json:
             print_json(problem.members)

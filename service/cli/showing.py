@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import csv
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from service.cli.output import print_fields, print_table
-from service.client import Dataset, Job, Model, ModelVersion
+from service.cli.output import print_fields, print_json, print_table
+
+if TYPE_CHECKING:
+    from service.client import Dataset, Job, Model, ModelVersion
 
 MANY = 20
 """Most classes that are listed."""
@@ -64,6 +68,37 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
 def _class_cells(measured: Mapping[str, Any]) -> tuple[Any, ...]:
     shares = (_percent(measured[name]) for name in ("precision", "recall", "f1"))
     return measured["label"], *shares, f"{measured['support']:,}"
+
+
+def print_predictions(answer: Mapping[str, Any], outputs: Sequence[str]) -> None:
+    """As CSV: a column for each output, or for each class of an output."""
+    names: list[str] = []
+    columns: list[Sequence[Any]] = []
+    for name in outputs:
+        values = answer[name]
+        if isinstance(values[0], list):
+            names += [f"{name}:{label}" for label in answer["classes"]]
+            columns += list(zip(*values, strict=True))
+        else:
+            names.append(name)
+            columns.append(values)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+
+
+def print_list(
+    name: str,
+    listed: Sequence[Any],
+    columns: Iterable[str],
+    cells: Callable[[Any], Iterable[Any]],
+    as_json: bool,
+) -> None:
+    """Resources as a table, or as JSON under this name."""
+    if as_json:
+        print_json({name: [each.data for each in listed]})
+    else:
+        print_table(columns, map(cells, listed))
 
 
 DATASET_COLUMNS = ("dataset", "name", "rows", "features", "classes", "created (UTC)")
@@ -154,6 +189,12 @@ def entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         None if entry["elapsed_s"] is None else f"{entry['elapsed_s']:.3g}",
         (entry["error"] or {}).get("detail"),
     )
+
+
+def print_comparison(results: Mapping[str, Any]) -> None:
+    print_table(ENTRY_COLUMNS, map(entry_cells, results["entries"]))
+    if results["model"]:
+        print(f"the best is {results['model']['name']}/{results['model']['version']}")
 
 
 VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "bytes", "created (UTC)")

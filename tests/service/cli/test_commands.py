@@ -216,7 +216,8 @@ def test_unreachable_service_is_reported(run: Run) -> None:
 def test_commands_that_call_a_service_start_fast() -> None:
     """They do not import FastAPI or NumPy."""
     program = (
-        "import sys, service.cli.calling; print('fastapi' in sys.modules, 'numpy' in sys.modules)"
+        "import sys, service.cli, service.client;"
+        "print('fastapi' in sys.modules, 'numpy' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -1,0 +1,111 @@
+"""Commands that list datasets, jobs and models of a service, and export and import models."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.client_commands import CALLS, ModelReference, NewVersionOf
+from service.cli.output import InputFile, Json, Url, connected, print_json, say
+from service.cli.showing import (
+    DATASET_COLUMNS,
+    JOB_COLUMNS,
+    MODEL_COLUMNS,
+    VERSION_COLUMNS,
+    dataset_cells,
+    job_cells,
+    model_cells,
+    print_list,
+    version_cells,
+)
+
+Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
+resource_commands = typer.Typer()
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def export(
+    model: ModelReference,
+    file: Annotated[Path, typer.Argument(dir_okay=False, help=".onnx, .npz, .json or .joblib.")],
+    url: Url = None,
+) -> None:
+    """Export a model version for other programs."""
+    with connected(url) as client:
+        name, _, reference = model.partition("/")
+        if not reference.isdecimal():
+            aliases = client.model(name)
+            known = {"latest": aliases.latest_version, **aliases.aliases}
+            version = known.get(reference or ("default" if "default" in known else "latest"))
+            if version is None:
+                raise ValueError(f"{model}: {name} has no such alias")
+            reference = str(version)
+        client.model_version(name, int(reference)).export(file)
+        say(f"{name}/{reference} saved as {file}")
+
+
+@resource_commands.command("import", rich_help_panel=CALLS)
+def import_model(
+    model: NewVersionOf,
+    file: InputFile,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Import a model that was exported as JSON or NPZ."""
+    with connected(url, as_json) as client:
+        version = client.import_model(model, file)
+    print_json(version.data) if as_json else print(f"{version.name}/{version.version}")
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def datasets(limit: Limit = 20, url: Url = None, as_json: Json = False) -> None:
+    """List the datasets, the newest first."""
+    with connected(url, as_json) as client:
+        listed = list(islice(client.datasets(), limit))
+    print_list("datasets", listed, DATASET_COLUMNS, dataset_cells, as_json)
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def jobs(
+    state: Annotated[str | None, typer.Option(help="A state such as running.")] = None,
+    limit: Limit = 20,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List the jobs, the newest first."""
+    with connected(url, as_json) as client:
+        listed = list(islice(client.jobs(state=state), limit))
+    print_list("jobs", listed, JOB_COLUMNS, job_cells, as_json)
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def models(
+    name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
+    alias: Annotated[
+        str | None,
+        typer.Option(metavar="ALIAS=VERSION", help="Point an alias of the model to this version."),
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List the models, or the versions of one."""
+    if alias is not None:
+        _set_alias(url, name, alias)
+    with connected(url, as_json) as client:
+        if name is None:
+            print_list("models", list(client.models()), MODEL_COLUMNS, model_cells, as_json)
+        else:
+            versions = list(client.model(name).versions())
+            print_list("versions", versions, VERSION_COLUMNS, version_cells, as_json)
+
+
+def _set_alias(url: str | None, name: str | None, alias: str) -> None:
+    with connected(url) as client:
+        if name is None:
+            raise ValueError("name the model that the alias belongs to")
+        which, _, version = alias.partition("=")
+        if not version.isdecimal():
+            raise ValueError(f"{alias}: write ALIAS=VERSION, such as champion=3")
+        client.model(name).set_alias(which, int(version))
