@@ -21,7 +21,7 @@ WORDS = {
     r"asynccontextmanager": "contextmanager",
     r"AsyncIterator": "Iterator",
     r"\bhttpx2\.AsyncClient": "httpx2.Client",
-    r"\bAsync(Client|Session|Dataset|Job|ModelVersion|Model)\b": r"\1",
+    r"\bAsync(Client|Session|Dataset|Job|ModelVersion|Model|Predictor)\b": r"\1",
     r"\ba(read|close|iter_bytes)\(": r"\1(",
     r"__a(enter|exit)__": r"__\1__",
     r"client\.asynchronous": "client.synchronous",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -79,8 +79,3 @@ def model_path(model: str) -> str:
         return path_of("v1", "models", name)
     kind = "versions" if version.isdecimal() else "aliases"
     return path_of("v1", "models", name, kind, version)
-
-
-def with_wait(call: Call, wait_s: float) -> Call:
-    """The same with a longer timeout, for a long poll."""
-    return replace(call, wait_s=wait_s)

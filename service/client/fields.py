@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 class Resource:
     """A resource as it was at the last call; `data` has all members."""
 
-    data: dict[str, Any]
+    def __init__(self, session: Any, data: dict[str, Any]) -> None:
+        self._session = session
+        self.data = data
 
     if not TYPE_CHECKING:  # so that the type checker reports unknown names
 
@@ -22,6 +24,11 @@ class Resource:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._title()}>"
+
+    def _reference(self) -> str:
+        """In requests."""
+        id: str = self.data["id"]
+        return id
 
     def _title(self) -> str:
         return str(self.data.get("id", ""))
@@ -113,6 +120,9 @@ class ModelFields(Resource):
     aliases: dict[str, int]
     """Aliases and the versions they point to."""
 
+    def _reference(self) -> str:
+        return self.name
+
     def _title(self) -> str:
         return f"{self.name}: latest version {self.latest_version}"
 
@@ -151,14 +161,13 @@ class ModelVersionFields(Resource):
     quarantined_at: str | None
     """When damage of its file was detected."""
 
-    def _title(self) -> str:
+    def _reference(self) -> str:
         return f"{self.name}/{self.version}"
 
+    def _title(self) -> str:
+        return self._reference()
 
-def reference(of: str | DatasetFields | ModelFields | ModelVersionFields) -> str:
+
+def reference(of: str | Resource) -> str:
     """The reference in a request: the id of a dataset, `name` or `name/version` of a model."""
-    if isinstance(of, str):
-        return of
-    if isinstance(of, DatasetFields):
-        return of.id
-    return of.name if isinstance(of, ModelFields) else f"{of.name}/{of.version}"
+    return of if isinstance(of, str) else of._reference()

@@ -16,9 +16,7 @@ from service.client.rows import NPZ, media_type_of, read_arrays, upload_body
 class AsyncDataset(DatasetFields):
     """A dataset; its rows never change."""
 
-    def __init__(self, session: AsyncSession, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: AsyncSession
 
     async def refresh(self) -> AsyncDataset:
         """Read its current state."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,12 @@ PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare":
 class AsyncJob(JobFields):
     """A training, batch prediction, evaluation or comparison."""
 
-    def __init__(self, session: AsyncSession, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: AsyncSession
 
     async def refresh(self, wait_s: float = 0) -> AsyncJob:
         """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
-        self.data = await self._session.json(calls.with_wait(call, wait_s))
+        self.data = await self._session.json(replace(call, wait_s=wait_s))
         return self
 
     async def wait(

@@ -10,18 +10,16 @@ from service.client import calls
 from service.client.asynchronous.session import AsyncSession
 from service.client.calls import Call
 from service.client.errors import NotFound
-from service.client.fields import ModelFields, ModelVersionFields
+from service.client.fields import ModelFields, ModelVersionFields, Resource
 from service.client.rows import NPY, predict_body, read_array
 
 EXPORTS = ("onnx", "npz", "json")
 
 
-class AsyncModelVersion(ModelVersionFields):
-    """A version of a model; it never changes."""
+class AsyncPredictor(Resource):
+    """A model, or one of its versions."""
 
-    def __init__(self, session: AsyncSession, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: AsyncSession
 
     @overload
     async def predict(self, rows: Any, outputs: str = "label") -> Any: ...
@@ -30,8 +28,13 @@ class AsyncModelVersion(ModelVersionFields):
     async def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
 
     async def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """Like `Client.predict`."""
-        return await predict(self._session, f"{self.name}/{self.version}", rows, outputs)
+        """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
+        version."""
+        return await predict(self._session, self._reference(), rows, outputs)
+
+
+class AsyncModelVersion(ModelVersionFields, AsyncPredictor):
+    """A version of a model; it never changes."""
 
     async def download(self, path: str | Path) -> Path:
         """Save the model's file, a joblib dump of plain arrays."""
@@ -64,22 +67,8 @@ class AsyncModelVersion(ModelVersionFields):
         return calls.path_of("v1", "models", self.name, "versions", self.version, *parts)
 
 
-class AsyncModel(ModelFields):
+class AsyncModel(ModelFields, AsyncPredictor):
     """A name with its versions and aliases."""
-
-    def __init__(self, session: AsyncSession, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
-
-    @overload
-    async def predict(self, rows: Any, outputs: str = "label") -> Any: ...
-
-    @overload
-    async def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
-
-    async def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """Like `Client.predict`, with the alias `default` if it is set, else the latest version."""
-        return await predict(self._session, self.name, rows, outputs)
 
     async def versions(self) -> AsyncIterator[AsyncModelVersion]:
         """All versions, newest first."""
@@ -95,14 +84,8 @@ class AsyncModel(ModelFields):
 
         Raises Conflict if another caller moves it at the same time.
         """
-        await self._session.send(
-            calls.send_json(
-                "PUT",
-                self._path("aliases", alias),
-                {"version": version},
-                await self._precondition(alias),
-            )
-        )
+        path, headers = self._path("aliases", alias), await self._precondition(alias)
+        await self._session.send(calls.send_json("PUT", path, {"version": version}, headers))
         await self.refresh()
 
     async def remove_alias(self, alias: str) -> None:

@@ -17,9 +17,7 @@ from service.client.synchronous.session import Session
 class Dataset(DatasetFields):
     """A dataset; its rows never change."""
 
-    def __init__(self, session: Session, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: Session
 
     def refresh(self) -> Dataset:
         """Read its current state."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,12 @@ PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare":
 class Job(JobFields):
     """A training, batch prediction, evaluation or comparison."""
 
-    def __init__(self, session: Session, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: Session
 
     def refresh(self, wait_s: float = 0) -> Job:
         """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
-        self.data = self._session.json(calls.with_wait(call, wait_s))
+        self.data = self._session.json(replace(call, wait_s=wait_s))
         return self
 
     def wait(self, timeout_s: float | None = None, *, progress_bar: bool | None = None) -> Job:

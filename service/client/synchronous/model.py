@@ -10,19 +10,17 @@ from typing import Any, overload
 from service.client import calls
 from service.client.calls import Call
 from service.client.errors import NotFound
-from service.client.fields import ModelFields, ModelVersionFields
+from service.client.fields import ModelFields, ModelVersionFields, Resource
 from service.client.rows import NPY, predict_body, read_array
 from service.client.synchronous.session import Session
 
 EXPORTS = ("onnx", "npz", "json")
 
 
-class ModelVersion(ModelVersionFields):
-    """A version of a model; it never changes."""
+class Predictor(Resource):
+    """A model, or one of its versions."""
 
-    def __init__(self, session: Session, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
+    _session: Session
 
     @overload
     def predict(self, rows: Any, outputs: str = "label") -> Any: ...
@@ -31,8 +29,13 @@ class ModelVersion(ModelVersionFields):
     def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
 
     def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """Like `Client.predict`."""
-        return predict(self._session, f"{self.name}/{self.version}", rows, outputs)
+        """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
+        version."""
+        return predict(self._session, self._reference(), rows, outputs)
+
+
+class ModelVersion(ModelVersionFields, Predictor):
+    """A version of a model; it never changes."""
 
     def download(self, path: str | Path) -> Path:
         """Save the model's file, a joblib dump of plain arrays."""
@@ -65,22 +68,8 @@ class ModelVersion(ModelVersionFields):
         return calls.path_of("v1", "models", self.name, "versions", self.version, *parts)
 
 
-class Model(ModelFields):
+class Model(ModelFields, Predictor):
     """A name with its versions and aliases."""
-
-    def __init__(self, session: Session, data: dict[str, Any]) -> None:
-        self._session = session
-        self.data = data
-
-    @overload
-    def predict(self, rows: Any, outputs: str = "label") -> Any: ...
-
-    @overload
-    def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
-
-    def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
-        """Like `Client.predict`, with the alias `default` if it is set, else the latest version."""
-        return predict(self._session, self.name, rows, outputs)
 
     def versions(self) -> Iterator[ModelVersion]:
         """All versions, newest first."""
@@ -96,14 +85,8 @@ class Model(ModelFields):
 
         Raises Conflict if another caller moves it at the same time.
         """
-        self._session.send(
-            calls.send_json(
-                "PUT",
-                self._path("aliases", alias),
-                {"version": version},
-                self._precondition(alias),
-            )
-        )
+        path, headers = self._path("aliases", alias), self._precondition(alias)
+        self._session.send(calls.send_json("PUT", path, {"version": version}, headers))
         self.refresh()
 
     def remove_alias(self, alias: str) -> None:
