@@ -18,10 +18,15 @@ class StopReason(StrEnum):
     advice: str
 
     CANCELED = "canceled", "It was canceled: train again, or start a training from this model."
+    STALLED = (
+        "stalled",
+        "The solver can make no more progress, and the gap is not proven: scale the features, give "
+        "a smaller C, or use newton, or smo with a kernel.",
+    )
     TIME_BUDGET = "time-budget", "Its time was up: give a larger time_budget_s."
     MAX_EPOCHS = "max-epochs", "Its epochs were used up: give more, or scale the features."
     GAP_REACHED = "gap-reached", "The duality gap that was asked for is proven."
-    CONVERGED = "converged", "By the solver's rule, more epochs would change little."
+    CONVERGED = "converged", "The rule that was asked for says that more epochs change little."
 
     def __new__(cls, value: str, advice: str) -> Self:
         member = str.__new__(cls, value)
@@ -31,7 +36,7 @@ class StopReason(StrEnum):
 
     @property
     def converged(self) -> bool:
-        """Whether a stopping rule was met, rather than a limit."""
+        """Whether the gap that was asked for is proven, or the rule that was asked for was met."""
         return self in (StopReason.GAP_REACHED, StopReason.CONVERGED)
 
 

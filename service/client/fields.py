@@ -101,7 +101,7 @@ class JobFields(Resource):
     metrics: dict[str, Any] | None
     """Lists of jobs leave out metrics and certificate."""
     certificate: dict[str, Any] | None
-    """Bound on the distance from the optimum: `primal`, `dual`, `gap`, `relative_gap`."""
+    """What is proven about the cost: `primal`, `dual`, `excess`, `status`, `summary` and more."""
 
     @property
     def ended(self) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -86,15 +84,3 @@ def without_location(message: str) -> str:
 def short(identifier: str) -> str:
     """An id by its last digits."""
     return identifier[-8:]
-
-
-def certificate(values: Mapping[str, Any] | None) -> str | None:
-    """The distance of a model from the optimum, as a sentence."""
-    gap = None if not values else values.get("relative_gap")
-    if gap is None:
-        return None
-    if gap >= 1:
-        return "The distance from the optimum is not known yet."
-    if gap <= 1e-12:
-        return "Optimal: no model with these settings has a lower cost."
-    return f"Within {percent(gap)} of the optimum."

@@ -75,7 +75,6 @@ def _environment() -> jinja2.Environment:
         code=formatting.code,
         without_location=formatting.without_location,
         short=formatting.short,
-        certificate=formatting.certificate,
         job_title=lambda job: KINDS[job.kind].title(job.spec),
     )
     return environment

@@ -60,6 +60,8 @@ class ProgressRead(BaseModel):
     """Primal value, dual bound and relative gap of the pair of classes with the largest gap."""
     dual: float | None = None
     relative_gap: float | None = None
+    status: str | None = None
+    """Of a training that has ended: `status` of its certificate."""
     eta_s: float | None = None
     """Estimated time to the end."""
 
@@ -185,7 +187,11 @@ class JobRead(JobSummary):
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
     `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds."""
     certificate: dict[str, Any] | None
-    """How far from the optimum the model is at most: primal value, dual bound and their gap."""
+    """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
+    `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),
+    `excess` (gap / dual, null without a bound), `status` (`certified`: the gap that was asked for
+    is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
+    a kernel), `summary` (a sentence), and `pairs`."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:

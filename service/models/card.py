@@ -128,22 +128,19 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
 
 def _certificate(version: ModelVersion) -> list[str]:
     certificate = version.result.get("certificate", {})
-    gap = certificate.get("relative_gap")
-    if gap is None:
+    if "summary" not in certificate:
         return ["There is no certificate: the distance from the optimum is not known."]
-    pairs = certificate.get("pairs", [])
-    of = f" In the worst of its {len(pairs)} binary problems, the" if len(pairs) > 1 else " The"
-    values = f"{of} cost is {certificate['primal']:.6g} and at least {certificate['dual']:.6g}."
-    if gap >= 1.0:
-        text = "The distance from the optimum is not known: no bound was found."
-    elif gap <= 1e-12:
-        text = "It is the optimum for its data and settings, up to rounding."
-    else:
-        text = (
-            f"It is within {percent(gap)} of the optimum: no model with the same data and "
-            "settings can have a cost that is lower by more than that."
+    of = " there" if len(certificate["pairs"]) > 1 else ""
+    values = f"The cost{of} is {certificate['primal']:.6g}, and no model with the same data and "
+    sentences = [
+        certificate["summary"],
+        f"{values}settings has a lower one than {certificate['dual']:.6g}.",
+    ]
+    if certificate["kernel"] == "approximated":
+        sentences.append(
+            "The features approximate a kernel. The cost with the kernel itself was not bounded: "
+            "smo, which takes the kernel itself, may find a better model."
         )
-    sentences = [text + values]
     for reason in StopReason:
         if reason == version.result.get("stop_reason") and not reason.converged:
             sentences.append(f"The training did not converge. {reason.advice}")

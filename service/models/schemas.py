@@ -73,7 +73,7 @@ class ModelVersionRead(BaseModel):
     metrics: dict[str, Any]
     """By subset of the data: `train`, and `validation` if there is a validation set."""
     certificate: dict[str, Any]
-    """Bound on the distance from the optimum: primal and dual values and their gap."""
+    """What is proven about the cost, as in the job."""
     converged: bool | None
     stop_reason: str | None
     epochs: int | None

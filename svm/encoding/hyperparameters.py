@@ -13,7 +13,7 @@ from svm.hyperparameters import Checked, PositiveInt
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding(Checked):
-    """What becomes of missing cells, rare levels and unseen ones. Everything is learned from the
+    """How missing cells, rare levels and unseen ones are encoded. Everything is learned from the
     training rows."""
 
     missing: Literal["median", "mean", "constant", "refuse"] = "median"

@@ -1,11 +1,23 @@
-"""A bound on how far a model is from the optimum: primal value, dual bound, and the gap."""
+"""A bound on how far a model is from the optimum: primal value, dual bound, and the excess."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from decimal import ROUND_CEILING, Context
+from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
+
+Status: TypeAlias = Literal["certified", "rough", "open"]
+"""The gap that was asked for is proven; the cost is at most `ROUGH_EXCESS` too high; or neither."""
+
+ROUGH_EXCESS = 0.1
+NO_BOUND = 1e-12
+"""A dual value below this share of the zero model's cost is no bound yet."""
+NEGLIGIBLE = 1e-6
+"""Costs below this share of the zero model's cost are compared by their difference."""
+
+_UP = Context(prec=2, rounding=ROUND_CEILING)
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -24,6 +36,8 @@ class PairCertificate:
     """A lower bound of the optimum: the best dual value seen."""
     solver_objective: float
     """The primal value in the constants of the solver's own objective."""
+    zero_cost: float = 1.0
+    """The cost of the model that is 0 everywhere."""
 
     @property
     def gap(self) -> float:
@@ -35,17 +49,45 @@ class PairCertificate:
         """Gap over primal; 0 if the primal value is 0."""
         return relative_gap(self.primal, self.dual)
 
+    @property
+    def negligible(self) -> bool:
+        """Whether the cost is almost 0, so that shares of it mean nothing."""
+        return self.primal <= NEGLIGIBLE * self.zero_cost
+
+    @property
+    def excess(self) -> float | None:
+        """By what share the cost is above the lowest possible one at most: gap over dual. None if
+        there is no bound yet."""
+        if self.dual <= NO_BOUND * self.zero_cost:
+            return None
+        return max(0.0, self.gap) / self.dual
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """One certificate for each pair; the model's is the one with the largest relative gap."""
 
     pairs: tuple[PairCertificate, ...]
+    asked_gap: float
+    """The relative gap that was asked for, or the default one."""
+    kernel: Literal["exact", "approximated"] | None = None
+    """Whether it is about the kernel that was meant, or about features that approximate it."""
 
     @property
     def worst(self) -> PairCertificate:
         """The certificate with the largest relative gap."""
         return max(self.pairs, key=lambda pair: pair.relative_gap)
+
+    @property
+    def status(self) -> Status:
+        """How much is proven."""
+        worst = self.worst
+        if worst.relative_gap <= self.asked_gap:
+            return "certified"
+        excess = worst.excess
+        if worst.negligible or (excess is not None and excess <= ROUGH_EXCESS):
+            return "rough"
+        return "open"
 
     def as_dict(self, classes: npt.NDArray[Any]) -> dict[str, Any]:
         """For JSON; `classes` (n_classes,) are the labels."""
@@ -53,9 +95,46 @@ class Certificate:
         pairs = [
             {"classes": [names[i] for i in pair.classes], **_values(pair)} for pair in self.pairs
         ]
-        return {**_values(self.worst), "pairs": pairs}
+        described = {"status": self.status, "kernel": self.kernel, "summary": self.summary(classes)}
+        return {**_values(self.worst), **described, "pairs": pairs}
+
+    def summary(self, classes: npt.NDArray[Any]) -> str:
+        """One sentence for people. Its numbers are rounded up, so that it is true."""
+        begin = {"certified": "Certified: its cost is ", "rough": "Rough: its cost may be "}
+        text = begin.get(self.status, "Not converged: ") + self._bound()
+        if self.kernel == "approximated":
+            text += " with the approximated kernel"
+        if len(self.pairs) > 1:
+            text += f", in the worst of {len(self.pairs)} {self._pair_names(classes)}"
+        return f"{text}."
+
+    def _bound(self) -> str:
+        worst = self.worst
+        excess = worst.excess
+        at_most = "at most" if self.status == "certified" else "up to"
+        if worst.negligible:
+            return f"{at_most} {_rounded_up(max(worst.gap, 0.0))} above the lowest possible"
+        if excess is None:
+            return "there is no lower bound of its cost yet"
+        if self.status == "open":
+            at_most = "its cost may be up to"
+        if excess >= 1.0:
+            return f"{at_most} {_rounded_up(1.0 + excess)} times the lowest possible"
+        return f"{at_most} {_rounded_up(100.0 * excess)} % above the lowest possible"
+
+    def _pair_names(self, classes: npt.NDArray[Any]) -> str:
+        names = [str(classes[i])[:32] for i in self.worst.classes]
+        if len(names) == 1:
+            return f"problems ({names[0]} against the rest)"
+        return f"pairs ({names[0]} against {names[1]})"
 
 
-def _values(pair: PairCertificate) -> dict[str, float]:
-    names = ("primal", "dual", "gap", "relative_gap", "solver_objective")
+def _rounded_up(value: float) -> str:
+    """Two digits, never less than the value."""
+    number = _UP.create_decimal_from_float(value)
+    return f"{number:f}" if number == 0 or 1e-4 <= number < 1e6 else f"{number:.1e}"
+
+
+def _values(pair: PairCertificate) -> dict[str, float | None]:
+    names = ("primal", "dual", "gap", "relative_gap", "excess", "solver_objective")
     return {name: getattr(pair, name) for name in names}

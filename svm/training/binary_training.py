@@ -16,7 +16,7 @@ from svm.problem.certificate import relative_gap
 from svm.problem.objectives import evaluate
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasScores, Inheritance, Solver
-from svm.stopping import Stopping, StopReason, smoothed_change
+from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 
 CERTIFIED_GAP = 5e-4
 """A gap at which no better bound is needed."""
@@ -182,7 +182,7 @@ class BinaryTraining:
         if target is not None and now.relative_gap <= target:
             reason = StopReason.GAP_REACHED
         elif self.state.stopped:
-            reason = StopReason.CONVERGED
+            reason = self._stopped_reason(now)
         elif not reason and at_limit:
             reason = StopReason.MAX_EPOCHS
         elif not reason and out_of_time:
@@ -212,11 +212,24 @@ class BinaryTraining:
     def _tests_each_epoch(self) -> bool:
         return self.stopping.cost_change is not None and not self.solver.tests_every_update
 
+    def _stopped_reason(self, now: PairProgress) -> StopReason:
+        """Why a solver stopped by itself: it has converged only if that was asked for or proven."""
+        stopping = self.stopping
+        asked = stopping.cost_change is not None and self.solver.tests_every_update
+        proven = stopping.duality_gap is None and now.relative_gap <= DEFAULT_DUALITY_GAP
+        return StopReason.CONVERGED if asked or proven else StopReason.STALLED
+
     def _certified(self, out_of_time: bool) -> BinaryTraining:
         """Some steps toward the final certificate; `finished` when it is good enough."""
-        training = self if out_of_time else self._tightened(CERTIFIED_GAP)
+        target = self.stopping.duality_gap
+        training = self if out_of_time else self._tightened(min(CERTIFIED_GAP, target or 1.0))
+        now = training.progress
         done = training.certifier is self.certifier
-        return replace(training, progress=replace(training.progress, finished=done))
+        reason = now.stop_reason
+        if reason == StopReason.STALLED:
+            reached = target is not None and now.relative_gap <= target
+            reason = StopReason.GAP_REACHED if reached else self._stopped_reason(now)
+        return replace(training, progress=replace(now, finished=done, stop_reason=reason))
 
     def _tightened(self, target: float) -> BinaryTraining:
         """Some steps of the certifier, while a better bound would close the gap."""

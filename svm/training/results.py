@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.solvers.protocol import HasDualCoefficients
-from svm.stopping import StopReason
+from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
 from svm.training.assembly import stack_classifiers
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
 from svm.training.warm_start import WarmStart
+from svm.transforms.features import Nystroem, RandomFourier
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def result_of(
     fitted = _fitted(prepared, pairs)
     return TrainingResult(
         fitted=fitted,
-        certificate=_certificate(prepared, pairs),
+        certificate=_certificate(pipeline, prepared, pairs),
         stop_reason=next(reason for reason in StopReason if reason in reasons),
         epochs=max(pair.state.epoch for pair in pairs),
         updates=sum(pair.state.updates for pair in pairs),
@@ -100,7 +102,13 @@ def _warm_start(
     )
 
 
-def _certificate(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> Certificate:
+def _certificate(
+    pipeline: Pipeline, prepared: Prepared, pairs: Sequence[BinaryTraining]
+) -> Certificate:
+    asked, kernel = pipeline.stopping.resolved().duality_gap, pipeline.kernel
+    of_kernel: Literal["exact", "approximated"] | None = None if kernel is None else "exact"
+    if isinstance(pipeline.features, RandomFourier | Nystroem):
+        of_kernel = "approximated"
     return Certificate(
         tuple(
             PairCertificate(
@@ -108,9 +116,12 @@ def _certificate(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> Certifi
                 primal=pair.progress.primal,
                 dual=pair.progress.dual,
                 solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
+                zero_cost=float(pair.problem.weights.mean()),
             )
             for split, pair in zip(prepared.splits, pairs, strict=True)
-        )
+        ),
+        asked_gap=DEFAULT_DUALITY_GAP if asked is None else asked,
+        kernel=of_kernel,
     )
 
 

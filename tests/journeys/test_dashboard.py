@@ -172,7 +172,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
 
     watched.click("See the model", "link")
-    expect(page.locator(".certificate")).to_contain_text("of the optimum")
+    expect(page.locator(".certificate")).to_contain_text("above the lowest possible")
     page.get_by_label("x0").fill("3")
     watched.click("Predict")
     expect(page.locator("#prediction .label")).to_have_text(re.compile("c[01]"))

@@ -72,7 +72,8 @@ class EntryResult:
 
 def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `EntryRead` that come from the training of a model."""
-    worst = result.certificate.worst
+    certificate = result.certificate
+    worst = certificate.worst
     return {
         "train": {name: train[name] for name in SCORES},
         "certificate": {
@@ -80,6 +81,9 @@ def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, 
             "dual": worst.dual,
             "gap": worst.gap,
             "relative_gap": worst.relative_gap,
+            "excess": worst.excess,
+            "status": certificate.status,
+            "summary": certificate.summary(result.fitted.classes),
             "solver_objective": worst.solver_objective,
         },
         "stop_reason": result.stop_reason,

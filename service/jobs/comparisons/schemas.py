@@ -143,6 +143,12 @@ class CostRead(BaseModel):
     dual: float
     gap: float
     relative_gap: float
+    excess: float | None
+    """Gap over dual: by what share the cost is above the lowest possible one at most."""
+    status: str
+    """`certified`, `rough` or `open`, as of a job."""
+    summary: str
+    """What is proven, as a sentence."""
     solver_objective: float
     """The primal value in the constants that the solver states."""
 

@@ -48,7 +48,9 @@ def final_progress(
     shown = {"fraction": done, "eta_s": 0.0}
     if model is None:
         return shown
-    certificate = {name: model["certificate"][name] for name in ("primal", "dual", "relative_gap")}
+    certificate = {
+        name: model["certificate"][name] for name in ("primal", "dual", "relative_gap", "status")
+    }
     return shown | {"epoch": model["epochs"], "updates": model["updates"], **certificate}
 
 

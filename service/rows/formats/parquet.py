@@ -41,7 +41,7 @@ DIRECTORY_RATIO = 32
 VALUES_AT_ONCE = 2 * 1024 * 1024
 """Read in one query; more if one column has more."""
 VECTOR_ROWS = 2048
-"""DuckDB takes memory for so many rows of a column, however few it has."""
+"""DuckDB takes memory for this many rows of a column, even if it has few."""
 LABELS_AT_ONCE = 100_000
 MISSING = np.uint64(0x7FF8_0000_0000_0A11)
 """The bits of the NaN that means NULL in the file of columns."""

@@ -24,7 +24,17 @@ from svm.transforms.scaling import Scaling
 
 RESULT: dict[str, Any] = {
     "metrics": {"train": {"accuracy": 1.0}},
-    "certificate": {"primal": 0.5, "dual": 0.4, "gap": 0.1, "relative_gap": 0.2},
+    "certificate": {
+        "primal": 0.5,
+        "dual": 0.4,
+        "gap": 0.1,
+        "relative_gap": 0.2,
+        "excess": 0.25,
+        "status": "open",
+        "kernel": None,
+        "pairs": [],
+        "summary": "Not converged: its cost may be up to 25 % above the lowest possible.",
+    },
     "converged": True,
     "stop_reason": "gap-reached",
     "epochs": 7,

@@ -183,13 +183,18 @@ def test_certificate_as_json() -> None:
         PairCertificate(classes=(0, 2), primal=0.1, dual=0.05, solver_objective=1.0),
         PairCertificate(classes=(1, 2), primal=0.0, dual=0.0, solver_objective=0.0),
     )
-    document = Certificate(pairs).as_dict(np.array(["cat", "dog", "eel"]))
+    document = Certificate(pairs, asked_gap=1e-3).as_dict(np.array(["cat", "dog", "eel"]))
     assert {key: document[key] for key in document if key != "pairs"} == {
         "primal": 0.1,
         "dual": 0.05,
         "gap": 0.05,
         "relative_gap": 0.5,
+        "excess": 1.0,
         "solver_objective": 1.0,
+        "status": "open",
+        "kernel": None,
+        "summary": "Not converged: its cost may be up to 2 times the lowest possible, in the worst "
+        "of 3 pairs (cat against eel).",
     }
     assert [pair["classes"] for pair in document["pairs"]] == [
         ["cat", "dog"],
