@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from service.jobs.core.events import Event, Kind
 from service.jobs.core.job import Job
@@ -15,15 +15,11 @@ from service.jobs.core.lifecycle import State
 from service.web.http.names import DatasetReference
 from service.web.http.tags import Tags
 from service.web.http.times import rfc3339
-
-READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
-WRITE = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True)
+from service.web.schemas import ReadModel, WriteModel
 
 
-class KindCreate(BaseModel):
+class KindCreate(WriteModel):
     """What every request for a job on a dataset has."""
-
-    model_config = WRITE
 
     dataset_id: DatasetReference
     """The dataset; `latest` is the last upload."""
@@ -33,19 +29,15 @@ class KindCreate(BaseModel):
     """Your own keys and values, to find the job by."""
 
 
-class JobCancel(BaseModel):
+class JobCancel(WriteModel):
     """How to cancel a job."""
-
-    model_config = WRITE
 
     keep_model: bool = False
     """Register the model so far as a model version."""
 
 
-class ProgressRead(BaseModel):
+class ProgressRead(ReadModel):
     """Progress of a job."""
-
-    model_config = READ
 
     fraction: float = 0.0
     """Estimated share of the work that is done, from 0 to 1."""
@@ -87,10 +79,8 @@ class JobErrorRead(BaseModel):
     hint: str | None = None
 
 
-class AnyJobRead(BaseModel):
+class AnyJobRead(ReadModel):
     """What is shown of a job of any kind, in any collection."""
-
-    model_config = READ
 
     id: str
     state: State
@@ -202,10 +192,8 @@ class JobRead(JobSummary):
         }
 
 
-class JobPage(BaseModel):
+class JobPage(ReadModel):
     """Jobs, newest first, without their metrics and certificates."""
-
-    model_config = READ
 
     jobs: list[JobSummary]
     next_page_token: str | None
@@ -237,20 +225,16 @@ JOB_FORM = Form(
 )
 
 
-class TraceRead(BaseModel):
+class TraceRead(ReadModel):
     """A training's curve as a table: cost and errors against epochs and time."""
-
-    model_config = READ
 
     columns: list[str]
     rows: list[list[Any]]
     """In the order of `columns`: by pair of classes, then by time."""
 
 
-class EventRead(BaseModel):
+class EventRead(ReadModel):
     """An event of a job; the same three fields as in the stream."""
-
-    model_config = READ
 
     id: int
     """Increases from event to event of a job, not always by one."""
@@ -266,10 +250,8 @@ class EventRead(BaseModel):
         return cls(id=event.number, event=event.kind, data=data)
 
 
-class EventPage(BaseModel):
+class EventPage(ReadModel):
     """Events in the order they happened."""
-
-    model_config = READ
 
     events: list[EventRead]
     next_page_token: str | None

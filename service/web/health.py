@@ -11,7 +11,7 @@ from typing import Literal
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from service import __version__
@@ -21,6 +21,7 @@ from service.storage.database import Database
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.problems import responses
+from service.web.schemas import ReadModel
 
 RETRY_AFTER_S = 1
 CHECK_S = 0.8
@@ -48,10 +49,8 @@ class LimitsRead(Limits):
     """Most connections open at once; further ones receive 503."""
 
 
-class InfoRead(BaseModel):
+class InfoRead(ReadModel):
     """Versions and limits."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     version: str

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -19,15 +19,14 @@ from service.web.http.content_negotiation import choose
 from service.web.problems import responses
 from service.web.problems.codes import PROBLEMS
 from service.web.problems.plain_page import plain_page
+from service.web.schemas import ReadModel
 
 JSON, HTML = "application/json", "text/html"
 VARY = {"Vary": "Accept"}
 
 
-class ProblemKindRead(BaseModel):
+class ProblemKindRead(ReadModel):
     """The meaning of a problem's code."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     code: str
     status: int

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import READ, JobModelRead, KindCreate, KindRead
+from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead
 from service.web.http.names import ModelReference
+from service.web.schemas import ReadModel
 
 
 class BatchPredictionCreate(KindCreate):
@@ -54,10 +55,8 @@ class BatchPredictionRead(KindRead):
         }
 
 
-class BatchPredictionPage(BaseModel):
+class BatchPredictionPage(ReadModel):
     """Batch predictions, newest first."""
-
-    model_config = READ
 
     batch_predictions: list[BatchPredictionRead]
     next_page_token: str | None

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from service.jobs.core.job import Job
 from service.jobs.read_schemas import (
-    READ,
-    WRITE,
     JobErrorRead,
     JobModelRead,
     KindCreate,
@@ -27,6 +25,7 @@ from service.jobs.training.schemas import (
     ValidationSplit,
 )
 from service.web.http.names import ModelName
+from service.web.schemas import ReadModel, WriteModel
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
@@ -36,10 +35,8 @@ from svm.transforms.scaling import ScalingName
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
 
 
-class EntryCreate(BaseModel):
+class EntryCreate(WriteModel):
     """One training to compare; the comparison gives the fields that it leaves out."""
-
-    model_config = WRITE
 
     solver: SolverChoice
     scaling: ScalingName | None = None
@@ -49,14 +46,12 @@ class EntryCreate(BaseModel):
     stopping: Stopping | None = None
 
 
-class Grid(BaseModel):
+class Grid(WriteModel):
     """Every combination of these values; an axis replaces the value in the solver.
 
     An axis that a solver does not use does not multiply its entries: γ is that of the solver's
     kernel or, if the solver has none, of the features.
     """
-
-    model_config = WRITE
 
     solver: Annotated[list[SolverChoice], MinLen(1)]
     C: Annotated[list[Moderate], MinLen(1)] | None = None
@@ -115,10 +110,8 @@ class ComparisonCreate(KindCreate):
         return self
 
 
-class ScoresRead(BaseModel):
+class ScoresRead(ReadModel):
     """Scores of an entry on some rows."""
-
-    model_config = READ
 
     accuracy: float
     balanced_accuracy: float
@@ -133,11 +126,9 @@ class ValidationScoresRead(ScoresRead):
     """Of folds, the accuracy of each."""
 
 
-class CostRead(BaseModel):
+class CostRead(ReadModel):
     """The certificate: primal value, dual bound and gap in the common form λ/2‖w‖² + mean hinge,
     of the pair of classes with the largest relative gap."""
-
-    model_config = READ
 
     primal: float
     dual: float
@@ -156,10 +147,8 @@ class CostRead(BaseModel):
 EntryState = Literal["waiting", "running", "finished", "failed"]
 
 
-class EntryRead(BaseModel):
+class EntryRead(ReadModel):
     """One training, or with folds several, and the result."""
-
-    model_config = READ
 
     number: int
     """Its place in the request, from 1: `specs` first, then the combinations of the `grid`."""
@@ -196,11 +185,9 @@ class EntryRead(BaseModel):
     """Why it failed; the comparison continues without it."""
 
 
-class ObjectiveRead(BaseModel):
+class ObjectiveRead(ReadModel):
     """A function that several entries minimize: equal λ, prepared rows, weights and treatment of
     the intercept. Only costs of the same function can be compared."""
-
-    model_config = READ
 
     number: int
     regularization: float
@@ -229,21 +216,16 @@ class ComparisonSummary(KindRead):
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
         result = job.result or {}
-        model = None
-        if job.model_name is not None and job.model_version is not None:
-            model = JobModelRead(name=job.model_name, version=job.model_version)
         return super().values(job) | {
-            "model": model,
+            "model": JobModelRead.of(job),
             "best": result.get("best"),
             "score": result.get("score"),
             "spec": job.spec,
         }
 
 
-class ComparisonResults(BaseModel):
+class ComparisonResults(ReadModel):
     """The results of a comparison so far."""
-
-    model_config = READ
 
     entries: list[EntryRead]
     """The best first; those without a rank last, in the order of the request."""
@@ -260,19 +242,15 @@ class ComparisonRead(ComparisonSummary):
     """Which entries minimize the same function."""
 
 
-class ComparisonPage(BaseModel):
+class ComparisonPage(ReadModel):
     """Comparisons, newest first."""
-
-    model_config = READ
 
     comparisons: list[ComparisonSummary]
     next_page_token: str | None
 
 
-class EntryPlanRead(BaseModel):
+class EntryPlanRead(ReadModel):
     """One entry of a comparison that is only planned."""
-
-    model_config = READ
 
     number: int
     spec: dict[str, Any]
@@ -284,10 +262,8 @@ class EntryPlanRead(BaseModel):
     """Why it cannot be trained."""
 
 
-class ComparisonPlanRead(BaseModel):
+class ComparisonPlanRead(ReadModel):
     """The plan of a comparison."""
-
-    model_config = READ
 
     trainings: int
     """Of all entries together, those of folds included."""

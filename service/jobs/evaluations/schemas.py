@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import READ, JobModelRead, KindCreate, KindRead
+from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead
 from service.models.versions import Label
 from service.web.http.names import ModelReference
+from service.web.schemas import ReadModel
 
 
 class EvaluationCreate(KindCreate):
@@ -19,10 +18,8 @@ class EvaluationCreate(KindCreate):
     """The model, one of its versions, or one of its aliases, resolved when the job is created."""
 
 
-class ClassMetricsRead(BaseModel):
+class ClassMetricsRead(ReadModel):
     """How well one class is separated from the others; a ratio with denominator 0 is 0."""
-
-    model_config = READ
 
     label: Label
     precision: float
@@ -32,11 +29,9 @@ class ClassMetricsRead(BaseModel):
     """Rows of the class."""
 
 
-class RocRead(BaseModel):
+class RocRead(ReadModel):
     """A ROC curve: true positive rate against false positive rate of a class, as the threshold on
     the decision value falls."""
-
-    model_config = READ
 
     label: Label
     """The class; of two classes there is one curve, of the positive one."""
@@ -48,11 +43,9 @@ class RocRead(BaseModel):
     true_positive_rate: list[float]
 
 
-class MarginsRead(BaseModel):
+class MarginsRead(ReadModel):
     """How far the rows are on their right sides: y f(x) of two classes; of more the decision value
     of the true class minus the largest other one. Negative: predicted wrongly."""
-
-    model_config = READ
 
     edges: list[float]
     """Of the bins, ascending; rows beyond are counted in the outermost ones."""
@@ -60,10 +53,8 @@ class MarginsRead(BaseModel):
     """Rows in each bin, for every class in the order of `classes`."""
 
 
-class ReliabilityRead(BaseModel):
+class ReliabilityRead(ReadModel):
     """Rows whose largest probability is in one of 15 bins of equal width."""
-
-    model_config = READ
 
     n_samples: int
     mean_probability: float
@@ -71,10 +62,8 @@ class ReliabilityRead(BaseModel):
     """Share of the rows for which the likeliest class is the true one."""
 
 
-class CalibrationRead(BaseModel):
+class CalibrationRead(ReadModel):
     """How good the probabilities of a calibrated model are."""
-
-    model_config = READ
 
     log_loss: float
     """Mean of -log p of the true class."""
@@ -88,10 +77,8 @@ class CalibrationRead(BaseModel):
     """Bins that hold rows, ascending."""
 
 
-class EvaluationMetricsRead(BaseModel):
+class EvaluationMetricsRead(ReadModel):
     """How well a model classifies the rows of a dataset."""
-
-    model_config = READ
 
     n_samples: int
     classes: list[Label]
@@ -142,10 +129,8 @@ class EvaluationRead(EvaluationSummary):
     """Once it has succeeded."""
 
 
-class EvaluationPage(BaseModel):
+class EvaluationPage(ReadModel):
     """Evaluations, newest first."""
-
-    model_config = READ
 
     evaluations: list[EvaluationSummary]
     next_page_token: str | None

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
@@ -17,11 +16,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from service.jobs.read_schemas import READ, WRITE
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.http.tags import Tags
+from service.web.schemas import ReadModel, WriteModel
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName
@@ -62,10 +61,8 @@ NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
 ClassWeight = Literal["balanced"] | dict[str, Moderate]
 
 
-class ValidationSplit(BaseModel):
+class ValidationSplit(WriteModel):
     """A validation set: rows that are not trained on, to measure the model on."""
-
-    model_config = WRITE
 
     fraction: Annotated[float, Gt(0), Lt(1)]
     """Share of the rows in the validation set."""
@@ -73,11 +70,9 @@ class ValidationSplit(BaseModel):
     """Take the same share of every class."""
 
 
-class Folds(BaseModel):
+class Folds(WriteModel):
     """Cross-validation: the model is trained on all rows, and measured by trainings on all but one
     fold."""
-
-    model_config = WRITE
 
     folds: Annotated[int, Ge(2), Le(100)]
     """Parts of the rows, of equal size and with the same share of every class. Each fold is one
@@ -107,10 +102,8 @@ def _held_out(
     return calibration
 
 
-class JobCreate(BaseModel):
+class JobCreate(WriteModel):
     """A training: which data, which solver, when to stop, and what happens to the model."""
-
-    model_config = WRITE
 
     dataset_id: Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
     """The dataset to train on; `latest` is the one uploaded last."""
@@ -178,10 +171,8 @@ class JobCreate(BaseModel):
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 
-class JobPlanRead(BaseModel):
+class JobPlanRead(ReadModel):
     """What a training would cost; nothing is queued."""
-
-    model_config = READ
 
     dataset_id: str
     n_samples: int

@@ -10,19 +10,17 @@ from fastapi import Path
 from pydantic import BaseModel, TypeAdapter
 
 from service.errors import NotFound
-from service.jobs.read_schemas import READ
 from service.web.access.routing import Routes
 from service.web.problems import responses
+from service.web.schemas import ReadModel
 from svm.solvers import CHOICES
 from svm.solvers.protocol import HasDualCoefficients
 
 SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
 
 
-class WarmStartRead(BaseModel):
+class WarmStartRead(ReadModel):
     """What a job with `warm_start_from` inherits."""
-
-    model_config = READ
 
     continues_from: list[str]
     """Solvers with whose models it can begin."""
@@ -32,10 +30,8 @@ class WarmStartRead(BaseModel):
     """Whether the dataset must be the model's, or made from it by `append`."""
 
 
-class SolverRead(BaseModel):
+class SolverRead(ReadModel):
     """What a solver minimizes, and its parameters."""
-
-    model_config = READ
 
     name: str
     description: str

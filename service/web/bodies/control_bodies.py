@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.errors import UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
+from service.web.bodies.chunks import announced_bytes, chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
 from service.web.bodies.strict_json import BOM, parse_json
 from service.web.bodies.validation import body_error
-from service.web.http.digests import ContentDigest
 from service.web.http.encodings import inflate
 
 LIMIT_BYTES = "control_body_bytes"
@@ -31,30 +31,14 @@ async def read_control_body(request: Request) -> bytes:
 
 
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
-    """The whole body. Raises TooLarge as soon as more than `limit_bytes` are announced or received,
-    Unavailable if the budget is used up, and InvalidRequest if the body does not match its
-    Content-Digest."""
-    announced = request.headers.get("content-length", "")
-    length = int(announced) if announced.isdecimal() else None
-    if length is not None and length > limit_bytes:
-        raise _too_large(limit_bytes)
-    share = share_of(request)
-    digest = ContentDigest(request)
+    """The whole body. Raises as `chunks_of`, and Unavailable if the budget is used up."""
+    announced, share = announced_bytes(request), share_of(request)
     body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit_bytes:
-                raise _too_large(limit_bytes)
-            is_complete = len(chunk) == length and len(chunk) <= AT_ONCE_BYTES
-            if not is_complete and not share.reserve(len(body)):
-                raise overloaded()
-    except ClientDisconnect:
-        raise InvalidRequest(
-            "malformed-request", "the client disconnected before the end of the body"
-        ) from None
-    digest.update(body)
-    digest.check()
+    async for chunk in chunks_of(request, limit_bytes):
+        body += chunk
+        is_complete = len(chunk) == announced and len(chunk) <= AT_ONCE_BYTES
+        if not is_complete and not share.reserve(len(body)):
+            raise overloaded()
     return bytes(body)
 
 
@@ -103,11 +87,3 @@ def json_request(
 @cache
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
-
-
-def _too_large(limit_bytes: int) -> TooLarge:
-    return TooLarge(
-        "body-too-large",
-        f"the body is larger than {limit_bytes} bytes",
-        extra={"limit_bytes": limit_bytes},
-    )

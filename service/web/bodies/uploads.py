@@ -11,12 +11,12 @@ from typing import BinaryIO
 from anyio.to_thread import run_sync
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from service.errors import InvalidRequest, TooLarge, UnsupportedFormat
+from service.errors import InvalidRequest, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
+from service.web.bodies.chunks import chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
-from service.web.http.digests import ContentDigest
 from service.web.http.encodings import Inflater
 
 BUFFER_BYTES = 1024 * 1024
@@ -216,38 +216,16 @@ class _Form:
 
 
 async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit_bytes:
-        raise _too_large(limit_bytes)
-    digest = ContentDigest(request)
-    size = 0
     buffer = bytearray()
     with share_of(request).another() as share:
-        try:
-            async for chunk in request.stream():
-                size += len(chunk)
-                digest.update(chunk)
-                if size > limit_bytes:
-                    raise _too_large(limit_bytes)
-                buffer += chunk
-                # If the budget is used up, each chunk is written at once.
-                if len(buffer) >= BUFFER_BYTES or not share.reserve(len(buffer)):
-                    yield bytes(buffer)
-                    buffer.clear()
-        except ClientDisconnect:
-            detail = "the client disconnected before the end of the body"
-            raise InvalidRequest("malformed-request", detail) from None
-        digest.check()
+        async for chunk in chunks_of(request, limit_bytes):
+            buffer += chunk
+            # If the budget is used up, each chunk is written at once.
+            if len(buffer) >= BUFFER_BYTES or not share.reserve(len(buffer)):
+                yield bytes(buffer)
+                buffer.clear()
         yield bytes(buffer)
 
 
 def _malformed(detail: str) -> InvalidRequest:
     return InvalidRequest("malformed-request", detail)
-
-
-def _too_large(limit_bytes: int) -> TooLarge:
-    return TooLarge(
-        "body-too-large",
-        f"the body is larger than {limit_bytes} bytes",
-        extra={"limit_bytes": limit_bytes},
-    )

@@ -12,7 +12,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -25,6 +24,7 @@ from service.web.http.content_negotiation import choose
 from service.web.problems import route_options
 from service.web.problems.codes import PROBLEMS
 from service.web.problems.plain_page import plain_page
+from service.web.schemas import ReadModel
 
 MEDIA_TYPE = "application/problem+json"
 MAX_VALUE_CHARACTERS = 64
@@ -63,10 +63,8 @@ ANY_PROBLEM: dict[int | str, dict[str, Any]] = {
 """The `responses=` of the whole application."""
 
 
-class ProblemError(BaseModel):
+class ProblemError(ReadModel):
     """One error, and its location."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     code: str
     message: str
@@ -81,10 +79,8 @@ class ProblemError(BaseModel):
     hint: str | None = None
 
 
-class ProblemRead(BaseModel):
+class ProblemRead(ReadModel):
     """A problem (RFC 9457). Members may be added; `code` is stable."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str
     """`/problems/<code>`, a page about this kind of problem."""
@@ -127,7 +123,9 @@ def examples() -> dict[str, Any]:
     return {
         code: {
             "summary": problem.title,
-            "value": _content(problem.status, code, problem.description, "/v1/datasets", "0647…"),
+            "value": _content(
+                ServiceError(code, problem.description), problem.status, "/v1/datasets", "0647…"
+            ),
         }
         for code, problem in sorted(PROBLEMS.items())
     }
@@ -149,9 +147,14 @@ def install(app: FastAPI) -> None:
         return _render_http_exception(app, request, error)
 
 
-def render(request: Request, error: ServiceError) -> Response:
-    """The reply for an error."""
-    headers = {}
+def render(
+    request: Request,
+    error: ServiceError,
+    status: int | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Response:
+    """The reply for an error; its `status` is that of its class, unless given."""
+    headers = dict(headers)
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     if isinstance(error, errors.Unauthorized):
@@ -164,16 +167,15 @@ def render(request: Request, error: ServiceError) -> Response:
     if isinstance(error, errors.UnsupportedFormat):
         headers |= route_options.headers_for(request.app, request.scope["path"])
         del headers["Allow"]
-    return _reply(
-        request,
-        status_of(error),
-        error.code,
-        error.detail,
-        faults=error.faults,
-        faults_total=error.faults_total,
-        extra=error.extra,
-        headers=headers,
-    )
+    status = status or status_of(error)
+    # As it was sent: an instance is a URI reference, so blanks must stay escaped.
+    path = request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"]
+    content = _content(error, status, path, getattr(request.state, "request_id", None))
+    trace_id = getattr(request.state, "trace_id", None)
+    if trace_id is not None:
+        content["trace_id"] = trace_id
+    content, media_type = _for_path(content)
+    return JSONResponse(content, status, headers, media_type=media_type)
 
 
 def status_of(error: ServiceError) -> int:
@@ -184,7 +186,7 @@ def status_of(error: ServiceError) -> int:
 def internal_error(request: Request) -> Response:
     """The reply for an unexpected exception; it does not reveal the cause."""
     detail = "an unexpected error; it was logged under this request id"
-    return _reply(request, 500, "internal-error", detail)
+    return render(request, ServiceError("internal-error", detail), 500)
 
 
 def _render_http_exception(app: FastAPI, request: Request, error: HTTPException) -> Response:
@@ -200,12 +202,12 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
         detail = f"{request.method} is not allowed here; allowed are {headers['Allow']}"
-        return _reply(request, 405, "method-not-allowed", detail, headers=headers)
+        return render(request, ServiceError("method-not-allowed", detail), 405, headers)
     if error.status_code == 413:
-        return _reply(request, 413, "body-too-large", error.detail, headers=headers)
+        return render(request, errors.TooLarge("body-too-large", error.detail), headers=headers)
     if error.status_code >= 500:
         return internal_error(request)
-    return _reply(request, 400, "malformed-request", error.detail, headers=headers)
+    return render(request, errors.InvalidRequest("malformed-request", error.detail), 400, headers)
 
 
 def _path_not_found(request: Request) -> Response:
@@ -219,43 +221,15 @@ def _path_not_found(request: Request) -> Response:
 <p><a href="/">Home</a> · <a href="/docs">Every call of the API</a></p>
 """
             return HTMLResponse(plain_page(f"{title} · svm-service", main), 404, headers)
-    return _reply(request, 404, "not-found", f"there is nothing at {path}", headers=headers)
-
-
-def _reply(
-    request: Request,
-    status: int,
-    code: str,
-    detail: str,
-    *,
-    faults: tuple[Fault, ...] = (),
-    faults_total: int = 0,
-    extra: dict[str, Any] | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    content = _content(
-        status,
-        code,
-        detail,
-        # As it was sent: an instance is a URI reference, so blanks must stay escaped.
-        request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"],
-        getattr(request.state, "request_id", None),
-        faults,
-        faults_total,
-        extra or {},
-    )
-    trace_id = getattr(request.state, "trace_id", None)
-    if trace_id is not None:
-        content["trace_id"] = trace_id
-    content, media_type = _for_path(content)
-    return JSONResponse(content, status, headers, media_type=media_type)
+    missing = errors.NotFound("not-found", f"there is nothing at {path}")
+    return render(request, missing, headers=headers)
 
 
 def problem_bytes(
     status: int, code: str, detail: str, path: str, request_id: str
 ) -> tuple[bytes, str]:
     """A problem's body and media type, for requests that never reach the application."""
-    content, media_type = _for_path(_content(status, code, detail, path, request_id))
+    content, media_type = _for_path(_content(ServiceError(code, detail), status, path, request_id))
     return json.dumps(content).encode(), media_type
 
 
@@ -266,28 +240,19 @@ def _for_path(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return content, MEDIA_TYPE
 
 
-def _content(
-    status: int,
-    code: str,
-    detail: str,
-    path: str,
-    request_id: str | None,
-    faults: tuple[Fault, ...] = (),
-    faults_total: int = 0,
-    extra: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
-    problem = PROBLEMS.get(code)
+def _content(error: ServiceError, status: int, path: str, request_id: str | None) -> dict[str, Any]:
+    problem = PROBLEMS.get(error.code)
     return {
-        "type": f"/problems/{code}",
-        "title": problem.title if problem else code,
+        "type": f"/problems/{error.code}",
+        "title": problem.title if problem else error.code,
         "status": status,
-        "detail": detail,
+        "detail": error.detail,
         "instance": path,
-        "code": code,
+        "code": error.code,
         "request_id": request_id,
-        "errors": [_fault(fault) for fault in faults],
-        "errors_total": faults_total,
-        **extra,
+        "errors": [_fault(fault) for fault in error.faults],
+        "errors_total": error.faults_total,
+        **error.extra,
     }
 
 

@@ -7,14 +7,11 @@ uvicorn would have started it.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from typing import Any
 
-from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-from uvicorn.server import ServerState
 
 from service.errors import ServiceError
 from service.web.access.fast_path import Reply
@@ -30,15 +27,8 @@ from service.web.server.server_context import ServerContext
 class InlineReplyProtocol(MessageProtocol):
     """One connection."""
 
-    def __init__(
-        self,
-        context: ServerContext,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(context.limits, config, server_state, app_state, _loop)
+    def __init__(self, context: ServerContext, *args: Any, **options: Any) -> None:
+        super().__init__(context.limits, *args, **options)
         self._context = context
         self._parsed: ParsedRequest | None = None
         self._share = context.limits.bodies.share()
