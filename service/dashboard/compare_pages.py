@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from service.dashboard.context import PageContext
 from service.dashboard.curves import Curve, curves_of
 from service.dashboard.filled_form import number_in
-from service.dashboard.page import back, checked, form_of, go, page
+from service.dashboard.page import back, checked, form_of, page, queue
 from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.core.store import JobFilter
@@ -24,7 +23,6 @@ from service.jobs.read_schemas import JobRead
 from service.jobs.training import KIND as TRAINING
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.callers import caller_of
 from service.web.http.names import DatasetId
 from svm.solvers import SOLVERS
 from svm.transforms.scaling import ScalingName
@@ -91,9 +89,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @requires_scope("train")
     async def start(request: Request) -> Response:
         body = checked(ComparisonCreate, _body(await form_of(request)))
-        caller, request_id = caller_of(request), request.state.request_id
-        job = await run_sync(context.comparisons.queue, body, caller, request_id)
-        return go(request, f"/jobs/{job.id}")
+        return await queue(request, context.comparisons, body)
 
 
 def _body(form: dict[str, list[str]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from anyio.to_thread import run_sync
@@ -70,12 +71,8 @@ def _add_controls(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/jobs/{id}/cancel")
     @requires_scope("train")
     async def cancel(request: Request, id: JobId) -> Response:
-        form = await form_of(request)
-
-        def cancel() -> None:
-            context.jobs.cancel(id, keep_model="keep_model" in form)
-
-        await run_sync(cancel)
+        keep_model = "keep_model" in await form_of(request)
+        await run_sync(partial(context.jobs.cancel, id, keep_model=keep_model))
         return back(f"/jobs/{id}")
 
     @routes.post("/jobs/{id}/pause")

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.context import PageContext
-from service.dashboard.page import back, checked, form_of, go, page
+from service.dashboard.page import back, checked, go, last_entries, page, queue
 from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
@@ -32,7 +32,6 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.callers import caller_of
 from service.web.http.names import NAME, AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
@@ -76,7 +75,7 @@ def _add_predict(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @requires_scope("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
-        entries = {key: values[-1] for key, values in (await form_of(request)).items()}
+        entries = await last_entries(request)
         row = await run_sync(context.models.get_version, name, version)
         try:
             answer = await _predict(context, row, entries)
@@ -89,12 +88,9 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/versions/{version}/evaluate")
     @requires_scope("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
-        form = await form_of(request)
-        values = {"model": f"{name}/{version}", "dataset_id": form.get("dataset_id", [""])[-1]}
-        body = checked(EvaluationCreate, values)
-        caller, request_id = caller_of(request), request.state.request_id
-        job = await run_sync(context.evaluations.queue, body, caller, request_id)
-        return go(request, f"/jobs/{job.id}")
+        entries = await last_entries(request)
+        values = {"model": f"{name}/{version}", "dataset_id": entries.get("dataset_id", "")}
+        return await queue(request, context.evaluations, checked(EvaluationCreate, values))
 
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
@@ -107,17 +103,17 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/aliases")
     @requires_scope("train")
     async def set_alias(request: Request, name: ModelName) -> Response:
-        form = await form_of(request)
-        alias, version = form.get("alias", [""])[-1], form.get("version", [""])[-1]
-        await run_sync(context.models.set_alias, name, _alias(alias), _number(version), _anything)
+        entries = await last_entries(request)
+        alias, version = _alias(entries.get("alias", "")), _number(entries)
+        await run_sync(context.models.set_alias, name, alias, version, _anything)
         return go(request, f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
     @requires_scope("train")
     async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
-        form = await form_of(request)
+        version = _number(await last_entries(request))
         await run_sync(context.models.remove_alias, name, alias, _anything)
-        return back(f"/models/{name}/versions/{_number(form.get('version', [''])[-1])}")
+        return back(f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/versions/{version}/delete")
     async def delete(request: Request, name: ModelName, version: Version) -> Response:
@@ -249,7 +245,8 @@ def _alias(name: str) -> str:
     return name
 
 
-def _number(version: str) -> int:
+def _number(entries: Mapping[str, str]) -> int:
+    version = entries.get("version", "")
     if not (version.isascii() and version.isdecimal() and 0 < int(version) <= MAX_VERSION):
         raise InvalidRequest("invalid-parameter", "give the number of a version")
     return int(version)

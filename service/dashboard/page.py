@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import jinja2
+from anyio.to_thread import run_sync
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -23,10 +24,12 @@ from starlette.types import Scope
 from service import __version__
 from service.dashboard import formatting
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
+from service.jobs.core.submission import Body, Submission
 from service.jobs.kinds import KINDS
 from service.web.access.authenticator import COOKIE
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
+from service.web.http.callers import caller_of
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS
 
@@ -121,6 +124,18 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     except ValueError:
         detail = "the form cannot be read: it is not UTF-8, or has too many fields"
         raise InvalidRequest("malformed-request", detail) from None
+
+
+async def last_entries(request: Request) -> dict[str, str]:
+    """The same with the last entry of each input. Raises as `form_of`."""
+    return {name: values[-1] for name, values in (await form_of(request)).items()}
+
+
+async def queue(request: Request, submission: Submission[Body], body: Body) -> Response:
+    """Queue a job, and go to its page. Raises as the submission."""
+    caller, request_id = caller_of(request), request.state.request_id
+    job = await run_sync(submission.queue, body, caller, request_id)
+    return go(request, f"/jobs/{job.id}")
 
 
 def checked(model: type[Model], values: dict[str, Any]) -> Model:

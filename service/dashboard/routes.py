@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from service.dashboard import (
-    card_pages,
     compare_pages,
     data_pages,
     job_pages,
     model_pages,
-    plot_pages,
     training_pages,
+    version_pages,
 )
 from service.dashboard.context import PageContext
 from service.dashboard.page import Assets, PageRoute, compile_templates
@@ -21,13 +20,8 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
     for pages in (
-        data_pages,
-        training_pages,
-        job_pages,
-        model_pages,
-        card_pages,
-        plot_pages,
-        compare_pages,
+        *(data_pages, training_pages, job_pages),
+        *(model_pages, version_pages, compare_pages),
     ):
         pages.add(routes, context)
     app.add_routes(routes)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from service.dashboard.context import PageContext
 from service.dashboard.filled_form import Entries, body_of, entries_of
-from service.dashboard.page import checked, form_of, go, page
+from service.dashboard.page import checked, last_entries, page, queue
 from service.dashboard.schema_form import Field, fields_of
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
@@ -23,7 +23,6 @@ from service.jobs.training.schemas import JobCreate, JobPlanRead
 from service.jobs.training.solver_routes import describe
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.callers import caller_of
 from service.web.http.names import NAME, JobId
 from service.web.problems import status_of
 from svm.data.splitting import held_out_rows
@@ -71,23 +70,20 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/train")
     @requires_scope("train")
     async def start(request: Request) -> Response:
-        entries = _single(await form_of(request))
-        caller, request_id = caller_of(request), request.state.request_id
+        entries = await last_entries(request)
         try:
             body = checked(JobCreate, body_of(job_fields(), entries))
-            job = await run_sync(context.trainings.queue, body, caller, request_id)
+            return await queue(request, context.trainings, body)
         except ServiceError as error:
             return await run_sync(_form, request, context, entries, error)
-        return go(request, f"/jobs/{job.id}")
 
     @routes.post("/train/check")
     @requires_scope("train")
     async def check(request: Request) -> Response:
-        entries = _single(await form_of(request))
+        entries = await last_entries(request)
         try:
-            plan = await run_sync(
-                context.trainings.plan, checked(JobCreate, body_of(job_fields(), entries))
-            )
+            body = checked(JobCreate, body_of(job_fields(), entries))
+            plan = await run_sync(context.trainings.plan, body)
         except ServiceError as error:
             return await run_sync(_form, request, context, entries, error)
         return await run_sync(_form, request, context, entries, None, plan)
@@ -118,10 +114,6 @@ def _name_for(dataset: Dataset) -> str:
 def job_fields() -> tuple[Field, ...]:
     """The fields of the form. The first call takes 0.1 s."""
     return fields_of(JobCreate.model_json_schema(), FIRST)
-
-
-def _single(form: dict[str, list[str]]) -> dict[str, str]:
-    return {name: values[-1] for name, values in form.items()}
 
 
 def _form(

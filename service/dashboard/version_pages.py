@@ -1,4 +1,4 @@
-"""The page with the plots of a version."""
+"""The pages with the plots and with the card of a version."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 from service.dashboard.context import PageContext
 from service.dashboard.page import page
 from service.errors import ServiceError
+from service.models.card import card_of, training_data
 from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
 from service.web.http.names import ModelName
@@ -35,7 +36,7 @@ class Plot:
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
-    """Add it to the dashboard's routes."""
+    """Add them to the dashboard's routes."""
 
     @routes.get("/models/{name}/versions/{version}/plots")
     async def plots(request: Request, name: ModelName, version: Version) -> Response:
@@ -50,3 +51,9 @@ def add(routes: APIRouter, context: PageContext) -> None:
                 reason = error.detail
             shown.append(Plot(kind, about, reason))
         return page(request, "plots.html", name=name, version=version, plots=shown)
+
+    @routes.get("/models/{name}/versions/{version}/card")
+    def card(request: Request, name: ModelName, version: Version) -> Response:
+        model_version = context.models.get_version(name, version)
+        content = card_of(model_version, training_data(context.datasets, model_version))
+        return page(request, "card.html", name=name, version=version, card=content)
