@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
-
-import typer
 
 from service.cli.environment import locked_data_dir, read_settings
+from service.cli.output import USAGE, fail
 from service.jobs.engine.child import Child
 from service.settings import Settings
 from service.web.server.logs import configure_logging
@@ -17,11 +15,9 @@ from service.web.server.logs import configure_logging
 def worker() -> None:
     with locked_data_dir() as settings:
         if settings.dask_address is None:
-            print("SVM_DASK_ADDRESS: set it to the address of the scheduler", file=sys.stderr)
-            raise typer.Exit(2)
+            raise fail("SVM_DASK_ADDRESS: set it to the address of the scheduler", USAGE)
         if settings.workers == 0:
-            print("SVM_WORKERS: set it to the number of worker processes", file=sys.stderr)
-            raise typer.Exit(2)
+            raise fail("SVM_WORKERS: set it to the number of worker processes", USAGE)
         _keep(Child("service.jobs.engine.worker_host", settings), settings)
 
 

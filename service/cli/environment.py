@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import typer
 from pydantic import ValidationError
 
+from service.cli.output import FAILED, USAGE, fail, say
 from service.cli.permissions import advice, blocked
 from service.settings import Settings, misspelled
 from service.storage.lock import DataDirInUse, exclusive
@@ -20,16 +20,15 @@ def read_settings() -> Settings:
     """Those of the environment; a wrong or misspelled one ends the command with status 2."""
     for name, meant in misspelled(os.environ).items():
         if meant is not None:
-            print(f"{name} is not a setting; do you mean {meant}?", file=sys.stderr)
-            raise typer.Exit(2)
-        print(f"{name} is not a setting; it is ignored", file=sys.stderr)
+            raise fail(f"{name} is not a setting; do you mean {meant}?", USAGE)
+        say(f"{name} is not a setting; it is ignored")
     try:
         return Settings()
     except ValidationError as error:
         for fault in error.errors():
             name = "__".join(str(part) for part in fault["loc"]).upper()
-            print(f"SVM_{name}: {fault['msg']}", file=sys.stderr)
-        raise typer.Exit(2) from None
+            say(f"SVM_{name}: {fault['msg']}")
+        raise typer.Exit(USAGE) from None
 
 
 def make_data_dir(settings: Settings) -> None:
@@ -39,12 +38,11 @@ def make_data_dir(settings: Settings) -> None:
         if not paths:
             private_folder(settings.data_dir)
     except OSError as error:
-        print(f"{settings.data_dir} cannot be created: {error.strerror}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise fail(f"{settings.data_dir} cannot be created: {error.strerror}") from None
     for path in paths:
-        print(advice(path), file=sys.stderr)
+        say(advice(path))
     if paths:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 @contextmanager
@@ -57,5 +55,4 @@ def locked_data_dir() -> Iterator[Settings]:
         with lock:
             yield settings
     except DataDirInUse as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise fail(str(error)) from None

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-import typer
-
-from service.cli.environment import make_data_dir, read_settings
-from service.errors import ServiceError
-from service.storage.database import Database, OtherTables
-from service.web.access.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.cli.database import opened_database
+from service.cli.environment import read_settings
+from service.cli.output import USAGE, fail
+from service.web.access.keys import SCOPES, Key, Keys, Scope
 from service.web.http.names import NAME
 
 
 def create(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:
     if NAME.fullmatch(name) is None:
-        print(f"{name!r} is not a name: use lower-case letters, digits, hyphens", file=sys.stderr)
-        raise typer.Exit(2)
+        raise fail(f"{name!r} is not a name: use lower-case letters, digits, hyphens", USAGE)
     with _table() as table:
         _, text = table.create(name, scopes, requests_per_s)
     print(text)
@@ -51,15 +47,6 @@ def _time(seconds: float) -> str:
 
 @contextmanager
 def _table() -> Iterator[Keys]:
-    """The service can run meanwhile: its data directory is not locked."""
-    settings = read_settings()
-    make_data_dir(settings)
-    database = Database(settings.database_url)
-    try:
+    with opened_database(read_settings()) as database:
         database.migrate()
         yield Keys(database)
-    except (ServiceError, KeyExists, OtherTables) as error:
-        print(getattr(error, "detail", error), file=sys.stderr)
-        raise typer.Exit(1) from None
-    finally:
-        database.close()

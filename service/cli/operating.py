@@ -9,28 +9,25 @@ from pathlib import Path
 
 import typer
 
-from service.cli.environment import locked_data_dir, make_data_dir, read_settings
-from service.cli.output import FAILED, fail, print_fields, print_json, say
-from service.errors import ServiceError
-from service.settings import Settings
+from service.cli.database import opened_database
+from service.cli.environment import locked_data_dir, read_settings
+from service.cli.output import FAILED, print_fields, print_json, say
 from service.storage.backups.backup import Saved, back_up
-from service.storage.backups.manifest import BackupFailed
 from service.storage.backups.restoring import restore
-from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, OtherTables
-from service.storage.ownership import ForeignFiles
+from service.storage.blobs import open_blobs
 
 
 def migrate() -> None:
-    with locked_data_dir() as settings, _opened(settings) as (database, _):
+    with locked_data_dir() as settings, opened_database(settings) as database:
         database.migrate()
         print("the database is up to date")
 
 
 def backup(file: Path, as_json: bool) -> None:
     """The service can run meanwhile: this takes no lock and changes nothing."""
-    with _opened(read_settings()) as (database, blobs), _counted("saved") as show:
-        saved = back_up(database, blobs, file, show)
+    settings = read_settings()
+    with opened_database(settings) as database, _counted("saved") as show:
+        saved = back_up(database, open_blobs(settings), file, show)
     _print(f"saved to {file}", saved, as_json)
     if saved.damaged:
         say("missing or damaged in the service, so not in the backup:")
@@ -42,26 +39,11 @@ def backup(file: Path, as_json: bool) -> None:
 def restore_backup(file: Path, as_json: bool) -> None:
     with (
         locked_data_dir() as settings,
-        _opened(settings) as (database, blobs),
+        opened_database(settings) as database,
         _counted("restored") as show,
     ):
-        saved = restore(database, blobs, file, show)
+        saved = restore(database, open_blobs(settings), file, show)
     _print(f"restored from {file}", saved, as_json)
-
-
-@contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[Database, Blobs]]:
-    """Database and files; an error ends the command with status 1."""
-    make_data_dir(settings)
-    database = Database(settings.database_url)
-    try:
-        yield database, open_blobs(settings)
-    except ServiceError as error:
-        raise fail(f"{error.detail}: {error.__cause__ or ''}".rstrip(": ")) from None
-    except (BackupFailed, ForeignFiles, OtherTables, OSError) as error:
-        raise fail(str(error)) from None
-    finally:
-        database.close()
 
 
 @contextmanager
