@@ -93,6 +93,14 @@ class InvalidRequest(ServiceError):
 class InvalidContent(ServiceError):
     """The request is well formed, but its content is not valid."""
 
+    @classmethod
+    def at(
+        cls, pointer: str, code: str, message: str, hint: str | None = None, **extra: Any
+    ) -> InvalidContent:
+        """The error for one field of the body."""
+        fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
+        return cls(code, message, (fault,), extra=extra)
+
 
 class Unauthorized(ServiceError):
     """The request has no valid API key."""

@@ -32,8 +32,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
 def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
     if "probability" in body.outputs and version.calibration is None:
         message = "the model has no probabilities; train it with `calibration`"
-        fault = Fault(code="not-calibrated", message=message, pointer="/outputs")
-        raise InvalidContent("not-calibrated", message, (fault,))
+        raise InvalidContent.at("/outputs", "not-calibrated", message)
     if body.format == "npy" and len(set(body.outputs)) > 1:
         message = "an NPY file holds one output; choose another format, or one output"
         fault = Fault(code="invalid-field", message=message, pointer="/outputs")

@@ -71,12 +71,13 @@ class Comparisons(Submission[ComparisonCreate]):
             fault = Fault(code="invalid-field", message=str(error), pointer="/grid")
             raise InvalidContent("invalid-field", f"/grid: {error}", (fault,)) from None
         except OverflowError:
-            message = f"these are more than {limit} entries"
-            hint = "split the request, or take fewer values"
-            pointer = "/specs" if body.grid is None else "/grid"
-            fault = Fault(code="plan-too-large", message=message, pointer=pointer, hint=hint)
-            extra = {"limit": limit}
-            raise InvalidContent("plan-too-large", message, (fault,), extra=extra) from None
+            raise InvalidContent.at(
+                "/specs" if body.grid is None else "/grid",
+                "plan-too-large",
+                f"these are more than {limit} entries",
+                "split the request, or take fewer values",
+                limit=limit,
+            ) from None
 
 
 def refusals_of(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset
-from service.errors import MAX_FAULTS, Fault, InvalidContent
+from service.errors import MAX_FAULTS, InvalidContent
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.job import Job
 from service.jobs.core.kind import RunContext
@@ -138,9 +138,8 @@ def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
 
 def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
     hint = "use a dataset with the features that the model was trained on"
-    fault = Fault(code="feature-mismatch", message=message, pointer="/dataset_id", hint=hint)
-    extra = {"expected": expected, "got": got, "first_difference": first}
-    return InvalidContent("feature-mismatch", message, (fault,), extra=extra)
+    difference = {"expected": expected, "got": got, "first_difference": first}
+    return InvalidContent.at("/dataset_id", "feature-mismatch", message, hint, **difference)
 
 
 def _outputs(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from service.datasets.dataset import Dataset
-from service.errors import Fault, InvalidContent
+from service.errors import InvalidContent
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit
 from service.rows.spec import Label
@@ -27,29 +27,29 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
     """Checks of the data that every training needs. Raises InvalidContent."""
     many = f"the labels have {dataset.n_distinct_labels} different values"
     if dataset.n_distinct_labels == 0:
-        raise _refusal(
-            "target-missing",
+        raise InvalidContent.at(
             "/dataset_id",
+            "target-missing",
             "the dataset has no labels",
             "upload it again with `target`, the name of the label column",
         )
     if dataset.n_distinct_labels == 1:
-        raise _refusal(
-            "single-class",
+        raise InvalidContent.at(
             "/dataset_id",
+            "single-class",
             "all rows have the same label; training needs two classes or more",
         )
     if dataset.n_distinct_labels > max_classes:
         if dataset.continuous_target or not _all_whole(dataset.classes):
-            raise _refusal(
-                "target-continuous",
+            raise InvalidContent.at(
                 "/dataset_id",
+                "target-continuous",
                 f"{many}: these are measurements, not classes",
                 "group them into classes, or give another column as `target`",
             )
-        raise _refusal(
-            "too-many-classes",
+        raise InvalidContent.at(
             "/dataset_id",
+            "too-many-classes",
             f"{many}; at most {max_classes} classes are allowed",
             limit=max_classes,
         )
@@ -58,9 +58,9 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
 def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     """The checks that depend on the training. Raises InvalidContent."""
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
-        raise _refusal(
-            "scaling-unsupported",
+        raise InvalidContent.at(
             "/scaling",
+            "scaling-unsupported",
             f"{spec.scaling} would turn sparse data into dense data",
             "use max-abs",
         )
@@ -80,7 +80,7 @@ def refused(pointer: str) -> Iterator[None]:
     try:
         yield
     except InvalidData as error:
-        raise _refusal(error.code, pointer, error.message) from None
+        raise InvalidContent.at(pointer, error.code, error.message) from None
 
 
 def _all_whole(classes: tuple[Label, ...] | None) -> bool:
@@ -89,9 +89,9 @@ def _all_whole(classes: tuple[Label, ...] | None) -> bool:
 
 def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
     if getattr(spec.solver, "kernel", None) is not None and dataset.n_samples > kernel_rows:
-        raise _refusal(
-            "plan-too-large",
+        raise InvalidContent.at(
             "/solver/name",
+            "plan-too-large",
             f"{dataset.n_samples} rows; a kernel solver takes at most {kernel_rows}",
             "use a linear solver with nystroem or random-fourier features",
             limit=kernel_rows,
@@ -106,9 +106,9 @@ def _check_weights(spec: JobCreate, dataset: Dataset) -> None:
         for name in spec.class_weight:
             if name not in known:
                 shown = ", ".join(sorted(known)[:5])
-                raise _refusal(
-                    "unknown-class",
+                raise InvalidContent.at(
                     "/class_weight",
+                    "unknown-class",
                     f"no row has the label {name[:64]!r}",
                     f"labels are {shown}",
                 )
@@ -120,9 +120,9 @@ def _check_split(fraction: float, dataset: Dataset) -> None:
     for label, count in zip(dataset.classes, dataset.class_counts, strict=True):
         held_out = held_out_rows(count, fraction)
         if held_out == 0 or held_out == count:
-            raise _refusal(
-                "class-too-small",
+            raise InvalidContent.at(
                 "/validation/fraction",
+                "class-too-small",
                 f"class {label!r} has {count} rows: too few for a validation set of {fraction:g}",
                 "choose another fraction, or no validation",
             )
@@ -133,16 +133,9 @@ def _check_folds(count: int, dataset: Dataset) -> None:
     assert dataset.class_counts is not None
     for label, n_samples in zip(dataset.classes, dataset.class_counts, strict=True):
         if n_samples < count:
-            raise _refusal(
-                "class-too-small",
+            raise InvalidContent.at(
                 "/validation/folds",
+                "class-too-small",
                 f"class {label!r} has {n_samples} rows: too few for {count} folds",
                 f"use at most {n_samples} folds" if n_samples > 1 else "use no validation",
             )
-
-
-def _refusal(
-    code: str, pointer: str, message: str, hint: str | None = None, limit: int | None = None
-) -> InvalidContent:
-    fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
-    return InvalidContent(code, message, (fault,), extra={} if limit is None else {"limit": limit})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.datasets.dataset import Dataset
-from service.errors import Fault, InvalidContent
+from service.errors import InvalidContent
 from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.versions import ModelVersion
 from svm.data.splitting import held_out_rows
@@ -101,6 +101,6 @@ def _too_large(
     what: str = "the training",
 ) -> InvalidContent:
     message = f"{what} would take about {estimate} bytes of memory; a worker has {usable}"
-    fault = Fault(code="plan-too-large", message=message, pointer=pointer, hint=hint)
-    extra = {"limit": usable, "estimate_bytes": estimate}
-    return InvalidContent("plan-too-large", message, (fault,), extra=extra)
+    return InvalidContent.at(
+        pointer, "plan-too-large", message, hint, limit=usable, estimate_bytes=estimate
+    )

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
-from service.errors import Fault, InvalidContent
+from service.errors import InvalidContent
 from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
@@ -115,5 +115,4 @@ def _has_rows_of(dataset: Dataset, start: ModelVersion, datasets: DatasetStore) 
 
 
 def _refusal(message: str, hint: str | None = None) -> InvalidContent:
-    fault = Fault(code=CODE, message=message, pointer="/warm_start_from", hint=hint)
-    return InvalidContent(CODE, message, (fault,))
+    return InvalidContent.at("/warm_start_from", CODE, message, hint)
