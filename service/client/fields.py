@@ -5,7 +5,7 @@ Each class declares the known members; members of a newer service are attributes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 
 class Resource:
@@ -168,6 +168,12 @@ class ModelVersionFields(Resource):
         return self._reference()
 
 
-def reference(of: str | Resource) -> str:
+AnyDataset: TypeAlias = str | DatasetFields
+"""A dataset, or its id."""
+AnyModel: TypeAlias = str | ModelFields | ModelVersionFields
+"""A model or one of its versions, or a name, `name/version` or `name/alias`."""
+
+
+def reference(of: AnyDataset | AnyModel) -> str:
     """The reference in a request: the id of a dataset, `name` or `name/version` of a model."""
     return of if isinstance(of, str) else of._reference()

@@ -12,7 +12,7 @@ from service.client.asynchronous.dataset import AsyncDataset, upload_call
 from service.client.asynchronous.job import AsyncJob
 from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, predict
 from service.client.asynchronous.session import AsyncSession
-from service.client.fields import DatasetFields, ModelFields, ModelVersionFields, reference
+from service.client.fields import AnyDataset, AnyModel, reference
 from service.client.retries import Retries
 from service.client.rows import media_type_of
 from service.client.specs import TrainSpec, plain
@@ -92,7 +92,7 @@ class AsyncClient:
 
     async def train(
         self,
-        dataset: str | DatasetFields,
+        dataset: AnyDataset,
         model_name: str,
         solver: Any = "auto",
         **spec: Unpack[TrainSpec],
@@ -144,20 +144,15 @@ class AsyncClient:
         return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
 
     @overload
-    async def predict(
-        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: str = "label"
-    ) -> Any: ...
+    async def predict(self, model: AnyModel, rows: Any, outputs: str = "label") -> Any: ...
 
     @overload
     async def predict(
-        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: Sequence[str]
+        self, model: AnyModel, rows: Any, outputs: Sequence[str]
     ) -> dict[str, Any]: ...
 
     async def predict(
-        self,
-        model: str | ModelFields | ModelVersionFields,
-        rows: Any,
-        outputs: str | Sequence[str] = "label",
+        self, model: AnyModel, rows: Any, outputs: str | Sequence[str] = "label"
     ) -> Any:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
@@ -171,8 +166,8 @@ class AsyncClient:
 
     async def predict_dataset(
         self,
-        dataset: str | DatasetFields,
-        model: str | ModelFields | ModelVersionFields,
+        dataset: AnyDataset,
+        model: AnyModel,
         outputs: Sequence[str] = ("label",),
         *,
         format: str = "csv",
@@ -190,24 +185,16 @@ class AsyncClient:
         return await self._queued("/v1/batch-predictions", body)
 
     async def evaluate(
-        self,
-        dataset: str | DatasetFields,
-        model: str | ModelFields | ModelVersionFields,
-        *,
-        tags: Mapping[str, str] | None = None,
+        self, dataset: AnyDataset, model: AnyModel, *, tags: Mapping[str, str] | None = None
     ) -> AsyncJob:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
-        body = {
-            "dataset_id": reference(dataset),
-            "model": reference(model),
-            "tags": dict(tags or {}),
-        }
-        return await self._queued("/v1/evaluations", body)
+        about = {"dataset_id": reference(dataset), "model": reference(model)}
+        return await self._queued("/v1/evaluations", {**about, "tags": dict(tags or {})})
 
     async def compare(
         self,
-        dataset: str | DatasetFields,
+        dataset: AnyDataset,
         solvers: Sequence[Any] = (),
         *,
         grid: Mapping[str, Any] | None = None,
@@ -234,9 +221,8 @@ class AsyncClient:
     async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
         path = Path(path)
-        call = calls.create(
-            calls.path_of("v1", "models", name, "versions"), path, media_type_of(path)
-        )
+        versions = calls.path_of("v1", "models", name, "versions")
+        call = calls.create(versions, path, media_type_of(path))
         return AsyncModelVersion(self._session, await self._session.json(call))
 
     async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
 from service.client import calls, progress
-from service.client.fields import DatasetFields, ModelFields, ModelVersionFields, reference
+from service.client.fields import AnyDataset, AnyModel, reference
 from service.client.retries import Retries
 from service.client.rows import media_type_of
 from service.client.specs import TrainSpec, plain
@@ -93,7 +93,7 @@ class Client:
 
     def train(
         self,
-        dataset: str | DatasetFields,
+        dataset: AnyDataset,
         model_name: str,
         solver: Any = "auto",
         **spec: Unpack[TrainSpec],
@@ -145,21 +145,12 @@ class Client:
         return ModelVersion(self._session, self._session.json(calls.get(path)))
 
     @overload
-    def predict(
-        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: str = "label"
-    ) -> Any: ...
+    def predict(self, model: AnyModel, rows: Any, outputs: str = "label") -> Any: ...
 
     @overload
-    def predict(
-        self, model: str | ModelFields | ModelVersionFields, rows: Any, outputs: Sequence[str]
-    ) -> dict[str, Any]: ...
+    def predict(self, model: AnyModel, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
 
-    def predict(
-        self,
-        model: str | ModelFields | ModelVersionFields,
-        rows: Any,
-        outputs: str | Sequence[str] = "label",
-    ) -> Any:
+    def predict(self, model: AnyModel, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
 
@@ -172,8 +163,8 @@ class Client:
 
     def predict_dataset(
         self,
-        dataset: str | DatasetFields,
-        model: str | ModelFields | ModelVersionFields,
+        dataset: AnyDataset,
+        model: AnyModel,
         outputs: Sequence[str] = ("label",),
         *,
         format: str = "csv",
@@ -191,24 +182,16 @@ class Client:
         return self._queued("/v1/batch-predictions", body)
 
     def evaluate(
-        self,
-        dataset: str | DatasetFields,
-        model: str | ModelFields | ModelVersionFields,
-        *,
-        tags: Mapping[str, str] | None = None,
+        self, dataset: AnyDataset, model: AnyModel, *, tags: Mapping[str, str] | None = None
     ) -> Job:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
-        body = {
-            "dataset_id": reference(dataset),
-            "model": reference(model),
-            "tags": dict(tags or {}),
-        }
-        return self._queued("/v1/evaluations", body)
+        about = {"dataset_id": reference(dataset), "model": reference(model)}
+        return self._queued("/v1/evaluations", {**about, "tags": dict(tags or {})})
 
     def compare(
         self,
-        dataset: str | DatasetFields,
+        dataset: AnyDataset,
         solvers: Sequence[Any] = (),
         *,
         grid: Mapping[str, Any] | None = None,
@@ -235,9 +218,8 @@ class Client:
     def import_model(self, name: str, path: str | Path) -> ModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
         path = Path(path)
-        call = calls.create(
-            calls.path_of("v1", "models", name, "versions"), path, media_type_of(path)
-        )
+        versions = calls.path_of("v1", "models", name, "versions")
+        call = calls.create(versions, path, media_type_of(path))
         return ModelVersion(self._session, self._session.json(call))
 
     def _queued(self, path: str, body: Mapping[str, Any]) -> Job:
