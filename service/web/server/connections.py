@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -65,15 +64,8 @@ class ConnectionLimits:
 class LimitedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(
-        self,
-        limits: ConnectionLimits,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, limits: ConnectionLimits, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._limits = limits
         self._in_header = True
         self._in_message = False
