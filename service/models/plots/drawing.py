@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from service.errors import NotFound
+
 SHOWN_CLASSES = 10
 """More classes have no distinct colors and no legend."""
 
@@ -60,6 +62,11 @@ class Picture:
     figure: Figure
     title: str
     description: str
+
+
+def unavailable(why: str) -> NotFound:
+    """The error for a plot that is not possible."""
+    return NotFound("plot-unavailable", why)
 
 
 def axes(

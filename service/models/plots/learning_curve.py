@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from service.errors import NotFound
-from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned
+from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned, unavailable
 from service.models.sources import Sources
 
 MOST_PAIRS = 60
@@ -21,8 +20,7 @@ def learning_curve(sources: Sources) -> tuple[Picture, str | None]:
     version = sources.version
     pairs = [list(rows) for _, rows in groupby(sources.trace, key=lambda row: row["pair"])]
     if not pairs:
-        raise NotFound(
-            "plot-unavailable",
+        raise unavailable(
             "there is no learning curve: the trace of the job was deleted, with the job or "
             "after the limit history_s",
         )

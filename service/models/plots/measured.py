@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from service.errors import InvalidContent, NotFound
+from service.errors import InvalidContent
 from service.models.plots.drawing import (
     COLORS,
     FAINT,
@@ -20,6 +20,7 @@ from service.models.plots.drawing import (
     axes,
     color,
     names_of,
+    unavailable,
 )
 from service.models.sources import Rows, Sources
 from svm.data.matrices import Vector
@@ -40,10 +41,7 @@ def confusion(sources: Sources) -> tuple[Picture, str | None]:
     version = sources.version
     subset = _measured_subset(version.result.get("metrics", {}))
     if subset is None:
-        raise NotFound(
-            "plot-unavailable",
-            f"{version.model_name} version {version.version} has no confusion matrix",
-        )
+        raise unavailable(f"{version.model_name} version {version.version} has no confusion matrix")
     counts = np.asarray(version.result["metrics"][subset]["confusion_matrix"])
     title = f"Confusion matrix of {version.model_name} version {version.version}"
     size = (5.2, 4.8)
@@ -87,7 +85,7 @@ def roc(sources: Sources) -> tuple[Picture, str | None]:
         if curve is not None:
             curves[code] = curve
     if not curves:
-        raise NotFound("plot-unavailable", "there is no ROC curve: all rows are of one class")
+        raise unavailable("there is no ROC curve: all rows are of one class")
     names = names_of(version.classes)
     many = len(curves) > SHOWN_CLASSES
     ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
@@ -208,10 +206,7 @@ def _edges(values: Vector) -> Vector:
 def _rows(sources: Sources, what: str) -> Rows:
     rows = sources.rows(MOST_ROWS)
     if rows is None:
-        raise NotFound(
-            "plot-unavailable",
-            f"there is no {what}: it needs the training data, and these were deleted",
-        )
+        raise unavailable(f"there is no {what}: it needs the training data, and these were deleted")
     return rows
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import NotFound
+from service.models.plots.drawing import unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.model.pipeline import FittedPipeline
@@ -169,4 +170,4 @@ def _dense(X: Matrix) -> Vector:
 
 
 def _unavailable(why: str) -> NotFound:
-    return NotFound("plot-unavailable", f"there is no decision boundary: {why}")
+    return unavailable(f"there is no decision boundary: {why}")
