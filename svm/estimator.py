@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.errors import InvalidHyperparameter
 from svm.kernel import KERNELS
@@ -80,12 +80,22 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,).
+
+        A row of `sample_weight` 2 counts as two equal rows; scaling counts each row once.
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         training = Training(
-            self._pipeline(X.dtype, y), X, y, seed=self._seed(), threads=self._threads()
+            self._pipeline(X.dtype, y),
+            X,
+            y,
+            weights=sample_weight,
+            seed=self._seed(),
+            threads=self._threads(),
         )
         for _ in training:
             pass

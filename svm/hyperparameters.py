@@ -129,8 +129,9 @@ class Hyperparameters(Checked):
         """Why these hyperparameters do not allow a warm start; empty if they do."""
         return ""
 
-    def regularization(self, n_samples: int) -> float:
-        """λ of a binary problem with `n_samples` rows (see `svm.problem.objectives`)."""
+    def regularization(self, n_samples: float) -> float:
+        """λ of a binary problem with `n_samples` rows, or that total weight of rows (see
+        `svm.problem.objectives`)."""
         if self.lambda_ is not None:
             return float(self.lambda_)
         return 1.0 / (n_samples * (1.0 if self.C is None else self.C))

@@ -5,6 +5,10 @@ Labels are yᵢ ∈ {-1, +1}, weights sᵢ > 0 (default 1), and n counts the row
     primal   P(w, b) = λ/2 ‖w‖² + (1/n) Σ sᵢ max(0, 1 - yᵢ (⟨w, xᵢ⟩ + b))
     dual     D(α)    = (1/n) Σ αᵢ - λ/2 ‖w(α)‖²,   w(α) = 1/(λn) Σ αᵢ yᵢ xᵢ,   0 ≤ αᵢ ≤ sᵢ
 
+With weights of rows, sᵢ = cᵢ rᵢ n / Σ r, of a class weight cᵢ and the weight rᵢ > 0 of the row,
+summed over the rows of the problem; given C, λ = 1/(C Σ r). Rows of weight 0 are left out. So a row
+of weight 2 counts as two equal rows.
+
 The intercept b is `free` (not penalized; then Σ αᵢ yᵢ = 0), `augmented` (the weight of a constant
 feature 1: ‖w‖² includes b²) or `none` (b = 0).
 

@@ -79,7 +79,7 @@ class Solver(Protocol):
     def streams(self) -> bool:
         """Whether the rows may stay in files (`svm.data.stored_rows`)."""
 
-    def regularization(self, n_samples: int) -> float: ...
+    def regularization(self, n_samples: float) -> float: ...
 
     def stated(self, problem: Problem, primal: float) -> float:
         """The primal value of the common form, in the constants of the solver's own objective."""

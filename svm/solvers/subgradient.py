@@ -49,7 +49,7 @@ class SubGradient(PegasosUpdates):
         )
         return restarted if self.step == "restarted" else ""
 
-    def regularization(self, n_samples: int) -> float:
+    def regularization(self, n_samples: float) -> float:
         """λ = 2/(nC), since ‖w‖² + C Σ hinge is (2/λ) times the common form."""
         return self.lambda_ if self.lambda_ is not None else 2.0 * super().regularization(n_samples)
 

@@ -35,7 +35,7 @@ def problems(
             rows=rows,
             y=y,
             weights=_weights(pipeline, prepared, rows, y),
-            regularization=pipeline.solver.regularization(len(rows)),
+            regularization=pipeline.solver.regularization(_total(prepared, rows)),
             intercept=pipeline.solver.intercept,
             kernel=prepared.kernel,
             shared_kernel_rows=prepared.kernel_rows,
@@ -80,13 +80,27 @@ def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:
     return rows, np.where(codes[rows] == split.positive, 1.0, -1.0)
 
 
+def _total(prepared: Prepared, rows: Indices) -> float:
+    """Σ rᵢ of the rows, or their number."""
+    return len(rows) if prepared.weights is None else float(prepared.weights[rows].sum())
+
+
 def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
-    """sᵢ: 1, or by class."""
+    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r."""
+    weights = _class_weights(pipeline, prepared, rows, y)
+    if prepared.weights is None:
+        return weights
+    return weights * prepared.weights[rows] * (len(rows) / _total(prepared, rows))
+
+
+def _class_weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
+    """cᵢ: 1, or by class."""
     match pipeline.class_weight:
         case None:
             return np.ones(len(rows))
         case "balanced":  # both sides of every problem have the same total weight
-            positive = float((y > 0).mean())
+            weights = None if prepared.weights is None else prepared.weights[rows]
+            positive = float(np.average(y > 0, weights=weights))
             return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
         case by_label:
             names = [label_name(label) for label in prepared.classes.tolist()]

@@ -40,6 +40,8 @@ def fingerprint(
         digest.update(X.digest.encode())
     else:
         parts += (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
+    if prepared.weights is not None:
+        parts += (prepared.weights,)
     initial: Arrays = {} if warm_start is None else warm_start.to_arrays()
     if warm_start is not None:
         initial |= {

@@ -49,6 +49,8 @@ class DataSize:
     n_classes: int
     label_bytes: int = FLOAT
     """Bytes of one label."""
+    weighted: bool = False
+    """Whether rows have weights; those of weight 0 are left out of a copy."""
     table: Columns | None = None
     """The columns, if the rows are raw values of a table."""
 
@@ -61,6 +63,11 @@ def rows_bytes(size: DataSize) -> int:
 
 def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
     """Most bytes beyond X itself. Of data in files, only pieces are in memory."""
+    if size.weighted:
+        left_out = 0 if in_files else rows_bytes(size)
+        weights = 3 * FLOAT * size.n_samples
+        rest = replace(size, weighted=False)
+        return left_out + weights + training_bytes(pipeline, rest, in_files=in_files)
     if size.table is not None:
         return _table_bytes(pipeline, size, size.table)
     n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from svm.data.columns import Columns, require_raw
 from svm.data.matrices import (
     LARGEST,
+    Indices,
     Matrix,
     Vector,
     as_matrix,
@@ -28,6 +29,7 @@ from svm.kernel.kernels import mostly_underflows, require_moderate_values
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
 from svm.problem.problem import operand_of
+from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
 from svm.transforms.features import FeatureMap, Identity, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling
@@ -73,6 +75,10 @@ class Prepared:
     warnings: tuple[str, ...]
     encoder: Encoder | None = None
     """Of a table with kinds of columns."""
+    weights: Vector | None = None
+    """(n_samples,) > 0, of the rows; None if they have none."""
+    kept: Indices | None = None
+    """Numbers of the rows among those given, if some had weight 0 and were left out."""
 
 
 def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
@@ -90,9 +96,10 @@ def prepare(
     warm_start: WarmStart | None = None,
     interrupted: Callable[[], None] = lambda: None,
     columns: Columns | None = None,
+    weights: Any = None,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
-    start.
+    start. Each row of positive weight counts once there.
 
     X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
     given. Raises InvalidData and Interrupted.
@@ -110,6 +117,12 @@ def prepare(
         raise InvalidData("empty-data", "there are no rows or no features to train on")
     if labels.shape != (X.shape[0],):
         raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
+    n_samples, kept = X.shape[0], None
+    if weights is not None:
+        weights = row_weights(weights, n_samples)
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            X, labels, weights = X[kept], labels[kept], weights[kept]
     classes = _classes(labels)
     codes = np.searchsorted(classes, labels)  # sorting with the inverse takes ten times as long
     if len(classes) < 2:
@@ -117,7 +130,7 @@ def prepare(
     earlier: FittedPipeline | None = None
     if warm_start is not None:
         check_warm_start(pipeline, warm_start.pipeline)
-        check_same_data(warm_start, classes, X.shape[0], X.shape[1], columns)
+        check_same_data(warm_start, classes, n_samples, X.shape[1], columns)
         earlier = warm_start.fitted
     encoder: Encoder | None = None
     if columns is not None:
@@ -159,6 +172,8 @@ def prepare(
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
         encoder=encoder,
+        weights=weights,
+        kept=kept,
     )
 
 

@@ -60,7 +60,7 @@ def result_of(
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
         warnings=warnings,
-        warm_start=_warm_start(pipeline, fitted, pairs),
+        warm_start=_warm_start(pipeline, prepared, fitted, pairs),
     )
 
 
@@ -81,7 +81,10 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
 
 
 def _warm_start(
-    pipeline: Pipeline, fitted: FittedPipeline, pairs: Sequence[BinaryTraining]
+    pipeline: Pipeline,
+    prepared: Prepared,
+    fitted: FittedPipeline,
+    pairs: Sequence[BinaryTraining],
 ) -> WarmStart:
     rows, coefficients = [], []
     for pair in pairs:
@@ -91,7 +94,7 @@ def _warm_start(
         support = np.flatnonzero(duals)
         rows.append(pair.problem.rows[support])
         coefficients.append(duals[support])
-    return WarmStart(
+    warm_start = WarmStart(
         pipeline=pipeline,
         fitted=fitted,
         steps=np.array([pair.state.step for pair in pairs], dtype=np.int64),
@@ -100,6 +103,7 @@ def _warm_start(
         dual_coefficients=np.concatenate(coefficients),
         ends=np.cumsum([len(part) for part in rows]),
     )
+    return warm_start if prepared.kept is None else warm_start.with_rows(prepared.kept)
 
 
 def _certificate(

@@ -40,6 +40,7 @@ from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.progress import SLICE_S, Progress, ProgressTracker, evaluation_of
 from svm.training.results import TrainingResult, result_of
 from svm.training.round_robin import RoundRobin
+from svm.training.row_weights import renumbered
 from svm.training.warm_start import WarmStart, check_warm_start
 
 
@@ -58,6 +59,7 @@ class Training:
         *,
         seed: int,
         columns: Columns | None = None,
+        weights: Any = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -72,6 +74,10 @@ class Training:
         bits are the same. Labels are (n_samples,), of at least two classes.
         `columns`: what the columns of X are, if X has the raw values of a table
         (`svm.data.columns`); the encoder is learned from these rows.
+
+        `weights`: (n_samples,) ≥ 0, how much each row counts; the same as repeated rows, except
+        that encoder, scaling, feature map and kernel are learned from each row once. Rows of weight
+        0 are left out.
 
         `validation`: another (X, labels), on which errors are reported.
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
@@ -100,15 +106,17 @@ class Training:
         self._stopping = pipeline.stopping.resolved()
         if warm_start is not None and not isinstance(pipeline.solver, HasDualCoefficients):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
-        self._warm_start = warm_start
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         if prepared is None:
-            prepared = prepare(pipeline, X, labels, seed, warm_start, poll, columns)
+            prepared = prepare(pipeline, X, labels, seed, warm_start, poll, columns, weights)
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
+        if warm_start is not None and prepared.kept is not None:
+            warm_start = renumbered(warm_start, prepared.kept, len(labels))
+        self._warm_start = warm_start
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
         binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
