@@ -101,6 +101,14 @@ class Dataset:
         )
 
 
+def columns_of(dataset: Dataset) -> Columns:
+    """The features with their kinds; finite numbers if nothing else is known."""
+    if dataset.table is not None:
+        return dataset.table
+    names = dataset.columns or [str(j) for j in range(dataset.n_features)]
+    return tuple(Column(name) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a dataset was made from."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from svm.data.columns import UNKNOWN, Columns
+from svm.data.columns import UNKNOWN, Column, Columns
 from svm.data.matrices import Vector
 from svm.errors import InvalidData
 
@@ -14,27 +16,81 @@ def recode(X: Vector, columns: Columns, onto: Columns) -> Vector:
     its levels. A level that it does not have becomes `UNKNOWN`.
 
     X itself if the columns are the same. Columns that `onto` does not have are left out. Raises
-    InvalidData (`feature-mismatch`) if one is missing or of another kind.
+    InvalidData (`feature-mismatch`) if one is missing, or its values are not of the other kind.
     """
     if columns == onto:
         return X
+    return recoding(columns, onto)(X)
+
+
+def recoding(columns: Columns, onto: Columns) -> Callable[[Vector], Vector]:
+    """The function of `recode` for any rows of these columns. Raises as it does."""
     places = {column.name: j for j, column in enumerate(columns)}
     if missing := [column.name for column in onto if column.name not in places]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InvalidData("feature-mismatch", f"the data has no column {missing[0]!r}{more}")
-    out = np.empty((len(X), len(onto)))
-    for j, column in enumerate(onto):
-        source = columns[places[column.name]]
-        if source.kind != column.kind:
+    sources = [places[column.name] for column in onto]
+    change = [_change(columns[j], column) for j, column in zip(sources, onto, strict=True)]
+
+    def recoded(X: Vector) -> Vector:
+        out = np.ascontiguousarray(X[:, sources])
+        for j, changed in enumerate(change):
+            if changed is not None:
+                out[:, j] = changed(out[:, j])
+        return out
+
+    return recoded
+
+
+def _change(source: Column, onto: Column) -> Callable[[Vector], Vector] | None:
+    """What becomes of the cells of a column; None if they stay."""
+    match source.kind, onto.kind:
+        case "category", "category":
+            if source.levels == onto.levels:
+                return None
+            return _by_position(np.array([*_places(onto, source.levels), UNKNOWN]))
+        case "boolean", "category":
+            return _by_position(np.array([*_places(onto, ("false", "true")), UNKNOWN]))
+        case "number", "category":
+            return lambda cells: _of_numbers(cells, onto)
+        case "number", "boolean":
+            return lambda cells: _booleans(cells, onto)
+        case kind, other if kind != other and (kind, other) != ("boolean", "number"):
             raise InvalidData(
                 "feature-mismatch",
-                f"column {column.name!r} is a {source.kind} in the data and a {column.kind} in the "
-                "model; upload the data with the kinds of the model",
+                f"column {onto.name!r} has values of the kind {kind}, and the model takes the kind "
+                f"{other}; upload the data with the kinds of the model",
             )
-        out[:, j] = X[:, places[column.name]]
-        if source.levels != column.levels:
-            positions = {level: float(k) for k, level in enumerate(column.levels)}
-            codes = [positions.get(level, UNKNOWN) for level in source.levels]
-            known = out[:, j] >= 0.0
-            out[known, j] = np.array(codes)[out[known, j].astype(np.int64)]
-    return out
+    return None
+
+
+def _places(onto: Column, texts: tuple[str, ...]) -> list[float]:
+    positions = {level: float(k) for k, level in enumerate(onto.levels)}
+    return [positions.get(text, UNKNOWN) for text in texts]
+
+
+def _by_position(places: Vector) -> Callable[[Vector], Vector]:
+    """`places` of the source's levels; the last entry is that of an unknown level."""
+
+    def changed(cells: Vector) -> Vector:
+        missing = np.isnan(cells)
+        codes = np.where(missing, UNKNOWN, cells).astype(np.int64)
+        return np.where(missing, np.nan, places[codes])
+
+    return changed
+
+
+def _of_numbers(cells: Vector, onto: Column) -> Vector:
+    """Levels are the shortest texts of numbers."""
+    values, inverse = np.unique(cells, return_inverse=True)
+    texts = tuple(str(int(v)) if v.is_integer() else repr(v) for v in values.tolist())
+    return np.where(np.isnan(cells), np.nan, np.array(_places(onto, texts))[inverse])
+
+
+def _booleans(cells: Vector, onto: Column) -> Vector:
+    if not ((cells == 0.0) | (cells == 1.0) | np.isnan(cells)).all():
+        raise InvalidData(
+            "feature-mismatch",
+            f"column {onto.name!r} has numbers, and the model takes 0 and 1 there",
+        )
+    return cells

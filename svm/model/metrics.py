@@ -16,17 +16,28 @@ HISTOGRAM_SPAN = (0.001, 0.999)
 
 
 def confusion_matrix(
-    true_codes: npt.NDArray[Any], predicted_codes: npt.NDArray[Any], n_classes: int
-) -> npt.NDArray[np.int64]:
-    """(n_classes, n_classes) counts by true (row) and predicted class.
+    true_codes: npt.NDArray[Any],
+    predicted_codes: npt.NDArray[Any],
+    n_classes: int,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> npt.NDArray[Any]:
+    """(n_classes, n_classes) counts by true (row) and predicted class, or sums of `weights`.
 
     Codes are integers 0 … n_classes - 1, (n,).
     """
     pairs = true_codes.astype(np.int64) * n_classes + predicted_codes
-    return np.bincount(pairs, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
+    counts = np.bincount(pairs, weights, minlength=n_classes * n_classes)
+    return counts.reshape(n_classes, n_classes)
 
 
-def classification_metrics(confusion: npt.NDArray[np.int64]) -> dict[str, Any]:
+def weighted_metrics(confusion: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """The metrics of weighted rows, from sums of weights."""
+    metrics = classification_metrics(confusion)
+    names = ("accuracy", "balanced_accuracy", "macro_f1", "confusion_matrix")
+    return {name: metrics[name] for name in names}
+
+
+def classification_metrics(confusion: npt.NDArray[Any]) -> dict[str, Any]:
     """Accuracy, the confusion matrix itself, and precision, recall, F1 of each class.
 
     A ratio whose denominator is 0 is given as 0. `balanced_accuracy` is the mean recall of classes
@@ -35,12 +46,12 @@ def classification_metrics(confusion: npt.NDArray[np.int64]) -> dict[str, Any]:
     n_classes = len(confusion)
     hits = np.diag(confusion)
     support, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-    precision = hits / np.maximum(predicted, 1)
-    recall = hits / np.maximum(support, 1)
+    precision = hits / np.where(predicted > 0, predicted, 1)
+    recall = hits / np.where(support > 0, support, 1)
     total = precision + recall
     f1 = np.where(total > 0, 2.0 * precision * recall / np.where(total > 0, total, 1.0), 0.0)
     return {
-        "accuracy": float(hits.sum() / max(1, confusion.sum())),
+        "accuracy": float(hits.sum() / (confusion.sum() or 1)),
         "balanced_accuracy": _mean(recall[support > 0]),
         "macro_f1": _mean(f1[support + predicted > 0]),
         "confusion_matrix": confusion.tolist(),

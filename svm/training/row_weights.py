@@ -32,8 +32,8 @@ def row_weights(weights: Any, n_samples: int) -> Vector:
     return given
 
 
-def renumbered(warm_start: WarmStart, kept: Indices, n_samples: int) -> WarmStart:
-    """The warm start with the numbers of rows among the rows `kept` of all `n_samples`."""
-    numbers = np.full(n_samples, -1)
+def renumbered(warm_start: WarmStart, kept: Indices) -> WarmStart:
+    """The warm start with the numbers of rows among the rows `kept`; others are left out."""
+    numbers = np.full(max(kept.max(), warm_start.rows.max(initial=-1)) + 1, -1)
     numbers[kept] = np.arange(len(kept))
     return warm_start.with_rows(numbers)

@@ -115,7 +115,7 @@ class Training:
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
         if warm_start is not None and prepared.kept is not None:
-            warm_start = renumbered(warm_start, prepared.kept, len(labels))
+            warm_start = renumbered(warm_start, prepared.kept)
         self._warm_start = warm_start
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)

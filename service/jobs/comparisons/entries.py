@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -12,6 +12,7 @@ from service.jobs.comparisons.schemas import ComparisonCreate, EntryCreate, Grid
 from service.jobs.training.schemas import JobCreate
 from svm.solvers import AnyChoice
 from svm.transforms.features import AnyFeatures
+from svm.transforms.scaling import ScalingName
 
 NAMELESS = "unnamed"
 """The name of a model that is not kept."""
@@ -51,6 +52,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,
         solver=spec.solver,
+        encoding=spec.encoding or body.encoding,
         scaling=spec.scaling or body.scaling,
         features=spec.features or body.features,
         multiclass=spec.multiclass or body.multiclass,
@@ -66,9 +68,10 @@ def _combinations(body: ComparisonCreate) -> Iterator[EntryCreate]:
     if body.grid is None:
         return
     grid = body.grid
+    scalings: Sequence[ScalingName | None] = grid.scaling or [body.scaling]
     for solver in grid.solver:
         for features in grid.features or [body.features]:
-            for scaling in grid.scaling or [body.scaling]:
+            for scaling in scalings:
                 for in_kernel, mapped in _with_gamma(grid, solver, features):
                     for final in _regularized(grid, in_kernel):
                         yield EntryCreate(solver=final, features=mapped, scaling=scaling)

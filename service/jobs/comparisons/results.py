@@ -12,6 +12,7 @@ import numpy as np
 from service.jobs.comparisons.curve import as_table
 from service.jobs.comparisons.entries import spec_of
 from service.jobs.comparisons.schemas import RankBy
+from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import metrics_of_folds
 from svm.model.metrics import classification_metrics
@@ -41,6 +42,8 @@ class EntryResult:
     cpu_s: float = 0.0
     confusion: list[list[int]] | None = None
     """Of the validation set; with folds the sum of all."""
+    weighted: list[list[float]] | None = None
+    """The same in sums of weights, if the rows have weights. Ranks do not depend on it."""
     folds: list[dict[str, Any]] = field(default_factory=list)
     """Of each `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
     warm_start_from: int | None = None
@@ -107,12 +110,9 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
 
 def validation_metrics(result: EntryResult) -> dict[str, Any]:
     """Metrics of the validation set, in the same form as a job's."""
-    confusion = np.array(result.confusion)
-    return (
-        metrics_of_folds(confusion, result.folds)
-        if result.folds
-        else classification_metrics(confusion)
-    )
+    weighted = None if result.weighted is None else np.array(result.weighted)
+    confusion = Confusion(np.array(result.confusion), weighted)
+    return metrics_of_folds(confusion, result.folds) if result.folds else confusion.metrics()
 
 
 def report(

@@ -32,7 +32,6 @@ from service.jobs.training.summary import eta_s, fold_of, progress_of, result_of
 from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
-from svm.model.metrics import classification_metrics
 from svm.training import Training
 from svm.training.preparation import Prepared
 from svm.training.progress import Progress
@@ -186,7 +185,9 @@ class ComparisonSequence:
             options["prepared"] = self._prepared[1]
         else:
             self._prepared = None  # free its memory before the next one is prepared
-            X, labels = self._rows[self._in_files[step.entry]].of(self.splits[step.split].training)
+            rows, training_rows = self._rows[self._in_files[step.entry]], self.splits[step.split]
+            X, labels = rows.of(training_rows.training)
+            options |= rows.described(training_rows.training)
         arguments = replace(pipeline, stopping=stopping), X, labels
         saved, self._saved = self._saved, {}
         try:
@@ -223,14 +224,18 @@ class ComparisonSequence:
         if split.validation is not None:
             confusion = rows.confusion(result.fitted, split.validation)
             before = 0 if entry_result.confusion is None else np.array(entry_result.confusion)
-            entry_result = replace(entry_result, confusion=(before + confusion).tolist())
+            entry_result = replace(entry_result, confusion=(before + confusion.counts).tolist())
+            if confusion.weighted is not None:
+                weighted = 0 if entry_result.weighted is None else np.array(entry_result.weighted)
+                weighted = (weighted + confusion.weighted).tolist()
+                entry_result = replace(entry_result, weighted=weighted)
             if step.split > 0:
-                accuracy = classification_metrics(confusion)["accuracy"]
+                accuracy = confusion.metrics()["accuracy"]
                 fold = fold_of(result, {"accuracy": accuracy})
                 entry_result = replace(entry_result, folds=[*entry_result.folds, fold])
         train: dict[str, Any] = {}
         if step.split == 0:
-            train = classification_metrics(rows.confusion(result.fitted, split.training))
+            train = rows.confusion(result.fitted, split.training).metrics()
             entry = self._entries[step.entry]
             entry_result = replace(
                 entry_result,

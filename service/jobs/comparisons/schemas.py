@@ -26,6 +26,7 @@ from service.jobs.training.schemas import (
 )
 from service.web.http.names import ModelName
 from service.web.schemas import ReadModel, WriteModel
+from svm.encoding import Encoding
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
@@ -39,6 +40,7 @@ class EntryCreate(WriteModel):
     """One training to compare; the comparison gives the fields that it leaves out."""
 
     solver: SolverChoice
+    encoding: Encoding | None = None
     scaling: ScalingName | None = None
     features: FeaturesChoice | None = None
     multiclass: MulticlassName | None = None
@@ -74,8 +76,13 @@ class ComparisonCreate(KindCreate):
     """Trainings to compare; each needs only the fields that differ from those below."""
     grid: Grid | None = None
     """And every combination of these."""
-    scaling: ScalingName = "none"
-    """Scaling of the features, fitted on the training rows and kept in the model."""
+    encoding: Encoding = Encoding()
+    """How categories, dates and missing cells become numbers, learned on the training rows and kept
+    in the model. Tables of finite numbers need none."""
+    scaling: ScalingName | None = None
+    """Scaling of the features, fitted on the training rows and kept in the model. By default
+    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
+    Categories, booleans and indicators of missing cells stay 0 and 1."""
     features: FeaturesChoice = Identity()
     """What the solvers see instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"

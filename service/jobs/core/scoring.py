@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset
+from service.datasets.dataset import DataInFiles, Dataset, columns_of
 from service.errors import MAX_FAULTS, InvalidContent
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.job import Job
@@ -18,7 +19,9 @@ from service.jobs.core.lifecycle import State
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
 from service.storage.blobs import BlobDamaged
-from svm.data.matrices import Matrix
+from svm.data.columns import Column
+from svm.data.matrices import Matrix, is_sparse
+from svm.encoding import recoding
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
 
@@ -39,6 +42,8 @@ class Scored:
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) the dataset's own classes, by number."""
     columns: Columns
+    weights: npt.NDArray[np.float64] | None
+    """(n_samples,) of the rows, if they have weights."""
 
 
 def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored | None:
@@ -54,23 +59,23 @@ def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored |
     version = context.models.get_version(model["name"], model["version"])
     fitted = context.models.files.load(version)
     data = context.datasets.open(dataset)
-    order = positions(dataset, version)
+    taken = taken_by(fitted, dataset, version)
     try:
         done, columns = _begin(context, attempt.job, dataset.n_samples)
-        columns = _columns(attempt, fitted, data, order, outputs, done, columns)
+        columns = _columns(attempt, fitted, data, taken, outputs, done, columns)
     except Interrupted:
         if attempt.command is not Command.KEEP_AND_END:
             raise
         attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
         return None
-    return Scored(dataset, version, fitted, data.codes, columns)
+    return Scored(dataset, version, fitted, data.codes, columns, data.weights)
 
 
 def _columns(
     attempt: Attempt,
     fitted: FittedPipeline,
     data: DataInFiles,
-    order: list[int] | None,
+    taken: Callable[[Any], Any],
     outputs: list[str],
     done: int,
     columns: Columns,
@@ -81,9 +86,7 @@ def _columns(
         for start in range(done, n, BLOCK_ROWS):
             attempt.check()
             X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
-            for name, values in _outputs(
-                fitted, X if order is None else X[:, order], start, outputs
-            ):
+            for name, values in _outputs(fitted, taken(X), start, outputs):
                 if name not in columns:
                     columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
                 columns[name][start : start + len(values)] = values
@@ -110,6 +113,34 @@ def _begin(context: RunContext, job: Job, n: int) -> tuple[int, Columns]:
         columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
         columns[name][:done] = values
     return done, columns
+
+
+def taken_by(
+    fitted: FittedPipeline, dataset: Dataset, version: ModelVersion
+) -> Callable[[Any], Any]:
+    """From rows of the dataset to rows as the model takes them: in its order, with its levels.
+
+    Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
+    """
+    order = positions(dataset, version)
+    if fitted.columns is None and dataset.table is None:
+        return lambda X: X if order is None else X[:, order]
+    given = columns_of(dataset)
+    if dataset.columns is None or version.columns is None:  # columns are matched by their place
+        onto = fitted.columns or tuple(Column(str(j)) for j in range(fitted.n_features))
+        given = tuple(replace(c, name=like.name) for c, like in zip(given, onto, strict=True))
+    else:
+        onto = fitted.columns or tuple(Column(name) for name in version.columns)
+    if fitted.columns is None:
+        for column, missing in zip(given, dataset.missing or (), strict=True):
+            if missing:
+                raise InvalidData(
+                    "missing-value",
+                    f"column {column.name!r} has {missing} missing cells, and the model was "
+                    "trained on a table without any",
+                )
+    recoded = recoding(given, onto)
+    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
 
 
 def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:

@@ -27,6 +27,7 @@ from svm.model.metrics import (
     margins,
     one_vs_one_area,
     roc_curve,
+    weighted_metrics,
 )
 
 CURVE_POINTS = 201
@@ -47,6 +48,10 @@ def run(context: RunContext, attempt: Attempt) -> None:
     metrics = evaluation_metrics(
         codes, decision, predicted, scored.columns.get("probability"), scored.version.classes
     )
+    if scored.weights is not None:
+        n_classes = len(scored.version.classes)
+        weighted = confusion_matrix(codes, predicted, n_classes, scored.weights)
+        metrics["weighted"] = weighted_metrics(weighted)
     content = orjson.dumps(metrics)
     headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
     attempt.finish(

@@ -77,6 +77,16 @@ class CalibrationRead(ReadModel):
     """Bins that hold rows, ascending."""
 
 
+class WeightedMetricsRead(ReadModel):
+    """The same with the weight of each row."""
+
+    accuracy: float
+    balanced_accuracy: float
+    macro_f1: float
+    confusion_matrix: list[list[float]]
+    """Sums of weights."""
+
+
 class EvaluationMetricsRead(ReadModel):
     """How well a model classifies the rows of a dataset."""
 
@@ -101,6 +111,8 @@ class EvaluationMetricsRead(ReadModel):
     margins: MarginsRead
     calibration: CalibrationRead | None
     """Null if the model is not calibrated."""
+    weighted: WeightedMetricsRead | None = None
+    """If the dataset has a column of weights. All other metrics count every row once."""
 
 
 class EvaluationSummary(KindRead):

@@ -66,6 +66,7 @@ def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
         )
     _check_plan(spec, dataset, limits.kernel_rows)
     rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
+    _check_missing(spec, dataset)
     _check_weights(spec, dataset)
     match spec.validation:
         case ValidationSplit(fraction=fraction, stratify=True):
@@ -98,6 +99,19 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
         )
     with refused("/features"):
         check_features(spec.features, dataset.n_features, dataset.sparse)
+
+
+def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
+    if spec.encoding.missing != "refuse" or dataset.missing is None:
+        return
+    for column, missing in zip(dataset.table or (), dataset.missing, strict=True):
+        if missing and column.kind != "category":
+            raise InvalidContent.at(
+                "/encoding/missing",
+                "missing-value",
+                f"column {column.name!r} has {missing} missing cells, which the encoding refuses",
+                "choose median, mean or constant; or upload the data without these rows",
+            )
 
 
 def _check_weights(spec: JobCreate, dataset: Dataset) -> None:

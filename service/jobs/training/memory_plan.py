@@ -23,6 +23,12 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
     in_memory = peak_bytes(spec, dataset, in_files=False)
     if in_memory <= usable:
         return False
+    if dataset.table is not None:
+        hint = (
+            "a table with categories, dates or missing cells must fit in memory: take fewer rows "
+            "or columns, group rare levels, or give workers more memory"
+        )
+        raise _too_large(in_memory, usable, hint, "/dataset_id")
     in_files = peak_bytes(spec, dataset, in_files=True)
     if in_files > usable:
         without = spec.model_copy(update={"calibration": None})
@@ -66,6 +72,8 @@ def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
         sparse=dataset.sparse,
         n_classes=len(labels),
         label_bytes=4 * longest,
+        weighted=dataset.weight is not None,
+        table=dataset.table,
     )
     # The rows of a split are copied.
     copies = 1 if spec.validation is None else 2

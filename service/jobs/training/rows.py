@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
 from service.jobs.training.schemas import Folds, ValidationSplit
 from svm.data.matrices import Indices, Matrix
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import pieces
-from svm.model.metrics import confusion_matrix
+from svm.encoding import recode
+from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline
 
 
@@ -26,6 +27,22 @@ class Split:
     validation: Indices | None
     digest: str
     """Equal for equal values and labels of the training rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Rows by true (first axis) and predicted class: (n_classes, n_classes)."""
+
+    counts: npt.NDArray[np.int64]
+    weighted: npt.NDArray[np.float64] | None
+    """Sums of weights; None if the rows have none."""
+
+    def metrics(self) -> dict[str, Any]:
+        """With the weighted ones, if there are weights."""
+        metrics = classification_metrics(self.counts)
+        if self.weighted is None:
+            return metrics
+        return {**metrics, "weighted": weighted_metrics(self.weighted)}
 
 
 class LabeledRows:
@@ -44,16 +61,27 @@ class LabeledRows:
         self._codes = data.codes
         self._labels = np.asarray(dataset.classes)
         self._digest = dataset.matrix_digest
+        self._weights = data.weights
+        self._columns = dataset.table
+        self._given = columns_of(dataset)
         self._interrupted = interrupted
 
     def __len__(self) -> int:
         return len(self._codes)
 
-    def of(self, rows: Indices) -> tuple[Any, npt.NDArray[Any]]:
-        """(X, labels) of some rows, ascending; not copied if these are all rows."""
-        if len(rows) == len(self):
-            return self._X, self._labels[self._codes]
-        return self._X[rows], self._labels[self._codes[rows]]
+    def of(self, rows: Indices, like: FittedPipeline | None = None) -> tuple[Any, npt.NDArray[Any]]:
+        """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
+        `like` takes it, if there is one."""
+        whole = len(rows) == len(self)
+        X = self._X if whole else self._X[rows]
+        labels = self._labels[self._codes if whole else self._codes[rows]]
+        return X if like is None else self._as_taken_by(like, X), labels
+
+    def described(self, rows: Indices, like: FittedPipeline | None = None) -> dict[str, Any]:
+        """The `columns` and `weights` of a training on these rows."""
+        weights = None if self._weights is None else self._weights[rows]
+        columns = like.columns if like is not None and like.columns else self._columns
+        return {"columns": columns, "weights": weights}
 
     def splits(self, validation: ValidationSplit | Folds | None, seed: int) -> list[Split]:
         """The split of the model, and one more for every fold.
@@ -85,21 +113,31 @@ class LabeledRows:
         """(n,) classes of these rows, by number."""
         return self._codes[rows].astype(np.int64)
 
-    def confusion(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.int64]:
-        """(n_classes, n_classes) how many of these rows, by true and predicted class."""
+    def confusion(self, fitted: FittedPipeline, rows: Indices) -> Confusion:
+        """How the model classifies these rows."""
         n_classes = len(self._labels)
         total = np.zeros((n_classes, n_classes), dtype=np.int64)
+        weighted = None if self._weights is None else np.zeros((n_classes, n_classes))
         start = 0
         for X in self._pieces(fitted, rows):
             some = rows[start : start + X.shape[0]]
             start += X.shape[0]
             predicted = np.searchsorted(fitted.classes, fitted.predict(X))
-            total += confusion_matrix(self._codes[some], predicted, n_classes)
-        return total
+            codes = self._codes[some]
+            total += confusion_matrix(codes, predicted, n_classes)
+            if weighted is not None and self._weights is not None:
+                weighted += confusion_matrix(codes, predicted, n_classes, self._weights[some])
+        return Confusion(total, weighted)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """Of a size that bounds the memory for features and scores."""
-        width = max(fitted.features.n_outputs, len(fitted.intercepts))
-        for piece in pieces(self._X, width, rows):
+        width = fitted.features.n_outputs if fitted.encoder is None else fitted.n_features
+        for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
-            yield piece
+            yield self._as_taken_by(fitted, piece)
+
+    def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
+        """Rows in the columns of a model, which may be that of an earlier dataset."""
+        if fitted.columns is None and self._columns is None:
+            return X
+        return recode(X, self._given, fitted.columns or self._given)

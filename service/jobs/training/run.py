@@ -24,6 +24,7 @@ from service.jobs.training.summary import (
     fold_of,
     metrics_of_folds,
     result_of,
+    sum_of_folds,
 )
 from service.jobs.training.training_sequence import TrainingSequence, threads_of
 from service.jobs.training.warm_starts import load_start
@@ -32,7 +33,7 @@ from service.storage.blobs import BlobDamaged
 from service.storage.space import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch
-from svm.model.metrics import calibration_metrics, classification_metrics
+from svm.model.metrics import calibration_metrics
 from svm.training import Training
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
@@ -115,14 +116,17 @@ def _sequence(
 
     def begin(number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
         split, pipeline = splits[number], spec.pipeline()
+        begun = start if number == 0 else None
+        like = None if begun is None else begun.fitted
         stopping = replace(pipeline.stopping, time_budget_s=budget_s)
         watched = split.validation if number == 0 else None
         return Training(
             replace(pipeline, stopping=stopping),
-            *rows.of(split.training),
+            *rows.of(split.training, like),
+            **rows.described(split.training, like),
             seed=seed,
-            validation=None if watched is None else rows.of(watched),
-            warm_start=start if number == 0 else None,
+            validation=None if watched is None else rows.of(watched, like),
+            warm_start=begun,
             checkpoint=checkpoint,
             interrupted=attempt.check,
             digest=split.digest,
@@ -152,8 +156,7 @@ def _metrics(
     if split.validation is not None:
         metrics["validation"] = _metrics_of(rows, split.validation, result)
     elif folds:
-        confusion = np.sum([fold["confusion_matrix"] for fold in folds], axis=0)
-        metrics["validation"] = metrics_of_folds(confusion, folds)
+        metrics["validation"] = metrics_of_folds(sum_of_folds(folds), folds)
     return metrics
 
 
@@ -174,4 +177,4 @@ def _held_out(
 
 def _metrics_of(rows: LabeledRows, some: Indices | None, result: TrainingResult) -> dict[str, Any]:
     assert some is not None
-    return classification_metrics(rows.confusion(result.fitted, some))
+    return rows.confusion(result.fitted, some).metrics()

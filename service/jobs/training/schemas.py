@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
@@ -16,11 +16,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from service.datasets.dataset import Dataset
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.http.tags import Tags
 from service.web.schemas import ReadModel, WriteModel
+from svm.encoding import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName
@@ -102,6 +104,11 @@ def _held_out(
     return calibration
 
 
+def default_scaling(dataset: Dataset) -> ScalingName:
+    """If the caller names none."""
+    return "none" if dataset.table is None else "standardize"
+
+
 class JobCreate(WriteModel):
     """A training: which data, which solver, when to stop, and what happens to the model."""
 
@@ -112,8 +119,13 @@ class JobCreate(WriteModel):
     solver: SolverChoice
     """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
     job's warnings say which and why, the `spec` of the model version shows it."""
-    scaling: ScalingName = "none"
-    """Scaling of the features, fitted on the training rows and kept in the model."""
+    encoding: Encoding = Encoding()
+    """How categories, dates and missing cells become numbers, learned on the training rows and kept
+    in the model. Tables of finite numbers need none."""
+    scaling: ScalingName | None = None
+    """Scaling of the features, fitted on the training rows and kept in the model. By default
+    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
+    Categories, booleans and indicators of missing cells stay 0 and 1."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
@@ -147,12 +159,18 @@ class JobCreate(WriteModel):
         """What to train, without the data and the limits of this service."""
         return Pipeline(
             solver=self.solver,
-            scaling=self.scaling,
+            encoding=self.encoding,
+            scaling=self.scaling or "none",
             features=self.features,
             multiclass=self.multiclass,
             class_weight=self.class_weight,
             stopping=self.stopping.resolved(),
         )
+
+    def on(self, dataset: Dataset) -> Self:
+        """The same request with what follows from the dataset."""
+        scaling = self.scaling or default_scaling(dataset)
+        return self.model_copy(update={"dataset_id": dataset.id, "scaling": scaling})
 
     def normalized(
         self, dataset_id: str, seed: int, start: ModelVersion | None = None

@@ -19,13 +19,13 @@ class Trainings(Submission[JobCreate]):
     kind = KIND
 
     def draft(self, body: JobCreate) -> Draft:
-        dataset, start = self._checked(body)
+        body, dataset, start = self._checked(body)
         seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         return Draft(body.normalized(dataset.id, seed, start), dataset, body.model_name, start)
 
     def plan(self, body: JobCreate) -> JobPlanRead:
         """What `queue` would queue, and what it would cost. Raises as it does."""
-        dataset, _ = self._checked(body)
+        body, dataset, _ = self._checked(body)
         in_files = rows_stay_in_files(body, dataset, self.stores.limits.worker_memory_bytes)
         n_classes = len(dataset.classes or ())
         return JobPlanRead(
@@ -39,11 +39,13 @@ class Trainings(Submission[JobCreate]):
             rows_in_files=in_files,
         )
 
-    def _checked(self, body: JobCreate) -> tuple[Dataset, ModelVersion | None]:
-        """The dataset, and the version that the training begins at."""
+    def _checked(self, body: JobCreate) -> tuple[JobCreate, Dataset, ModelVersion | None]:
+        """The request with what follows from the dataset, the dataset, and the version that the
+        training begins at."""
         dataset = self.stores.datasets.find(body.dataset_id)
+        body = body.on(dataset)
         check_trainable(body, dataset, self.stores.limits)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
-        return dataset, start
+        return body, dataset, start

@@ -12,9 +12,10 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
+from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from svm.data.matrices import Indices
-from svm.model.metrics import classification_metrics
+from svm.encoding import notes
 from svm.model.pipeline import FittedPipeline
 from svm.training.progress import Progress
 from svm.training.results import TrainingResult
@@ -56,8 +57,10 @@ def final_progress(
 
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The `result` of a job and of its model version."""
+    encoder = result.fitted.encoder
+    encoding = {} if encoder is None else {"encoding": notes(encoder)}
     return {
-        "metrics": metrics,
+        "metrics": {**metrics, **encoding},
         "certificate": result.certificate.as_dict(result.fitted.classes),
         "stop_reason": result.stop_reason,
         "converged": result.converged,
@@ -76,12 +79,19 @@ def fold_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def metrics_of_folds(confusion: Any, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def sum_of_folds(folds: Sequence[Mapping[str, Any]]) -> Confusion:
+    """The confusion matrices of all folds together."""
+    counts = np.sum([fold["confusion_matrix"] for fold in folds], axis=0)
+    weights = [fold["weighted"]["confusion_matrix"] for fold in folds if "weighted" in fold]
+    return Confusion(counts, np.sum(weights, axis=0) if weights else None)
+
+
+def metrics_of_folds(confusion: Confusion, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Metrics of all rows, each predicted by the training that did not see it; `confusion` is the
     sum of all folds."""
     accuracies = [fold["accuracy"] for fold in folds]
     return {
-        **classification_metrics(confusion),
+        **confusion.metrics(),
         "accuracy_mean": float(np.mean(accuracies)),
         "accuracy_std": float(np.std(accuracies, ddof=1)) if len(folds) > 1 else None,
         "folds": list(folds),
