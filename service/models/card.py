@@ -34,6 +34,7 @@ class Card:
 
     summary: str
     data: list[str]
+    columns: list[str]
     certificate: list[str]
     quality: list[str]
     intended_use: list[str]
@@ -53,6 +54,7 @@ def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:
     return Card(
         summary=_summary(version),
         data=_data(version, dataset),
+        columns=(version.result.get("table") or {}).get("notes", []),
         certificate=_certificate(version),
         quality=_quality(version),
         intended_use=_intended_use(version),
@@ -184,10 +186,16 @@ def _quality(version: ModelVersion) -> list[str]:
 
 def _intended_use(version: ModelVersion) -> list[str]:
     named = "with the same names" if version.columns else "in the same order"
+    missing = "Every value is required: missing values are not imputed."
+    if version.result.get("table"):
+        missing = (
+            "Missing cells are filled, and levels that the training data did not have are read, as "
+            "the settings of `encoding` say."
+        )
     return [
         "For rows of the same kind and source as the training data, with the same features "
         f"{named} and the same units.",
-        "Every value is required: missing values are not imputed.",
+        missing,
     ]
 
 

@@ -10,6 +10,8 @@ from service.models.card import Card
 from service.models.versions import ModelVersion
 from service.web.http.times import rfc3339
 
+SHOWN_COLUMNS = 200
+
 
 def as_markdown(card: Card, version: ModelVersion) -> str:
     """Names from callers are escaped, so that they are not markup."""
@@ -19,6 +21,7 @@ def as_markdown(card: Card, version: ModelVersion) -> str:
         *_section("Intended use", card.intended_use),
         *_section("Limits", card.limits),
         *_section("Data", card.data),
+        *_columns(card, version),
         *_section("Certificate", card.certificate),
         *_section("Quality", card.quality),
         *_classes(version),
@@ -34,6 +37,24 @@ def as_markdown(card: Card, version: ModelVersion) -> str:
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _columns(card: Card, version: ModelVersion) -> list[str]:
+    table = version.result.get("table")
+    if table is None:
+        return []
+    rows = [
+        (text(column["name"]), column["kind"], text(_levels(column)), f"{column['missing']:,}")
+        for column in table["columns"][:SHOWN_COLUMNS]
+    ]
+    listed = _table(("column", "kind", "levels", "missing"), rows)
+    return ["## Columns", listed, *_section("Encoding", card.columns)[1:]]
+
+
+def _levels(column: dict[str, Any]) -> str:
+    levels = column.get("levels", [])
+    more = column.get("n_levels", 0) - len(levels)
+    return ", ".join(levels) + (f" and {more:,} more" if more else "")
 
 
 def _settings(version: ModelVersion) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import sqlalchemy as sa
 
 from service.errors import Corrupt, NotFound
 from service.models import artifacts
+from service.models.described import described
 from service.models.versions import Label, ModelVersion, no_version
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
@@ -29,6 +30,8 @@ class PreparedVersion:
     columns: list[str] | None
     n_features: int
     calibration: str | None
+    table: dict[str, Any] | None
+    """Of a model of a table: `described`."""
 
 
 class ModelFiles:
@@ -63,6 +66,7 @@ class ModelFiles:
             columns=None if columns is None else list(columns),
             n_features=fitted.n_features,
             calibration=None if fitted.calibration is None else fitted.calibration.name,
+            table=described(fitted),
         )
 
     def load(self, version: ModelVersion) -> FittedPipeline:

@@ -100,7 +100,7 @@ class ModelRegistry:
             dataset_digest=None if dataset is None else dataset.matrix_digest,
             spec=spec,
             seed=seed,
-            result=result,
+            result=result if prepared.table is None else {**result, "table": prepared.table},
             imported=sa.null() if imported is None else imported,
         )
         connection.execute(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,6 +49,31 @@ class ModelPage(BaseModel):
     next_page_token: str | None
 
 
+class TableColumnRead(BaseModel):
+    """A column that rows to predict need."""
+
+    model_config = _READ
+
+    name: str
+    kind: Literal["number", "boolean", "date", "category"]
+    missing: int
+    """Missing cells among the training rows."""
+    levels: list[str] | None = None
+    """Of a category: the first ones."""
+    n_levels: int | None = None
+    """How many there are."""
+
+
+class TableRead(BaseModel):
+    """The columns of a model of a table."""
+
+    model_config = _READ
+
+    columns: list[TableColumnRead]
+    notes: list[str]
+    """What their encoding did with the training rows."""
+
+
 class ModelVersionRead(BaseModel):
     """A trained model and its origin."""
 
@@ -67,6 +92,8 @@ class ModelVersionRead(BaseModel):
     columns: list[str] | None
     """Feature names, null if the training data had none."""
     n_features: int
+    table: TableRead | None
+    """Of a model of a table with categories, dates or gaps; null if all features are numbers."""
     n_support_vectors: int | None
     calibration: str | None
     """How scores become probabilities: `sigmoid` or `isotonic`; null if they do not."""
@@ -106,6 +133,7 @@ class ModelVersionRead(BaseModel):
             classes=version.classes,
             columns=version.columns,
             n_features=version.n_features,
+            table=result.get("table"),
             n_support_vectors=version.n_support_vectors,
             calibration=version.calibration,
             metrics=result.get("metrics", {}),
@@ -133,6 +161,8 @@ class ModelCardRead(BaseModel):
     """What it is."""
     data: list[str]
     """What it was trained on."""
+    columns: list[str]
+    """What became of columns that are not plain numbers; empty if there are none."""
     certificate: list[str]
     """How far from the optimum it is."""
     quality: list[str]

@@ -247,12 +247,20 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],
         platform="svm-service",
-        inputs=[TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])],
+        inputs=_inputs(version),
         outputs=[
             TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
             for name in outputs
         ],
     )
+
+
+def _inputs(version: ModelVersion) -> list[TensorMetadata]:
+    """None for a model of categories or dates, whose rows are no tensor."""
+    columns = (version.result.get("table") or {}).get("columns", ())
+    if any(column["kind"] in ("category", "date") for column in columns):
+        return []
+    return [TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
 
 
 def _ready(version: ModelVersion) -> ModelReady:

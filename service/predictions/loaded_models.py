@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from service.predictions.datatypes import to_bytes
 from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.model_changes import ANY
+from svm.encoding import Encoder
 from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
@@ -63,7 +64,19 @@ class LoadedModel:
     @cached_property
     def features(self) -> Columns:
         """What the readers of rows need to know of the model."""
-        return Columns(self.n_features, self.columns)
+        encoder = self.fitted.encoder
+        if encoder is None:
+            return Columns(self.n_features, self.columns)
+        refused = None
+        if encoder.encoding.unseen == "refuse":
+            refused = dict(_untrained(encoder))
+        return Columns(
+            self.n_features,
+            self.columns,
+            encoder.columns,
+            refuses_missing=encoder.encoding.missing == "refuse",
+            refused=refused,
+        )
 
     @cached_property
     def json_head(self) -> bytes:
@@ -251,3 +264,14 @@ class LoadedModels:
         while self._loaded_bytes > self._capacity_bytes and len(self._loaded) > 1:
             _, dropped = self._loaded.popitem(last=False)
             self._loaded_bytes -= dropped.nbytes
+
+
+def _untrained(encoder: Encoder) -> Iterator[tuple[str, frozenset[str]]]:
+    """For each category the levels that no training row had."""
+    start = 0
+    for j in encoder.categories.tolist():
+        column = encoder.columns[j]
+        counts = encoder.counts[start : start + len(column.levels)].tolist()
+        start += len(counts)
+        untrained = (level for level, n in zip(column.levels, counts, strict=True) if not n)
+        yield column.name, frozenset(untrained)

@@ -86,6 +86,7 @@ _DOCUMENTED: dict[str, Any] = {
         *("not-acceptable", "body-too-large", "too-many-rows", "decompression-limit"),
         *("unsupported-format", "format-mismatch"),
         *("invalid-field", "empty-data", "feature-mismatch", "ragged-row"),
+        *("not-a-boolean", "not-a-date", "unseen-level"),
         *("not-a-number", "missing-value", "non-finite-value", "csv-unterminated-quote"),
         *("csv-cell-too-large", "libsvm-index", "npy-unsupported", "npy-corrupt"),
         *("explanation-unsupported", "not-calibrated", "model-corrupt", "overloaded"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from service.rows.columns import Columns
 from service.rows.faults import Faults
 from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
 
@@ -77,14 +75,3 @@ def add_not_finite(
     for i, j in np.argwhere(~np.isfinite(X)):
         fault = CellFault("non-finite-value", "is not finite", str(X[i, j]), HINT)
         faults.add(*fault, row=first_row + int(i), column=column(int(j)))
-
-
-def finite(X: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
-    """X, if all of it is finite. Raises InvalidContent `non-finite-value` with every such value."""
-    values = X.ravel()
-    # A value that is not finite shows in the sum of squares, which may overflow besides.
-    if not math.isfinite(values.dot(values)):
-        faults = Faults()
-        add_not_finite(X, columns.column, 1, faults)
-        faults.check()
-    return X

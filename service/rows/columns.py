@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+import svm.data.columns
 from service.errors import MAX_FAULTS, Fault, InvalidContent
-from service.rows.faults import MAX_VALUE_CHARACTERS, shown
+from service.rows.cell_faults import add_not_finite
+from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
+from service.rows.faults import MAX_VALUE_CHARACTERS, Faults, shown
+from svm.data.columns import Column
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
+TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path below /v1/models"
 _MOST_NAMES = 20
 """Of one message."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The features of a model or a dataset, all of them numbers."""
+    """The features of a model or a dataset."""
 
     n_features: int
     names: list[str] | None = None
+    table: svm.data.columns.Columns | None = None
+    """Their kinds and levels; None if all of them are finite numbers."""
+    refuses_missing: bool = False
+    """Of a table: a missing number, boolean or date is an error."""
+    refused: Mapping[str, frozenset[str]] | None = None
+    """Of a table, by column: levels that are an error, as is every unknown one. None if none is."""
 
     def column(self, position: int) -> str | int:
         """What a fault calls a feature."""
@@ -37,6 +53,64 @@ class Columns:
         names = self.names or []
         plain = names and not any(mark in name for name in names for mark in ',"\r\n')
         return ",".join(names).encode() if plain else None
+
+    @cached_property
+    def value_readers(self) -> list[Reader]:
+        """Of a table: for each column the raw value of a value in JSON."""
+        return [self._reader(column, of_text=False) for column in self.table or ()]
+
+    @cached_property
+    def text_readers(self) -> list[Reader]:
+        """The same of a cell of a text file."""
+        return [self._reader(column, of_text=True) for column in self.table or ()]
+
+    def _reader(self, column: Column, *, of_text: bool) -> Reader:
+        refused = None if self.refused is None else self.refused.get(column.name, ())
+        return reader_of(
+            column, of_text=of_text, refuses_missing=self.refuses_missing, refused=refused
+        )
+
+    def require_numbers(self) -> None:
+        """Raises InvalidContent `feature-mismatch` if rows of numbers cannot be rows of this table:
+        it has categories or dates."""
+        others = [c.name for c in self.table or () if c.kind in ("category", "date")]
+        if others:
+            message = f"the model takes texts or dates, not numbers alone, for {_listed(others)}"
+            raise InvalidContent(
+                "feature-mismatch", message, (_mismatch(message, others[0], TEXT_HINT),)
+            )
+
+    def checked(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """X, rows of numbers, if all of them are possible: finite, or in a table also NaN for a
+        missing cell.
+
+        Raises InvalidContent with every value that is not.
+        """
+        values = X.ravel()
+        # A value that is not finite shows in the sum of squares, which may overflow besides.
+        if self.table is None and math.isfinite(values.dot(values)):
+            return X
+        self.require_numbers()
+        faults = Faults()
+        if self.table is None:
+            add_not_finite(X, self.column, 1, faults)
+        else:
+            self._add_impossible(X, faults)
+        faults.check()
+        return X
+
+    def _add_impossible(self, X: NDArray[np.float64], faults: Faults) -> None:
+        booleans = np.array([column.kind == "boolean" for column in self.table or ()])
+        missing = np.isnan(X)
+        bad = np.isinf(X) | (booleans & (X != 0.0) & (X != 1.0) & ~missing)
+        if self.refuses_missing:
+            bad |= missing
+        for i, j in np.argwhere(bad):
+            cell = None if missing[i, j] else float(X[i, j])
+            try:
+                read_cell(self.value_readers[j], cell)
+            except BadCell as error:
+                faults.add(*error.fault, row=int(i) + 1, column=self.column(int(j)))
 
     def order(self, what: str, names: list[str]) -> list[int]:
         """The position of each feature in a table ("the header") that has these names only.

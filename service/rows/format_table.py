@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from service.errors import UnsupportedFormat
 from service.rows.columns import Columns
-from service.rows.formats import delimited, json_rows, libsvm, ndjson, npy
+from service.rows.formats import delimited_rows, json_rows, libsvm, ndjson, npy
 from service.rows.rendering import binary, columnar, text
 from service.rows.spec import (
     CSV,
@@ -94,7 +94,7 @@ FORMATS = {
         _TABLE(
             media_type=CSV,
             suffixes=(".csv", ".txt"),
-            read_rows=delimited.read_csv_rows,
+            read_rows=delimited_rows.read_csv_rows,
             write=text.write_csv,
         ),
         Format(
@@ -117,7 +117,7 @@ FORMATS = {
         _TABLE(
             media_type=TSV,
             suffixes=(".tsv",),
-            read_rows=delimited.read_tsv_rows,
+            read_rows=delimited_rows.read_tsv_rows,
             write=text.write_tsv,
         ),
         Format(

@@ -25,7 +25,6 @@ from service.predictions.inference.tensors import (
     invalid,
 )
 from service.predictions.loaded_models import LoadedModel
-from service.rows.cell_faults import finite
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
@@ -153,6 +152,7 @@ class InferenceExchange:
         data: memoryview,
         columns: Columns,
     ) -> NDArray[np.float64]:
+        columns.require_numbers()
         binary = self._head_bytes is not None
         datatype = tensor.get("datatype")
         if not isinstance(datatype, str) or datatype not in NUMBERS:
@@ -177,7 +177,7 @@ class InferenceExchange:
             values = from_numbers(numbers, datatype, shape)
         else:
             values = from_json(tensor.get("data"), datatype, shape, columns)
-        return finite(np.require(values, np.float64, ["C", "A"]), columns)
+        return columns.checked(np.require(values, np.float64, ["C", "A"]))
 
 
 def _parse(head: bytes) -> Any:

@@ -9,20 +9,15 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.errors import InvalidContent
-from service.rows.cell_faults import ragged
-from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats.cells import examine, matrix, released_after
-from service.rows.formats.json_numbers import read_lists
-from service.rows.number_text import is_value
-from service.rows.spec import TSV, ParseSpec, RowLimits, Rows
+from service.rows.spec import TSV, ParseSpec
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
-from service.rows.text import BOM, Slice, check_lengths, decode_text, records, slices, unterminated
+from service.rows.text import Slice, check_lengths, records, slices, unterminated
 
 _QUOTED = re.compile(r'"[^"]*"')
 
@@ -49,116 +44,6 @@ def read(spec: ParseSpec) -> Table:
         faults.check()
         writer.finish()
     return dense_table(layout, n_samples, labels)
-
-
-def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, ",")
-
-
-def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, "\t")
-
-
-def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
-    """Rows to predict, with or without a header, whose names may come in any order.
-
-    Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell.
-    """
-    text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
-    plain = b"\r" not in text
-    if delimiter == "\t":
-        plain = plain and b"," not in text
-        text = text.replace(b"\t", b",")
-    first, _, rest = text.partition(b"\n")
-    X = None
-    ignored: tuple[str, ...] = ()
-    if first == columns.header:
-        text = rest
-    elif plain and columns.names_set:
-        text, ignored = _selected(text, columns) or (text, ())
-    if plain and b"[" not in text:
-        # Lines of plain numbers are JSON but for the brackets.
-        X = read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), columns.n_features)
-    if X is None:
-        X, ignored = _explained(body, columns, limits, delimiter)
-    if len(X) > limits.rows:
-        raise too_many("rows", limits.rows)
-    return Rows(X, ignored=ignored)
-
-
-def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:
-    """The lines without their header, with the cells of the features in order; and the names of
-    the other columns. None if that takes a closer look."""
-    first, *lines = text.split(b"\n")
-    if b'"' in text or b"\0" in text:
-        return None
-    try:
-        text.decode()
-        names = [name.strip() for name in first.decode().split(",")]
-        if columns.names_set.isdisjoint(names):
-            return None
-        order, ignored = columns.select("the header", names)
-    except (UnicodeDecodeError, InvalidContent):
-        return None
-    rows = [line.split(b",") for line in lines]
-    if set(map(len, rows)) != {len(names)}:
-        return None
-    return b"\n".join([b",".join([row[i] for i in order]) for row in rows]), ignored
-
-
-def _explained(
-    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """The matrix, and the names that are not of features."""
-    text = decode_text(body)
-    csv.field_size_limit(len(text) + 1)
-    rows = records(text, delimiter)
-    done = 0
-    try:
-        first = next(rows, None)
-        if first is None:
-            raise InvalidContent("empty-data", "the body holds no row")
-        named = _named(first, columns)
-        order, ignored = named or (None, ())
-        rows = rows if named else chain([first], rows)
-        width = len(first) if named else columns.n_features
-        layout = Layout(columns.n_features, columns.names, None)
-        faults = Faults()
-        numbers = []
-        widths = set()
-        for done, row in enumerate(rows, 1):
-            if done > limits.rows:
-                raise too_many("rows", limits.rows)
-            widths.add(len(row))
-            if len(row) != width:
-                faults.add(*ragged(len(row), width), row=done)
-            else:
-                cells = [row] if order is None else [[row[i] for i in order]]
-                numbers += examine(cells, layout, done, limits.cell_bytes, faults)
-    except csv.Error:
-        raise unterminated(done + 1) from None
-    if len(widths) == 1 and not ignored:
-        columns.check_width(widths.pop())
-    faults.check()
-    if not numbers:
-        raise InvalidContent("empty-data", "there is no row below the header")
-    return np.array(numbers, dtype=np.float64), ignored
-
-
-def _named(first: list[str], columns: Columns) -> tuple[list[int], tuple[str, ...]] | None:
-    """The position of each feature, and the names that are not of features, if the first record
-    names the columns; None if it is a row.
-
-    Raises InvalidContent `feature-mismatch`.
-    """
-    names = [name.strip() for name in first]
-    unlike = any(is_value(name) or not name for name in names)
-    if columns.names is None:
-        nameless = unlike or len(names) != columns.n_features
-        return None if nameless else (list(range(len(names))), ())
-    if unlike and columns.names_set.isdisjoint(names):
-        return None
-    return columns.select("the header", names)
 
 
 def delimiter_of(spec: ParseSpec, media_type: str) -> str:

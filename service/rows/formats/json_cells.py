@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.rows.cell_faults import NUMBERS, fault_of_value, ragged
+from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, shown, too_many
 from service.rows.table.labels import Labels
@@ -122,9 +123,21 @@ def _explained_row(
     elif len(row) != columns.n_features:
         faults.add(*ragged(len(row), columns.n_features), row=number)
         return []
+    values = []
     for position, cell in enumerate(cells):
-        fault_of_cell = fault_of_value(cell)
-        if fault_of_cell is not None:
-            faults.add(*fault_of_cell, row=number, column=columns.column(position))
+        try:
+            values.append(_value(cell, position, columns))
+        except BadCell as error:
+            faults.add(*error.fault, row=number, column=columns.column(position))
             return []
-    return cells
+    return values
+
+
+def _value(cell: Any, position: int, columns: Columns) -> Any:
+    """Raises BadCell."""
+    if columns.table is not None:
+        return read_cell(columns.value_readers[position], cell)
+    fault = fault_of_value(cell)
+    if fault is not None:
+        raise BadCell(fault)
+    return cell

@@ -16,6 +16,7 @@ import orjson
 import simdjson
 from numpy.typing import NDArray
 
+from service.rows.columns import Columns
 from service.rows.formats.json_objects import cells_in_order
 
 PIECE_BYTES = 256 * 1024
@@ -124,34 +125,37 @@ def _brackets(text: bytes) -> int:
 
 
 def read_any_document(
-    body: bytes, names: list[str] | None, n_features: int
+    body: bytes, columns: Columns
 ) -> tuple[Array, dict[str, Any], tuple[str, ...]] | None:
-    """As `read_document`, of rows that may also be objects with these names and others, which
-    come last."""
+    """As `read_document`, of rows that may also be objects with names, and of the raw values of a
+    table; and the names that are not of features."""
     try:
         document = orjson.loads(body)
         rows = document.pop(ROWS)
-        X, ignored = _of_values(rows, names, n_features, body, len(document) + 1)
+        X, ignored = _of_values(rows, columns, body, len(document) + 1)
     except _GIVEN_UP:
         return None
     return X, document, ignored
 
 
-def read_any_lines(
-    lines: list[bytes], names: list[str] | None, n_features: int
-) -> tuple[Array, tuple[str, ...]] | None:
+def read_any_lines(lines: list[bytes], columns: Columns) -> tuple[Array, tuple[str, ...]] | None:
     """The same of a list or an object on each line."""
     try:
-        return _of_values(list(map(orjson.loads, lines)), names, n_features, b"\n".join(lines), 0)
+        return _of_values(list(map(orjson.loads, lines)), columns, b"\n".join(lines), 0)
     except _GIVEN_UP:
         return None
 
 
 def _of_values(
-    rows: list[Any], names: list[str] | None, n_features: int, text: bytes, n_members: int
+    rows: list[Any], columns: Columns, text: bytes, n_members: int
 ) -> tuple[Array, tuple[str, ...]]:
     """Raises one of `_GIVEN_UP`."""
-    cells, ignored = cells_in_order(rows, names, n_features, text, n_members)
+    n_features = columns.n_features
+    cells, ignored = cells_in_order(rows, columns.names, n_features, text, n_members)
+    if columns.table is not None:
+        readers = columns.value_readers
+        cells = [[read(cell) for read, cell in zip(readers, row, strict=True)] for row in cells]
+        return np.array(cells, np.float64), ignored
     X = np.array(cells)
     if X.shape != (len(rows), n_features) or X.dtype.kind not in "biuf":
         raise ValueError("not all rows are numbers")

@@ -117,10 +117,11 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 
 def _at_once(body: bytes, columns: Columns) -> Rows | None:
-    lists = json_numbers.read_document(body, columns.n_features)
-    if lists is not None:
-        return Rows(*lists)
-    read = json_numbers.read_any_document(body, columns.names, columns.n_features)
+    if columns.table is None:
+        lists = json_numbers.read_document(body, columns.n_features)
+        if lists is not None:
+            return Rows(*lists)
+    read = json_numbers.read_any_document(body, columns)
     return None if read is None else Rows(*read)
 
 

@@ -97,6 +97,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     not named are 0. Raises InvalidRequest, TooLarge, and InvalidContent with every bad row."""
     from scipy.sparse import csr_array
 
+    columns.require_numbers()
     lines = lines_of(decode_text(body))
     if not lines:
         raise InvalidContent("empty-data", "the body holds no line of data")

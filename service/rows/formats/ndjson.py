@@ -68,14 +68,16 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     n_ends = text.count(b"\n")
     X = None
     ignored: tuple[str, ...] = ()
-    if text.count(b"\n[") == n_ends:  # no row begins in another one's line
+    if (
+        columns.table is None and text.count(b"\n[") == n_ends
+    ):  # no row begins in another one's line
         lists = b"[%b]" % text.replace(b"\n", b",")
         X = json_numbers.read_lists(lists, columns.n_features)
     if X is None or len(X) != n_ends + 1:
         lines = [line for line in text.split(b"\n") if line and not line.isspace()]
-        X, ignored = json_numbers.read_any_lines(
-            lines, columns.names, columns.n_features
-        ) or _explained(body, columns, limits)
+        X, ignored = json_numbers.read_any_lines(lines, columns) or _explained(
+            body, columns, limits
+        )
     if len(X) > limits.rows:
         raise too_many("rows", limits.rows)
     return Rows(X, ignored=ignored)

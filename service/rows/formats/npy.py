@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_faults import add_not_finite, finite
+from service.rows.cell_faults import add_not_finite
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.spec import ParseSpec, RowLimits, Rows
@@ -102,10 +102,11 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         raise too_many("rows", limits.rows)
     if shape[0] == 0:
         raise InvalidContent("empty-data", "the array holds no row")
+    columns.require_numbers()
     columns.check_width(shape[1])
     values = np.frombuffer(body, header.dtype, offset=header.size)
     X = values.reshape(shape, order="F" if header.fortran_order else "C")
-    return Rows(finite(np.require(X, np.float64, ["C", "A"]), columns))
+    return Rows(columns.checked(np.require(X, np.float64, ["C", "A"])))
 
 
 def _header_bytes(body: bytes) -> int:

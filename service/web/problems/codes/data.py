@@ -30,6 +30,20 @@ DATA = {
         "Encode words as numbers before sending them. Numbers have a decimal point and no "
         "thousands separators; booleans are 1 and 0.",
     ),
+    "not-a-boolean": Problem(
+        422, "A cell is not true or false", "Write true or false, 1 or 0; null if it is missing."
+    ),
+    "not-a-date": Problem(
+        422,
+        "A cell is not a date",
+        "Write dates as 2024-05-01, or with a time as 2024-05-01T12:30:00Z.",
+    ),
+    "unseen-level": Problem(
+        422,
+        "A level was not among the training rows",
+        "The model was trained with `unseen: refuse`. Give a level that it knows, or train with "
+        "`unseen: zero`.",
+    ),
     "missing-value": Problem(
         422, "A value is missing", "Values are not imputed: remove the row or fill the cell."
     ),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from service.rows.columns import Columns
 from service.rows.formats.json_numbers import (
     PIECE_BYTES,
     read_any_document,
@@ -37,7 +38,7 @@ def check(texts: list[str]) -> None:
     X = read_lists(rows, len(texts))
     assert X is not None
     assert X.tobytes() == expected
-    found = read_any_document(b'{"instances": %b}' % rows, None, len(texts))
+    found = read_any_document(b'{"instances": %b}' % rows, Columns(len(texts)))
     assert found is not None
     assert found[0].tobytes() == expected
 
@@ -78,7 +79,7 @@ def test_any_number_has_the_bits_of_python_or_is_given_up(
     rows = f"[[{text}]]".encode()
     for X in (
         read_lists(rows, 1),
-        (read_any_document(b'{"instances": %b}' % rows, None, 1) or [None])[0],
+        (read_any_document(b'{"instances": %b}' % rows, Columns(1)) or [None])[0],
     ):
         if X is not None:
             assert len(whole) == 1 or whole[0] != "0"  # is not a number in JSON
@@ -95,7 +96,7 @@ def test_any_number_has_the_bits_of_python_or_is_given_up(
 def test_a_row_of_anything_else_is_given_up(row: str) -> None:
     """Nothing but one number is a row of one feature."""
     assert read_lists(f"[[{row}]]".encode(), 1) is None
-    assert read_any_document(b'{"instances": [[%b]]}' % row.encode(), None, 1) is None
+    assert read_any_document(b'{"instances": [[%b]]}' % row.encode(), Columns(1)) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_lists_of_another_shape_are_given_up(rows: str) -> None:
     for text in (rows, f'{{"instances": {rows}}}'):
         assert read_lists(text.encode(), 2) is None
         assert read_document(text.encode(), 2) is None
-        assert read_any_document(text.encode(), None, 2) is None
+        assert read_any_document(text.encode(), Columns(2)) is None
 
 
 @pytest.mark.parametrize(
@@ -127,18 +128,20 @@ def test_lists_of_another_shape_are_given_up(rows: str) -> None:
 def test_names_that_come_twice_or_are_others_are_given_up(body: bytes) -> None:
     """The first or the last value would win."""
     assert read_document(body, 2) is None
-    assert read_any_document(body, NAMES, 2) is None
+    assert read_any_document(body, Columns(2, NAMES)) is None
 
 
 def test_objects_and_booleans_are_read() -> None:
     """In any order, and among lists; true is 1."""
     rows = [{"b:c": 2, "a": 1}, [3, True], {"a": False, "b:c": 1e300}]
     expected = [[1, 2], [3, 1], [0, 1e300]]
-    found = read_any_document(json.dumps({"outputs": [], "instances": rows}).encode(), NAMES, 2)
+    found = read_any_document(
+        json.dumps({"outputs": [], "instances": rows}).encode(), Columns(2, NAMES)
+    )
     assert found is not None
     assert found[0].dtype == np.float64
     assert (found[0].tolist(), found[1]) == (expected, {"outputs": []})
-    X = read_any_lines([json.dumps(row).encode() for row in rows], NAMES, 2)
+    X = read_any_lines([json.dumps(row).encode() for row in rows], Columns(2, NAMES))
     assert X is not None
     assert X[0].tolist() == expected
 

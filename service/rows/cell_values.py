@@ -1,0 +1,210 @@
+"""A cell of a table as its raw value, by the kind of its column: the same in every format of rows.
+
+A reader takes a value of JSON or a cell of a text file, and returns the raw value of
+`svm.data.columns`: NaN for a missing cell, `UNKNOWN` for a level that the column does not have. A
+row is read cell by cell, so its values do not depend on other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import inf, isfinite, nan
+from typing import Any, TypeAlias
+
+from service.rows.cell_faults import RANGE_HINT, CellFault, fault_of_text, fault_of_value
+from service.rows.dates import days_of
+from service.rows.faults import shown
+from service.rows.kinds.levels import level_of
+from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
+from svm.data.columns import UNKNOWN, Column
+
+MISSING_TEXTS = frozenset({"", "NA"})
+"""Cells of a text file that mean a missing value, and such texts in JSON for a category."""
+
+MISSING_HINT = "the model was trained without missing cells in such columns: give a value"
+NUMBER_HINT = "give a number; if it is missing, null in JSON and an empty cell in a text file"
+BOOLEAN_HINT = "give true or false, 1 or 0; if it is missing, null or an empty cell"
+DATE_HINT = "write 2024-05-01 or 2024-05-01T12:30:00Z; if it is missing, null or an empty cell"
+LEVEL_HINT = "give a text; numbers and booleans count as theirs, null is a missing value"
+UNSEEN_HINT = "the model was trained to refuse such levels; give one of its training rows"
+
+_NOT_ONE_VALUE = CellFault("invalid-field", "is not a single value", None, LEVEL_HINT)
+
+_ONE_VALUE = {str, int, float, bool}
+
+Reader: TypeAlias = Callable[[Any], float]
+
+
+class BadCell(ValueError):
+    """A cell that has no raw value."""
+
+    def __init__(self, fault: CellFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def reader_of(
+    column: Column,
+    *,
+    of_text: bool,
+    refuses_missing: bool = False,
+    refused: Collection[str] | None = None,
+) -> Reader:
+    """The reader of a column's cells.
+
+    `of_text`: cells of a text file, not values of JSON. `refused`: levels that are an error, as
+    are all that the column does not have; None if no level is. Readers raise BadCell; those of
+    JSON may raise TypeError for a list or an object.
+    """
+    if column.kind == "category":
+        return _Levels(column, refused).__getitem__
+    missing = _refuse_missing if refuses_missing else _accept_missing
+    if column.kind == "boolean":
+        return _Booleans(missing).__getitem__
+    if column.kind == "date":
+        return _date_reader(missing)
+    return _NumberTexts(missing).__getitem__ if of_text else _number_reader(missing)
+
+
+def read_cell(reader: Reader, cell: Any) -> float:
+    """The raw value of any cell. Raises BadCell."""
+    try:
+        value = float(reader(cell))
+        if isfinite(value) or cell is None or type(cell) is str:
+            return value
+    except TypeError:
+        raise BadCell(_NOT_ONE_VALUE._replace(value=_text(cell))) from None
+    except OverflowError:  # an integer beyond float64
+        pass
+    fault = fault_of_value(cell)
+    assert fault is not None
+    raise BadCell(fault)
+
+
+def _accept_missing(cell: str | None) -> float:
+    return nan
+
+
+def _refuse_missing(cell: str | None) -> float:
+    what = "the value is null" if cell is None else "the cell is empty"
+    raise BadCell(CellFault("missing-value", what, cell, MISSING_HINT))
+
+
+def _number_reader(missing: Callable[[str | None], float]) -> Reader:
+    def read(cell: Any) -> float:
+        kind = type(cell)
+        if kind is float or kind is int or kind is bool:
+            number: float = cell
+            return number
+        if cell is None:
+            return missing(cell)
+        fault = fault_of_value(cell)
+        assert fault is not None
+        raise BadCell(fault._replace(hint=number_hint(str(cell)) or NUMBER_HINT))
+
+    return read
+
+
+class _NumberTexts(dict[str, float]):
+    """Text → number, filled with those texts that are not written as numbers."""
+
+    def __init__(self, missing: Callable[[str | None], float]) -> None:
+        super().__init__(BOOLEANS)
+        self._missing = missing
+
+    def __missing__(self, cell: str) -> float:
+        text = cell.strip(BLANKS)
+        if NUMBER.fullmatch(text):
+            number = float(text)
+            if -inf < number < inf:
+                return number
+            raise BadCell(CellFault("non-finite-value", "is too large", cell, RANGE_HINT))
+        if text in MISSING_TEXTS:
+            return self._missing(cell)
+        if text in self:
+            return self[text]
+        fault = fault_of_text(cell, NUMBER_HINT)
+        assert fault is not None
+        raise BadCell(fault)
+
+
+class _Booleans(dict[Any, float]):
+    """Words and numbers → 1 or 0. A dictionary takes true, 1 and 1.0 for the same key."""
+
+    def __init__(self, missing: Callable[[str | None], float]) -> None:
+        super().__init__({1: 1.0, 0: 0.0, "1": 1.0, "0": 0.0})
+        self.update(BOOLEANS)
+        self._missing = missing
+
+    def __missing__(self, cell: Any) -> float:
+        if cell is None:
+            return self._missing(cell)
+        if type(cell) is str:
+            text = cell.strip(BLANKS)
+            if text in MISSING_TEXTS:
+                return self._missing(cell)
+            if text in self:
+                return self[text]
+            if NUMBER.fullmatch(text) and float(text) in self:
+                return self[float(text)]
+        raise BadCell(CellFault("not-a-boolean", "is not true or false", _text(cell), BOOLEAN_HINT))
+
+
+def _date_reader(missing: Callable[[str | None], float]) -> Reader:
+    def read(cell: Any) -> float:
+        if cell is None:
+            return missing(cell)
+        if type(cell) is str:
+            text = cell.strip(BLANKS)
+            days = days_of(text)
+            if days is not None:
+                return days
+            if text in MISSING_TEXTS:
+                return missing(cell)
+        raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), DATE_HINT))
+
+    return read
+
+
+class _Levels(dict[Any, float]):
+    """Text → position among the levels of a column."""
+
+    def __init__(self, column: Column, refused: Collection[str] | None) -> None:
+        super().__init__(dict.fromkeys(MISSING_TEXTS, nan))
+        positions = {level: float(i) for i, level in enumerate(column.levels)}
+        self.update(positions)
+        self[None] = nan
+        self._refuses = refused is not None
+        for level in refused or ():
+            del self[level]
+        self._by_number = _by_number(positions)
+
+    def __missing__(self, cell: Any) -> float:
+        if type(cell) not in _ONE_VALUE:
+            raise BadCell(_NOT_ONE_VALUE._replace(value=_text(cell)))
+        text = level_of(cell)
+        if text in self:
+            return self[text]
+        level = self._by_number.get(float(text)) if NUMBER.fullmatch(text) else None
+        if level in self and level is not None:
+            return self[level]
+        if self._refuses:
+            message = "is not a level of the training rows"
+            raise BadCell(CellFault("unseen-level", message, _text(cell), UNSEEN_HINT))
+        return UNKNOWN
+
+
+def _by_number(levels: Collection[str]) -> dict[float, str]:
+    """The level with a value, if all levels are numbers and no other has it: 1 finds "1.0"."""
+    if not all(NUMBER.fullmatch(level) for level in levels):
+        return {}
+    found: dict[float, str] = {}
+    twice = set()
+    for level in levels:
+        if found.setdefault(float(level), level) != level:
+            twice.add(float(level))
+    return {value: level for value, level in found.items() if value not in twice}
+
+
+def _text(cell: Any) -> str:
+    return cell if isinstance(cell, str) else shown(cell)

@@ -1,0 +1,198 @@
+"""Rows to predict in CSV and TSV: with or without a header, whose names may come in any order."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import InvalidContent
+from service.rows.cell_faults import ragged
+from service.rows.cell_values import BadCell, read_cell
+from service.rows.columns import Columns
+from service.rows.faults import Faults, too_many
+from service.rows.formats.cells import examine
+from service.rows.formats.json_numbers import read_lists
+from service.rows.number_text import is_value
+from service.rows.spec import RowLimits, Rows
+from service.rows.table.layout import Layout
+from service.rows.text import BOM, decode_text, records, unterminated
+from svm.data.columns import UNKNOWN
+
+BLOCK_ROWS = 4096
+"""Rows whose values are kept as Python objects at a time."""
+
+
+def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    return _read_rows(body, columns, limits, ",")
+
+
+def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    return _read_rows(body, columns, limits, "\t")
+
+
+def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
+    """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
+    read = None if columns.table is not None else _numbers_at_once(body, columns, delimiter)
+    X, ignored = read or _record_by_record(body, columns, limits, delimiter)
+    if len(X) > limits.rows:
+        raise too_many("rows", limits.rows)
+    return Rows(X, ignored=ignored)
+
+
+def _numbers_at_once(
+    body: bytes, columns: Columns, delimiter: str
+) -> tuple[NDArray[np.float64], tuple[str, ...]] | None:
+    """The matrix, and the names that are not of features; None if that takes a closer look."""
+    text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
+    if b"\r" in text:
+        return None
+    if delimiter == "\t":
+        if b"," in text:
+            return None
+        text = text.replace(b"\t", b",")
+    first, _, rest = text.partition(b"\n")
+    ignored: tuple[str, ...] = ()
+    if first == columns.header:
+        text = rest
+    elif columns.names_set:
+        text, ignored = _selected(text, columns) or (text, ())
+    if b"[" in text:
+        return None
+    # Lines of plain numbers are JSON but for the brackets.
+    X = read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), columns.n_features)
+    return None if X is None else (X, ignored)
+
+
+def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:
+    """The lines without their header, with the cells of the features in order; and the names of
+    the other columns. None if that takes a closer look."""
+    first, *lines = text.split(b"\n")
+    if b'"' in text or b"\0" in text:
+        return None
+    try:
+        text.decode()
+        names = [name.strip() for name in first.decode().split(",")]
+        if columns.names_set.isdisjoint(names):
+            return None
+        order, ignored = columns.select("the header", names)
+    except (UnicodeDecodeError, InvalidContent):
+        return None
+    rows = [line.split(b",") for line in lines]
+    if set(map(len, rows)) != {len(names)}:
+        return None
+    return b"\n".join([b",".join([row[i] for i in order]) for row in rows]), ignored
+
+
+def _record_by_record(
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    text = decode_text(body)
+    csv.field_size_limit(len(text) + 1)
+    rows = records(text, delimiter)
+    try:
+        first = next(rows, None)
+        if first is None:
+            raise InvalidContent("empty-data", "the body holds no row")
+        named = _named(first, columns)
+    except csv.Error:
+        raise unterminated(1) from None
+    if named is None:
+        return _read(chain([first], rows), None, columns.n_features, columns, limits), ()
+    order, ignored = named
+    width = len(first)
+    return _read(rows, order, width, columns, limits, check_width=not ignored), ignored
+
+
+def _read(
+    rows: Iterator[list[str]],
+    order: list[int] | None,
+    width: int,
+    columns: Columns,
+    limits: RowLimits,
+    *,
+    check_width: bool = True,
+) -> NDArray[np.float64]:
+    """`order`: the positions of the features in a row of `width` cells."""
+    layout = Layout(columns.n_features, columns.names, None)
+    faults = Faults()
+    blocks = []
+    values: list[list[float]] = []
+    widths = set()
+    done = 0
+    try:
+        for done, row in enumerate(rows, 1):
+            if done > limits.rows:
+                raise too_many("rows", limits.rows)
+            widths.add(len(row))
+            if len(row) != width:
+                faults.add(*ragged(len(row), width), row=done)
+                continue
+            cells = row if order is None else [row[i] for i in order]
+            if columns.table is None:
+                values += examine([cells], layout, done, limits.cell_bytes, faults)
+            else:
+                values.append(_table_row(cells, columns, done, faults))
+            if len(values) == BLOCK_ROWS:
+                blocks.append(np.array(values, np.float64))
+                values.clear()
+    except csv.Error:
+        raise unterminated(done + 1) from None
+    if len(widths) == 1 and check_width:
+        columns.check_width(widths.pop())
+    faults.check()
+    if done == 0:
+        raise InvalidContent("empty-data", "there is no row below the header")
+    last = np.array(values, np.float64).reshape(len(values), columns.n_features)
+    return np.concatenate([*blocks, last]) if blocks else last
+
+
+def _table_row(cells: list[str], columns: Columns, number: int, faults: Faults) -> list[float]:
+    """The raw values; every bad cell is a fault, and NaN."""
+    readers = columns.text_readers
+    try:
+        return [read(cell) for read, cell in zip(readers, cells, strict=True)]
+    except BadCell:
+        values = []
+        for position, (read, cell) in enumerate(zip(readers, cells, strict=True)):
+            try:
+                values.append(read_cell(read, cell))
+            except BadCell as error:
+                faults.add(*error.fault, row=number, column=columns.column(position))
+                values.append(np.nan)
+        return values
+
+
+def _named(first: list[str], columns: Columns) -> tuple[list[int], tuple[str, ...]] | None:
+    """The position of each feature, and the names that are not of features, if the first record
+    names the columns; None if it is a row.
+
+    Raises InvalidContent `feature-mismatch`.
+    """
+    names = [name.strip() for name in first]
+    if columns.names is None:
+        unlike = any(is_value(name) or not name for name in names)
+        nameless = unlike or len(names) != columns.n_features
+        return None if nameless else (list(range(len(names))), ())
+    if columns.names_set.isdisjoint(names) and _is_row(names, columns):
+        return None
+    return columns.select("the header", names)
+
+
+def _is_row(cells: list[str], columns: Columns) -> bool:
+    """Whether cells that are not names may be a row: one of them is a value that can be told from
+    a name."""
+    if columns.table is None:
+        return any(is_value(cell) or not cell for cell in cells)
+    if len(cells) != columns.n_features:
+        return any(is_value(cell) or not cell for cell in cells)
+    for read, cell in zip(columns.text_readers, cells, strict=True):
+        try:
+            if read(cell) != UNKNOWN:
+                return True
+        except BadCell:
+            pass
+    return False

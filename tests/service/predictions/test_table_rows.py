@@ -1,0 +1,282 @@
+"""Rows of tables with categories, dates and gaps."""
+
+from __future__ import annotations
+
+import json
+from math import nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.errors import InvalidContent, ServiceError
+from service.predictions import wire_format
+from service.predictions.loaded_models import LoadedModel
+from service.rows.formats.json_rows import explained_rows
+from service.rows.spec import RowLimits
+from service.settings import Limits
+from svm.data.columns import UNKNOWN
+from svm.encoding import Encoding
+from svm.model.pipeline import FittedPipeline
+from tests.service.models.registered_models import RegisteredModels
+from tests.service.predictions.predict_paths import PredictPath, predict_path
+from tests.service.predictions.table_rows import (
+    NAMES,
+    TABLE,
+    Values,
+    bodies,
+    csv_of,
+    fitted_table,
+    objects,
+    raw_rows,
+    written,
+)
+
+__all__ = ["predict_path"]
+
+pytestmark = pytest.mark.one_application()
+
+PATH = "/v1/models/passengers/predict"
+FITTED = fitted_table()
+ROW = raw_rows(1, 5, unknown=0.0, missing=0.0)
+
+
+def model(fitted: FittedPipeline = FITTED) -> LoadedModel:
+    classes = fitted.classes.tolist()
+    return LoadedModel("key", "m", 1, "digest", classes, NAMES, len(NAMES), fitted, fitted.nbytes)
+
+
+def decoded(media_type: str, body: bytes, fitted: FittedPipeline = FITTED) -> Values:
+    X = wire_format.decode(media_type, body, model(fitted), Limits()).X
+    assert isinstance(X, np.ndarray)
+    assert X.dtype == np.float64
+    assert X.flags.c_contiguous
+    return X
+
+
+def json_body(*rows: Any) -> bytes:
+    return json.dumps({"instances": rows}).encode()
+
+
+def refused(media_type: str, body: bytes, fitted: FittedPipeline = FITTED) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
+        wire_format.decode(media_type, body, model(fitted), Limits())
+    return caught.value
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_every_format_has_the_same_raw_values(seed: int | None) -> None:
+    """However their cells are written; 12,000 rows, to the bit."""
+    X = raw_rows(1000, seed or 0)
+    for name, (media_type, body) in bodies(X, seed).items():
+        read = decoded(media_type, body)
+        assert np.array_equal(read, X, equal_nan=True), name
+        assert np.array_equal(np.signbit(read), np.signbit(X)), name
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30))
+def test_rows_do_not_depend_on_others(seed: int, n: int) -> None:
+    """Each alone and in company has the same score, to the bit, in every format."""
+    X = raw_rows(n, seed)
+    expected = FITTED.decision_function(X)
+    for name, (media_type, body) in bodies(X, seed).items():
+        read = decoded(media_type, body)
+        assert FITTED.scores_of_checked(read)[:, 0].tobytes() == expected.tobytes(), name
+    for i in range(min(n, 5)):
+        for name, (media_type, body) in bodies(X[i : i + 1], seed).items():
+            score = FITTED.scores_of_checked(decoded(media_type, body))
+            assert score.tobytes() == expected[i : i + 1].tobytes(), name
+
+
+cells = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    st.sampled_from(["", "NA", "male", "1", "1.0", "true", "2024-02-30", "2024-05-01", " 3"]),
+    st.text(max_size=4),
+    st.lists(st.none(), max_size=1),
+    st.just({}),
+    st.just(10**400),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(cells, min_size=8, max_size=8), min_size=1, max_size=3), st.booleans())
+def test_both_readers_agree_on_any_cells(rows: list[list[Any]], named: bool) -> None:
+    """The one that reads at once, and the one that says what is wrong."""
+    some = [dict(zip(NAMES, row, strict=True)) for row in rows] if named else rows
+    body = json.dumps({"instances": some}).replace("Infinity", "1e999").encode()
+
+    def outcome(read: Any) -> object:
+        try:
+            return read().X.tobytes()
+        except ServiceError as error:
+            return error.code, error.detail, error.faults
+
+    features = model().features
+    assert outcome(
+        lambda: wire_format.decode("application/json", body, model(), Limits())
+    ) == outcome(lambda: explained_rows(body, features, RowLimits(10, 4096, 1 << 20)))
+
+
+def test_predictions_are_those_of_the_model(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
+    """By every route and in every format, for unknown levels and missing cells too."""
+    registered.add("passengers", FITTED, columns=NAMES)
+    X = raw_rows(40)
+    expected = FITTED.decision_function(X).tolist()
+    for name, (media_type, body) in bodies(X, 3).items():
+        headers = {"Content-Type": media_type}
+        reply = predict_path.post(f"{PATH}?outputs=label,decision", content=body, headers=headers)
+        assert reply.status_code == 200, (name, reply.text)
+        assert reply.json()["decision"] == expected, name
+        assert reply.json()["label"] == FITTED.predict(X).tolist(), name
+        ignored = ["id", "label"] if "more" in name else None
+        assert reply.json().get("ignored_columns") == ignored, name
+
+
+BAD: dict[str, tuple[str, Any, str, str]] = {
+    "a text for a number": ("age", "12", "12", "not-a-number"),
+    "a word for a number": ("age", "old", "old", "not-a-number"),
+    "a list": ("sex", ["male"], "[1]", "invalid-field"),
+    "a list for a boolean": ("alive", [True], "[1]", "invalid-field"),
+    "two for a boolean": ("alive", 2, "2", "not-a-boolean"),
+    "a word for a boolean": ("alive", "yes", "yes", "not-a-boolean"),
+    "a number for a date": ("born", 19000, "19000", "not-a-date"),
+    "a wrong date": ("born", "2023-02-29", "2023-02-29", "not-a-date"),
+    "a German date": ("born", "01.05.2024", "01.05.2024", "not-a-date"),
+    "only a time": ("born", "12:30", "12:30", "not-a-date"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_cells_are_named(name: str) -> None:
+    """With row and column, in every format that can have them."""
+    column, value, text, code = BAD[name]
+    row = objects(ROW)[0]
+    error = refused("application/json", json_body(row, {**row, column: value}))
+    (fault,) = error.faults
+    assert (fault.code, fault.row, fault.column) == (code, 2, column)
+    assert fault.hint
+    line = "\n".join(map(json.dumps, [row, {**row, column: value}]))
+    assert refused("application/x-ndjson", line.encode()).faults == error.faults
+    if isinstance(value, list) or name == "a text for a number":
+        return
+    cells = written(ROW, "text")[0]
+    bad = list(cells)
+    bad[NAMES.index(column)] = text
+    (fault,) = refused("text/csv", csv_of([cells, bad])).faults
+    assert (fault.code, fault.row, fault.column, fault.value) == (code, 2, column, text)
+
+
+def test_every_bad_cell_of_a_text_file_is_listed() -> None:
+    """Not only the first of each row."""
+    cells = written(ROW, "text")[0]
+    bad = ["old", *cells[1:3], "maybe", *cells[4:]]
+    error = refused("text/csv", csv_of([bad, cells, bad]))
+    assert [(fault.row, fault.column) for fault in error.faults] == [
+        (1, "age"),
+        (1, "alive"),
+        (3, "age"),
+        (3, "alive"),
+    ]
+
+
+def test_a_model_may_refuse_missing_cells() -> None:
+    """Of numbers, booleans and dates; in a category such a cell has no term."""
+    fitted = fitted_table(Encoding(missing="refuse"))
+    for column in ("age", "alive", "born"):
+        row = {**objects(ROW)[0], column: None}
+        (fault,) = refused("application/json", json_body(row), fitted).faults
+        assert (fault.code, fault.row, fault.column) == ("missing-value", 1, column)
+        cells = list(written(ROW, "text")[0])
+        cells[NAMES.index(column)] = ""
+        (fault,) = refused("text/csv", csv_of([cells]), fitted).faults
+        assert (fault.code, fault.row, fault.column) == ("missing-value", 1, column)
+    row = {**objects(ROW)[0], "sex": None}
+    assert np.isnan(decoded("application/json", json_body(row), fitted)[0, 1])
+
+
+def test_a_model_may_refuse_unseen_levels() -> None:
+    """Those that its columns do not have, and those that no training row had."""
+    fitted = fitted_table(Encoding(unseen="refuse"))
+    row = objects(ROW)[0]
+    assert decoded("application/json", json_body(row), fitted).shape == (1, 8)
+    (fault,) = refused("application/json", json_body({**row, "sex": "x"}), fitted).faults
+    assert (fault.code, fault.row, fault.column, fault.value) == ("unseen-level", 1, "sex", "x")
+    assert fitted.encoder is not None
+    fitted.encoder.counts[0] = 0  # female
+    for media_type, body in (
+        ("application/json", json_body({**row, "sex": " female"})),
+        (
+            "text/csv",
+            csv_of([[*written(ROW, "text")[0][:1], "female", *written(ROW, "text")[0][2:]]]),
+        ),
+    ):
+        (fault,) = refused(media_type, body, fitted).faults
+        assert (fault.code, fault.column) == ("unseen-level", "sex")
+
+
+def test_numbers_alone_are_refused_with_the_way_out(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
+    """NPY, LIBSVM and tensors cannot hold categories."""
+    registered.add("passengers", FITTED, columns=NAMES)
+    tensor = {"name": "x", "shape": [1, 8], "datatype": "FP64", "data": [0] * 8}
+    reply = predict_path.post("/v2/models/passengers/infer", json={"inputs": [tensor]})
+    assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
+    assert "/v1/models" in reply.text
+    assert predict_path.get("/v2/models/passengers").json()["inputs"] == []
+    for media_type, body in (
+        ("application/x-npy", npy(np.zeros((1, 8)))),
+        ("text/x-libsvm", b"1:1\n"),
+    ):
+        reply = predict_path.post(PATH, content=body, headers={"Content-Type": media_type})
+        assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
+        assert "JSON, NDJSON or CSV" in reply.text
+
+
+def npy(X: Values) -> bytes:
+    import io
+
+    file = io.BytesIO()
+    np.save(file, X)
+    return file.getvalue()
+
+
+def test_a_header_may_be_recognized_without_numbers() -> None:
+    """A first line is a row if one of its cells can be told from a name."""
+    cells = written(ROW, "text")[0]
+    assert len(decoded("text/csv", csv_of([cells, cells], None))) == 2
+    error = refused("text/csv", csv_of([cells], [f"{name}!" for name in NAMES]))
+    assert (error.code, error.extra["missing"]) == ("feature-mismatch", NAMES)
+
+
+def test_missing_and_unknown_are_what_the_contract_says() -> None:
+    """NaN, and -1; a level counts before a word for missing cells."""
+    row = {**objects(ROW)[0], "sex": "SEX", "port": "NA", "age": None, "size": 10, "class: é": 4}
+    X = decoded("application/json", json_body(row))[0].tolist()
+    values = dict(zip(NAMES, X, strict=True))
+    assert (values["sex"], values["port"], values["size"]) == (UNKNOWN, 0.0, 2.0)
+    assert (values["class: é"], np.isnan(values["age"])) == (UNKNOWN, True)
+    missing = dict.fromkeys(NAMES)
+    assert np.isnan(decoded("application/json", json_body(missing))).all()
+    assert nan != UNKNOWN
+    assert len(TABLE) == len(NAMES)
+
+
+def test_rows_of_other_widths_are_refused() -> None:
+    """With what is expected, as those of numbers are."""
+    for media_type, body in (
+        ("application/json", json_body([1, "male"])),
+        ("text/csv", b"1,male\n"),
+    ):
+        error = refused(media_type, body)
+        assert isinstance(error, InvalidContent)
+        assert error.code == "feature-mismatch"
+        assert error.extra["expected"] == 8
