@@ -186,6 +186,7 @@ def _datasets(rows: int) -> Iterator[dict[str, Any]]:
             "matrix_digest": f"{number:064x}",
             "upload_key": f"{number:064x}",
             "arrays": {"X": f"{number:064x}", "y": f"{number:064x}"},
+            "ignored": [],
         }
 
 

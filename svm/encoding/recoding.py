@@ -43,7 +43,7 @@ def recoding(columns: Columns, onto: Columns) -> Callable[[Vector], Vector]:
 
 
 def _change(source: Column, onto: Column) -> Callable[[Vector], Vector] | None:
-    """What becomes of the cells of a column; None if they stay."""
+    """How the cells of a column change; None if they stay."""
     match source.kind, onto.kind:
         case "category", "category":
             if source.levels == onto.levels:
