@@ -13,14 +13,16 @@ from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
-from svm.solvers.smoothed_hinge import builds_hessian
 
-MODERATE = 100.0
-"""C times the mean ‖x‖² up to which coordinate descent is the faster one on dense data."""
-MODERATE_TALL = 1.0
-"""The same with more than `TALL` rows for each feature, because a Newton step costs little more
-than a pass over the rows, and the first ones use a sample."""
-TALL = 256
+MODERATE = 10.0
+"""C times the mean ‖x‖² up to which coordinate descent needs few epochs."""
+MODERATE_BROAD = 100.0
+"""The same with more features than `NARROW`, because a Newton step costs more there."""
+NARROW = 200
+WIDE = 2000
+"""With more features coordinate descent is the faster one for any C."""
+TALL = 4
+"""With fewer rows a feature, too, unless the features are few."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class Auto(Hyperparameters):
     """Chooses the fastest solver for data of this kind; a warning of the job says which and why.
 
     `smo` with a kernel. Without one `newton`; or `dual-coordinate-descent` if the intercept is not
-    `free` and the data is sparse or C times the mean ‖x‖² is moderate.
+    `free` and C times the mean ‖x‖² is moderate, or there are many features.
     """
 
     objective: ClassVar = "that of the chosen solver"
@@ -72,12 +74,11 @@ class Auto(Hyperparameters):
         if isinstance(problem.X, StoredRows):
             return Newton, "the rows stay in files"
         shape = f"{problem.n_samples} rows of {problem.n_features} features"
-        if not builds_hessian(problem):
-            why = "the rows are sparse" if problem.sparse else f"there are {shape}"
-            return DualCoordinateDescent, why
-        reach = float(problem.squared_norms.mean()) / (problem.regularization * problem.n_samples)
-        tall = problem.n_samples > TALL * problem.n_features
-        limit = MODERATE_TALL if tall else MODERATE
+        n, d = problem.n_samples, problem.n_features
+        if d > WIDE or (d > NARROW and n < TALL * d):
+            return DualCoordinateDescent, f"there are {shape}"
+        reach = float(problem.squared_norms.mean()) / (problem.regularization * n)
+        limit = MODERATE if d <= NARROW else MODERATE_BROAD
         measured = f"C times the mean ‖x‖² is {reach:.3g}"
         if reach <= limit:
             return DualCoordinateDescent, f"{measured}, at most {limit:g}, with {shape}"

@@ -17,6 +17,7 @@ from tests.svm.cases.stored import stored
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
 X = RANDOM.normal(size=(60, 4)) + LABELS[:, None]
+WIDE = RANDOM.normal(size=(60, 2500))
 GAUSSIAN = GaussianKernel(gamma=0.1)
 
 CASES: list[tuple[Auto, Any, AnySolver, str]] = [
@@ -25,7 +26,10 @@ CASES: list[tuple[Auto, Any, AnySolver, str]] = [
     (Auto(C=0.1), 1e3 * X, Newton(C=0.1, intercept="augmented"), "C times the mean"),
     (Auto(C=1e3, intercept="none"), X, Newton(C=1e3, intercept="none"), "C times the mean"),
     (Auto(C=0.1, intercept="free"), X, Newton(C=0.1), "the intercept is free"),
-    (Auto(C=1e3), csr_array(X), DualCoordinateDescent(C=1e3), "sparse"),
+    (Auto(C=0.1), csr_array(X), DualCoordinateDescent(C=0.1), "C times the mean"),
+    (Auto(C=1e3), csr_array(X), Newton(C=1e3, intercept="augmented"), "C times the mean"),
+    (Auto(C=1e3), WIDE, DualCoordinateDescent(C=1e3), "rows of 2500 features"),
+    (Auto(C=1e3), csr_array(WIDE), DualCoordinateDescent(C=1e3), "rows of 2500 features"),
     (Auto(kernel=GAUSSIAN), X, SMO(kernel=GAUSSIAN, intercept="augmented"), "kernel"),
     (
         Auto(kernel=GAUSSIAN, intercept="free", dtype="float32"),
