@@ -1,0 +1,67 @@
+"""Tables with kinds of columns, put straight into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.store import DatasetStore
+from service.datasets.uploads import read_limits
+from service.rows.table.arrays import write_array
+from service.rows.table.labels import Target
+from service.rows.table.raw import RawWriter, is_raw
+from service.rows.table.summary import finished
+from service.rows.table.writers import Table
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from service.storage.database import Database
+from svm.data.columns import Columns
+
+
+def add_table(
+    settings: Settings,
+    X: npt.NDArray[np.float64],
+    columns: Columns,
+    labels: Sequence[str] | npt.NDArray[Any],
+    weights: Any = None,
+) -> str:
+    """The id of a dataset of these raw values."""
+    blobs, database = open_blobs(settings), Database(settings.database_url)
+    missing = np.isnan(X).sum(axis=0).tolist()
+    table: list[dict[str, Any]] = [
+        {"name": c.name, "kind": c.kind, "levels": list(c.levels), "missing": count}
+        for c, count in zip(columns, missing, strict=True)
+    ]
+    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    target = Target(
+        classes=classes.tolist(),
+        counts=np.bincount(codes).tolist(),
+        array=codes.astype(np.int32),
+        n_distinct=len(classes),
+        continuous=False,
+    )
+    with blobs.temporary_folder() as folder:
+        writer = RawWriter(folder, table, read_limits(settings.limits))
+        writer.add(X)
+        writer.finish()
+        if weights is not None:
+            write_array(folder / "weights.npy", np.asarray(weights, dtype=np.float64))
+        read = Table(
+            n_samples=len(X),
+            n_features=len(columns),
+            sparse=False,
+            columns=[column.name for column in columns],
+            target_name="label",
+            target=target,
+            table=table if is_raw(table) else None,
+            weight=None if weights is None else "weight",
+        )
+        parsed = finished(folder, read, 1000)
+        dataset, _ = DatasetStore(database, blobs).add(
+            parsed, folder, name=None, media_type="text/csv"
+        )
+    database.close()
+    return dataset.id

@@ -1,0 +1,255 @@
+"""Jobs on tables with categories, dates and missing cells, and on weighted rows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.engine.worker_process import Worker
+from service.settings import Settings
+from svm.data.columns import Column, Columns
+from svm.data.splitting import fold_numbers
+from svm.encoding import Encoding, recode
+from svm.model.metrics import confusion_matrix
+from svm.model.pipeline import Pipeline
+from svm.solvers import Newton
+from svm.training import Training
+from svm.training.results import TrainingResult
+from tests.service.jobs.data import carry_out, create, csv_of, job_body, upload
+from tests.service.jobs.tables import add_table
+from tests.svm.cases.tables import NAN, table
+
+pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
+
+NEWTON = {"name": "newton", "C": 1.0}
+RARE = {"missing": "mean", "min_count": 6}
+SETTINGS = Pipeline(
+    solver=Newton(C=1.0),
+    encoding=Encoding(missing="mean", min_count=6),
+    scaling="standardize",
+)
+
+
+@pytest.fixture
+def worker(client: TestClient, settings: Settings) -> Worker:
+    return Worker(settings, threading.Event())
+
+
+def rows(n: int = 120, seed: int = 0) -> tuple[Any, Any, Columns]:
+    X, y, columns = table(n, seed=seed, n_levels=12)
+    return X, np.array(["no", "yes"])[y], columns
+
+
+def trained(client: TestClient, worker: Worker, dataset_id: str, **fields: Any) -> dict[str, Any]:
+    body = {"solver": NEWTON, "encoding": RARE} | fields
+    job = carry_out(client, worker, create(client, dataset_id, **body))
+    assert job["state"] == "succeeded", job["error"]
+    return job
+
+
+def by_svm(X: Any, y: Any, columns: Columns | None, **others: Any) -> TrainingResult:
+    """What the job should train."""
+    training = Training(SETTINGS, X, y, seed=1, columns=columns, **others)
+    for _ in training:
+        pass
+    return training.result()
+
+
+def predicted(client: TestClient, worker: Worker, dataset_id: str) -> tuple[list[str], list[float]]:
+    """Labels and decision values of a batch prediction."""
+    body = {"dataset_id": dataset_id, "model": "clouds", "outputs": ["label", "decision"]}
+    reply = client.post("/v1/batch-predictions", json=body | {"format": "ndjson"})
+    assert reply.status_code == 202, reply.text
+    job = carry_out(client, worker, reply.json()["id"])
+    assert job["state"] == "succeeded", job["error"]
+    content = client.get(f"{reply.headers['Location']}/results").text
+    lines = [json.loads(line) for line in content.splitlines()]
+    return [line["label"] for line in lines], [line["decision"] for line in lines]
+
+
+def test_job_trains_what_svm_trains(client: TestClient, worker: Worker, settings: Settings) -> None:
+    """The request shows what was chosen, the metrics say what the encoder did, and predictions have
+    the bits of the model that `svm` trains."""
+    X, y, columns = rows()
+    dataset_id = add_table(settings, X, columns, y)
+    job = trained(client, worker, dataset_id)
+    expected = by_svm(X, y, columns)
+    assert job["spec"]["scaling"] == "standardize"
+    shown = {"missing": "mean", "constant": 0.0, "min_count": 6, "unseen": "zero"}
+    assert job["spec"]["encoding"] == shown
+    sentences = job["metrics"]["encoding"]
+    assert any(text.startswith("column 5: ") and "the mean" in text for text in sentences)
+    assert any(text.startswith("column 1: ") and "rare" in text for text in sentences)
+    assert job["certificate"]["primal"] == expected.certificate.worst.primal
+    version = client.get("/v1/models/clouds/versions/1").json()
+    assert version["metrics"] == job["metrics"]
+    labels, decision = predicted(client, worker, dataset_id)
+    assert decision == expected.fitted.decision_function(X).tolist()
+    assert labels == expected.fitted.predict(X).tolist()
+
+
+def test_each_fold_learns_its_own_encoding(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """To the last bit of the gap: an encoder that has seen the rows of the fold gives another."""
+    X, y, columns = rows()
+    dataset_id = add_table(settings, X, columns, y)
+    job = trained(client, worker, dataset_id, validation={"folds": 3})
+    codes = (y == "yes").astype(np.int64)
+    numbers = fold_numbers(codes, 3, seed=1)
+    whole = by_svm(X, y, columns).fitted.encoder
+    assert whole is not None
+    for k, fold in enumerate(job["metrics"]["validation"]["folds"]):
+        kept, left = numbers != k, numbers == k
+        honest = by_svm(X[kept], y[kept], columns)
+        found = (honest.fitted.predict(X[left]) == "yes").astype(np.int64)
+        assert fold["confusion_matrix"] == confusion_matrix(codes[left], found, 2).tolist()
+        assert fold["relative_gap"] == honest.certificate.worst.relative_gap
+        outputs: Any = whole.transform(X[kept])
+        leak = by_svm(outputs, y[kept], None)
+        assert fold["relative_gap"] != leak.certificate.worst.relative_gap
+
+
+def test_other_dictionary_is_read_by_the_text_of_its_levels(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """Evaluations, batch predictions and warm starts on a table with other levels, whose columns
+    are in another order."""
+    X, y, columns = rows()
+    trained(client, worker, add_table(settings, X, columns, y))
+    fitted = by_svm(X, y, columns)
+    other, labels, _ = rows(80, seed=3)
+    levels = ("another", *reversed(columns[1].levels))
+    changed = (columns[0], replace(columns[1], levels=levels), *columns[2:])
+    order = [5, 1, 0, 2, 3, 4]
+    given = tuple(changed[j] for j in order)
+    second = add_table(settings, other[:, order], given, labels)
+    raw = recode(other[:, order], given, columns)
+    assert (raw[:, 1] == -1).any()
+    expected = fitted.fitted.predict(raw)
+    found, decision = predicted(client, worker, second)
+    assert found == expected.tolist()
+    assert decision == fitted.fitted.decision_function(raw).tolist()
+    body = {"dataset_id": second, "model": "clouds"}
+    reply = client.post("/v1/evaluations", json=body)
+    assert reply.status_code == 202, reply.text
+    carry_out(client, worker, reply.json()["id"])
+    metrics = client.get(reply.headers["Location"]).json()["metrics"]
+    assert metrics["accuracy"] == (expected == labels).mean()
+    assert metrics["weighted"] is None
+    third = add_table(settings, other, changed, labels)
+    start = {"warm_start_from": "clouds/1", "validation": {"fraction": 0.3}}
+    job = trained(client, worker, third, **start)
+    whole = trained(client, worker, third, warm_start_from="clouds/1")
+    raw = recode(other, changed, columns)
+    later = by_svm(raw, labels, columns, warm_start=fitted.warm_start)
+    assert whole["certificate"]["primal"] == later.certificate.worst.primal
+    assert job["metrics"]["encoding"] == whole["metrics"]["encoding"]
+
+
+def test_table_without_gaps_is_scored_by_the_model_of_one_with_gaps(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """It is stored as plain numbers. The other way is an error that names the column."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    columns = (Column("a"), Column("b"))
+    gaps = X.copy()
+    gaps[::7, 1] = NAN
+    plain = add_table(settings, X, columns, y)
+    gapped = add_table(settings, gaps, columns, y)
+    trained(client, worker, gapped)
+    labels, _ = predicted(client, worker, plain)
+    assert labels == by_svm(gaps, y, columns).fitted.predict(X).tolist()
+    job = trained(client, worker, plain)
+    assert job["spec"]["scaling"] == "none"
+    assert "encoding" not in job["metrics"]
+    body = {"dataset_id": gapped, "model": "clouds/2"}
+    reply = client.post("/v1/evaluations", json=body)
+    error = carry_out(client, worker, reply.json()["id"])["error"]
+    assert error["code"] == "missing-value"
+    assert "'b' has 9 missing cells" in error["detail"]
+
+
+def test_weighted_rows(client: TestClient, worker: Worker, settings: Settings) -> None:
+    """Trained with their weights; metrics count them both ways, those of folds too."""
+    X, y, columns = rows()
+    weights = np.random.default_rng(2).integers(0, 4, size=len(y)).astype(float)
+    dataset_id = add_table(settings, X, columns, y, weights)
+    job = trained(client, worker, dataset_id, validation={"folds": 3})
+    expected = by_svm(X, y, columns, weights=weights)
+    assert job["certificate"]["primal"] == expected.certificate.worst.primal
+    right = expected.fitted.predict(X) == y
+    metrics = job["metrics"]["train"]
+    assert metrics["accuracy"] == right.mean()
+    weighted = metrics["weighted"]
+    assert weighted["accuracy"] == pytest.approx(weights[right].sum() / weights.sum())
+    pooled = job["metrics"]["validation"]["weighted"]
+    assert np.sum(pooled["confusion_matrix"]) == weights.sum()
+    reply = client.post("/v1/evaluations", json={"dataset_id": dataset_id, "model": "clouds"})
+    carry_out(client, worker, reply.json()["id"])
+    evaluated = client.get(reply.headers["Location"]).json()["metrics"]
+    assert evaluated["weighted"] == weighted
+
+
+def test_comparison_of_encodings(client: TestClient, worker: Worker, settings: Settings) -> None:
+    """Each entry has its own; the best becomes a model with the metrics of a job."""
+    X, y, columns = rows()
+    weights = np.arange(len(y)) % 3 + 0.5
+    dataset_id = add_table(settings, X, columns, y, weights)
+    specs = [
+        {"solver": NEWTON},
+        {"solver": NEWTON, "encoding": RARE},
+        {"solver": {"name": "newton", "C": 0.1}, "encoding": RARE},
+        {"solver": NEWTON, "encoding": {"missing": "refuse"}},
+    ]
+    body = {
+        "dataset_id": dataset_id,
+        "specs": specs,
+        "validation": {"folds": 2},
+        "model_name": "clouds",
+        "warm_starts": False,
+        "seed": 1,
+    }
+    reply = client.post("/v1/comparisons", json=body)
+    assert reply.status_code == 202, reply.text
+    job = carry_out(client, worker, reply.json()["id"])
+    assert job["state"] == "succeeded", job["error"]
+    entries = client.get(reply.headers["Location"]).json()["entries"]
+    by_number = {entry["number"]: entry for entry in entries}
+    assert by_number[4]["error"]["code"] == "missing-value"
+    assert by_number[2]["spec"]["scaling"] == "standardize"
+    expected = by_svm(X, y, columns, weights=weights)
+    assert by_number[2]["certificate"]["primal"] == expected.certificate.worst.primal
+    version = client.get("/v1/models/clouds/versions/1").json()
+    best = by_number[entries[0]["number"]]["spec"]
+    again = trained(client, worker, dataset_id, **{k: best[k] for k in ("solver", "encoding")})
+    assert version["metrics"]["train"] == again["metrics"]["train"]
+    assert version["metrics"]["encoding"] == again["metrics"]["encoding"]
+    assert version["metrics"]["validation"]["weighted"]["accuracy"] > 0.5
+
+
+def test_refused_missing_cells_are_refused_at_once(client: TestClient, settings: Settings) -> None:
+    """With the column, and what else can be done."""
+    X, y, columns = rows()
+    dataset_id = add_table(settings, X, columns, y)
+    body = job_body(dataset_id, solver=NEWTON, encoding={"missing": "refuse"})
+    reply = client.post("/v1/jobs", json=body)
+    assert reply.status_code == 422, reply.text
+    [error] = reply.json()["errors"]
+    assert (error["code"], error["pointer"]) == ("missing-value", "/encoding/missing")
+    assert "'column 3'" in error["message"]
+
+
+def test_plain_tables_show_the_scaling_they_had(client: TestClient, worker: Worker) -> None:
+    """Nothing changes for them."""
+    dataset_id = upload(client, csv_of())
+    job = carry_out(client, worker, create(client, dataset_id))
+    assert job["spec"]["scaling"] == "none"
+    assert "encoding" not in job["metrics"]
