@@ -45,7 +45,7 @@ def _fill(encoding: Encoding, cells: Vector, column: Column) -> Vector:
     value, known = 0.0, cells[~np.isnan(cells)]
     if encoding.missing == "constant" and column.kind == "number":
         value = encoding.constant
-    elif len(known):
+    elif 0 < len(known) < len(cells):
         with np.errstate(over="ignore"):  # such values are refused before training
             value = float(known.mean() if encoding.missing == "mean" else np.median(known))
     if column.kind == "date":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.errors import Fault, InvalidContent
 from service.jobs.batch_predictions import KIND
 from service.jobs.batch_predictions.schemas import BatchPredictionCreate
-from service.jobs.core.scoring import positions
+from service.jobs.core.model_columns import check_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.training.admission import refused
 from service.models.versions import ModelVersion
@@ -19,7 +19,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         _check_outputs(body, version)
         with refused("/dataset_id"):
-            positions(dataset, version)
+            check_columns(dataset, version)
         spec = {
             **body.model_dump(mode="json"),
             "outputs": list(dict.fromkeys(body.outputs)),

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset, columns_of
-from service.errors import MAX_FAULTS, InvalidContent
+from service.datasets.dataset import DataInFiles, Dataset
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.job import Job
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
+from service.jobs.core.model_columns import taken_by
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
 from service.storage.blobs import BlobDamaged
-from svm.data.columns import Column
-from svm.data.matrices import Matrix, is_sparse
-from svm.encoding import recoding
+from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
 
@@ -113,64 +111,6 @@ def _begin(context: RunContext, job: Job, n: int) -> tuple[int, Columns]:
         columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
         columns[name][:done] = values
     return done, columns
-
-
-def taken_by(
-    fitted: FittedPipeline, dataset: Dataset, version: ModelVersion
-) -> Callable[[Any], Any]:
-    """From rows of the dataset to rows as the model takes them: in its order, with its levels.
-
-    Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
-    """
-    order = positions(dataset, version)
-    if fitted.columns is None and dataset.table is None:
-        return lambda X: X if order is None else X[:, order]
-    given = columns_of(dataset)
-    if dataset.columns is None or version.columns is None:  # columns are matched by their place
-        onto = fitted.columns or tuple(Column(str(j)) for j in range(fitted.n_features))
-        given = tuple(replace(c, name=like.name) for c, like in zip(given, onto, strict=True))
-    else:
-        onto = fitted.columns or tuple(Column(name) for name in version.columns)
-    if fitted.columns is None:
-        for column, missing in zip(given, dataset.missing or (), strict=True):
-            if missing:
-                raise InvalidData(
-                    "missing-value",
-                    f"column {column.name!r} has {missing} missing cells, and the model was "
-                    "trained on a table without any",
-                )
-    recoded = recoding(given, onto)
-    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
-
-
-def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
-    """The position in the dataset of each of the model's features; None if they are in order.
-
-    Raises InvalidContent `feature-mismatch`.
-    """
-    if dataset.n_features != version.n_features:
-        message = (
-            f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
-        )
-        fewer = min(version.n_features, dataset.n_features)
-        raise _mismatch(message, version.n_features, dataset.n_features, fewer)
-    if dataset.columns is None or version.columns is None:
-        return None
-    given = list(dataset.columns)
-    if given == version.columns:
-        return None
-    where = {name: position for position, name in enumerate(given)}
-    missing = [name for name in version.columns if name not in where]
-    if missing:
-        message = f"the dataset lacks the model's column {missing[0]!r}"
-        raise _mismatch(message, version.columns, given[:MAX_FAULTS], missing[0])
-    return [where[name] for name in version.columns]
-
-
-def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
-    hint = "use a dataset with the features that the model was trained on"
-    difference = {"expected": expected, "got": got, "first_difference": first}
-    return InvalidContent.at("/dataset_id", "feature-mismatch", message, hint, **difference)
 
 
 def _outputs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.jobs.core.scoring import positions
+from service.jobs.core.model_columns import check_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
 from service.jobs.evaluations.run import class_numbers, outputs_of
@@ -19,7 +19,7 @@ class Evaluations(Submission[EvaluationCreate]):
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         with refused("/dataset_id"):
             class_numbers(dataset, version)
-            positions(dataset, version)
+            check_columns(dataset, version)
         outputs = outputs_of(version)
         check_scores(dataset, version, len(outputs), stores.limits.worker_memory_bytes)
         spec = {

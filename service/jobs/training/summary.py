@@ -14,8 +14,8 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
+from service.models.described import described
 from svm.data.matrices import Indices
-from svm.encoding import notes
 from svm.model.pipeline import FittedPipeline
 from svm.training.progress import Progress
 from svm.training.results import TrainingResult
@@ -57,8 +57,8 @@ def final_progress(
 
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The `result` of a job and of its model version."""
-    encoder = result.fitted.encoder
-    encoding = {} if encoder is None else {"encoding": notes(encoder)}
+    table = described(result.fitted)
+    encoding = {} if table is None else {"encoding": table["notes"]}
     return {
         "metrics": {**metrics, **encoding},
         "certificate": result.certificate.as_dict(result.fitted.classes),

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent
+from service.jobs.core.model_columns import check_columns, is_plain
 from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
@@ -59,12 +60,27 @@ def check_start(
     for number, (expected, found) in enumerate(names, start=1):
         if found != expected:
             raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {found!r}")
+    _check_kinds(dataset, start)
     if isinstance(spec.solver, HasDualCoefficients) and not _has_rows_of(dataset, start, datasets):
         raise _refusal(
             f"{spec.solver.name} inherits row numbers, and the dataset does not begin with the "
             "rows that the model was trained on",
             f"append the new rows to {start.dataset_id}",
         )
+
+
+def _check_kinds(dataset: Dataset, start: ModelVersion) -> None:
+    if is_plain(start):
+        if dataset.table is not None:
+            raise _refusal(
+                "the model takes finite numbers only, and the dataset has categories, dates or "
+                "missing cells"
+            )
+        return
+    try:
+        check_columns(dataset, start)
+    except InvalidData as error:
+        raise _refusal(error.message) from None
 
 
 def load_start(

@@ -171,10 +171,33 @@ def test_table_without_gaps_is_scored_by_the_model_of_one_with_gaps(
     assert job["spec"]["scaling"] == "none"
     assert "encoding" not in job["metrics"]
     body = {"dataset_id": gapped, "model": "clouds/2"}
-    reply = client.post("/v1/evaluations", json=body)
-    error = carry_out(client, worker, reply.json()["id"])["error"]
-    assert error["code"] == "missing-value"
-    assert "'b' has 9 missing cells" in error["detail"]
+    for path in ("/v1/evaluations", "/v1/batch-predictions"):
+        reply = client.post(path, json=body)
+        assert (reply.status_code, reply.json()["code"]) == (422, "missing-value")
+        assert "'b' has 9 missing cells" in reply.text
+    body = job_body(gapped, solver=NEWTON, scaling="none", warm_start_from="clouds/2")
+    reply = client.post("/v1/jobs", json=body | {"encoding": RARE})
+    assert (reply.status_code, reply.json()["code"]) == (422, "warm-start-unsupported")
+    assert "finite numbers only" in reply.text
+
+
+def test_other_kind_is_refused_at_once(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """With the column and both kinds; by evaluations, batch predictions and warm starts."""
+    X, y, columns = rows()
+    trained(client, worker, add_table(settings, X, columns, y))
+    changed = (replace(columns[0], kind="date"), *columns[1:])
+    other = add_table(settings, np.trunc(X), changed, y)
+    body = {"dataset_id": other, "model": "clouds"}
+    for path in ("/v1/evaluations", "/v1/batch-predictions"):
+        reply = client.post(path, json=body)
+        assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
+        assert "the kind date" in reply.text
+    body = job_body(other, solver=NEWTON, encoding=RARE, warm_start_from="clouds/1")
+    reply = client.post("/v1/jobs", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "warm-start-unsupported")
+    assert "the kind date" in reply.text
 
 
 def test_weighted_rows(client: TestClient, worker: Worker, settings: Settings) -> None:
