@@ -16,7 +16,7 @@ from service.datasets.store import DatasetStore
 from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.rendering.columnar import nameable
-from service.rows.spec import LIBSVM, NPY, PARQUET, RenderSpec
+from service.rows.spec import LIBSVM, NPY, NPZ, PARQUET, RenderSpec
 from service.storage.blobs import Blobs
 
 KEPT_BYTES = 1024**3
@@ -30,6 +30,8 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
     unfit = {LIBSVM}
     if not _numeric_labels(dataset):
         unfit.add(NPY)
+    if dataset.table is not None:
+        unfit |= {NPY, NPZ}
     if dataset.columns and not nameable([*dataset.columns, dataset.target or ""]):
         unfit.add(PARQUET)
     return tuple(media_type for media_type in FORMATS if media_type not in unfit)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Label
+from service.rows.spec import Label, TableColumn
 from svm.data.columns import Column, Columns
 from svm.data.stored_rows import StoredRows
 
@@ -107,6 +107,16 @@ def columns_of(dataset: Dataset) -> Columns:
         return dataset.table
     names = dataset.columns or [str(j) for j in range(dataset.n_features)]
     return tuple(Column(name) for name in names)
+
+
+def stored_columns(dataset: Dataset) -> list[TableColumn] | None:
+    """The table as it is stored."""
+    if dataset.table is None or dataset.missing is None:
+        return None
+    return [
+        {"name": one.name, "kind": one.kind, "levels": list(one.levels), "missing": missing}
+        for one, missing in zip(dataset.table, dataset.missing, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

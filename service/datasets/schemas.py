@@ -6,14 +6,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.datasets.dataset import Dataset, Origin
-from service.rows.spec import Label, Parsed
+from service.datasets.dataset import Dataset, Origin, stored_columns
+from service.rows.kinds.dialect import ENCODINGS
+from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
 
 _READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 MAX_NAME = 200
+MAX_LEVELS_SHOWN = 100
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
@@ -36,8 +38,26 @@ class UploadOptions(BaseModel):
     header: Literal["auto", "present", "absent"] = "auto"
     """CSV and TSV: whether the first record names the columns. `auto`: what the media type says
     (`text/csv; header=present`); else it does if none of its feature cells is a number."""
-    delimiter: Annotated[str, StringConstraints(pattern=r"^[\t !#$%&*,/:;<=>?@^|~]$")] | None = None
-    """CSV and TSV: the character between cells. Default: a comma, and for TSV a tab."""
+    delimiter: (
+        Annotated[str, StringConstraints(pattern=r"^(auto|[\t !#$%&*,/:;<=>?@^|~])$")] | None
+    ) = None
+    """CSV and TSV: the character between cells. Default, or `auto`: that of comma, semicolon, tab,
+    bar and space that gives all rows the same number of cells."""
+    encoding: Literal["auto", *ENCODINGS] = "auto"  # type: ignore[valid-type]
+    """CSV and TSV. `auto`: what a byte order mark says, else UTF-8, else Windows-1252."""
+    decimal: Literal["auto", ".", ","] = "auto"
+    """CSV and TSV: the decimal mark. `auto`: what the cells of each column can only be, else those
+    of the file."""
+    thousands: Literal["auto", "none"] = "auto"
+    """CSV and TSV: whether thousands may be separated, by the mark that is not decimal, a blank or
+    an apostrophe."""
+    missing: Annotated[str, StringConstraints(max_length=1000)] = "auto"
+    """CSV and TSV: further words for missing cells, separated by commas. An empty cell, NA, N/A,
+    NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
+    schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
+    """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
+    number, category, boolean and date, roles feature, label, weight and ignored. Columns without
+    names are called by their position from 0. Default: what the reply shows."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None
@@ -63,17 +83,35 @@ class AppendOptions(UploadOptions):
 
 
 class ColumnRead(BaseModel):
-    """One feature column. Null if a number is beyond the range of float64."""
+    """One feature column. Null if a number is beyond the range of float64, and for categories;
+    dates are days since 1970-01-01."""
 
     model_config = _READ
 
     name: str | None
     """Null if the format has no names."""
+    kind: Literal["number", "boolean", "date", "category"]
+    role: Literal["feature"] = "feature"
+    levels: list[str] | None
+    """Of a category the first hundred different texts, sorted."""
+    n_levels: int | None
+    missing: int
+    """How many cells are missing."""
     min: float | None
     max: float | None
     mean: float | None
     std: float | None
     """Of these rows: the mean square is divided by n."""
+
+
+class IgnoredColumn(BaseModel):
+    """A column of the file that is not kept."""
+
+    model_config = _READ
+
+    name: str
+    """Its position from 0 if columns have no names."""
+    reason: str
 
 
 class DatasetWarning(BaseModel):
@@ -82,7 +120,8 @@ class DatasetWarning(BaseModel):
     model_config = _READ
 
     code: str
-    """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`."""
+    """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
+    `undecided-dates`, `likely-targets`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
@@ -132,11 +171,18 @@ class DatasetRead(DatasetSummary):
 
     columns: list[ColumnRead] | None
     """The features; null for sparse data of very many columns."""
+    weight: str | None
+    """Name of the column with the weights of the rows."""
+    ignored_columns: list[IgnoredColumn]
+    """Columns of the file that are not kept, and why."""
+    reading: dict[str, Any] | None
+    """How text was read: encoding, delimiter, header, decimal mark, separator of thousands, words
+    for missing cells. Null for formats that leave no choice."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        columns = _columns(dataset.statistics, dataset.columns)
-        return cls(**_summary(dataset), columns=columns)
+        columns = _columns(dataset.statistics, dataset.columns, stored_columns(dataset))
+        return cls(**_summary(dataset), **_read(dataset), columns=columns)
 
     @classmethod
     def of_parsed(
@@ -160,7 +206,8 @@ class DatasetRead(DatasetSummary):
             tags={},
             parent=None if origin is None else origin.parent,
             inherited_rows=None if origin is None else origin.inherited_rows,
-            columns=_columns(parsed.statistics["columns"], parsed.columns),
+            **_read(parsed),
+            columns=_columns(parsed.statistics["columns"], parsed.columns, parsed.table),
         )
 
 
@@ -240,11 +287,37 @@ def _content(source: Dataset | Parsed) -> dict[str, Any]:
     }
 
 
-def _columns(statistics: Any, names: Any) -> list[ColumnRead] | None:
+def _read(source: Dataset | Parsed) -> dict[str, Any]:
+    return {
+        "weight": source.weight,
+        "ignored_columns": [IgnoredColumn(**column) for column in source.ignored],
+        "reading": None if source.reading is None else dict(source.reading),
+    }
+
+
+def _columns(
+    statistics: Any, names: Any, table: list[TableColumn] | None
+) -> list[ColumnRead] | None:
     if statistics is None:
         return None
     n_columns = len(statistics["min"])
     return [
-        ColumnRead(name=name, **{key: values[i] for key, values in statistics.items()})
+        ColumnRead(
+            name=name,
+            **_kind(None if table is None else table[i]),
+            **{key: values[i] for key, values in statistics.items()},
+        )
         for i, name in enumerate(names or [None] * n_columns)
     ]
+
+
+def _kind(column: TableColumn | None) -> dict[str, Any]:
+    if column is None:
+        return {"kind": "number", "levels": None, "n_levels": None, "missing": 0}
+    category = column["kind"] == "category"
+    return {
+        "kind": column["kind"],
+        "levels": column["levels"][:MAX_LEVELS_SHOWN] if category else None,
+        "n_levels": len(column["levels"]) if category else None,
+        "missing": column["missing"],
+    }

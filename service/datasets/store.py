@@ -17,9 +17,9 @@ import numpy.typing as npt
 import sqlalchemy as sa
 import structlog
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin, stored_columns
 from service.errors import Conflict, Corrupt, NotFound
-from service.rows.spec import Parsed, Stored, TableColumn
+from service.rows.spec import Parsed, Stored
 from service.rows.table.raw import arrays_of, category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
@@ -306,16 +306,6 @@ class DatasetStore:
         except BlobDamaged:
             detail = f"a file of {dataset.id} is not what was stored; upload the same data again"
             raise Corrupt("dataset-corrupt", detail) from None
-
-
-def stored_columns(dataset: Dataset) -> list[TableColumn] | None:
-    """The table as it is stored."""
-    if dataset.table is None or dataset.missing is None:
-        return None
-    return [
-        {"name": one.name, "kind": one.kind, "levels": list(one.levels), "missing": missing}
-        for one, missing in zip(dataset.table, dataset.missing, strict=True)
-    ]
 
 
 def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dataset:

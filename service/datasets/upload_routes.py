@@ -48,7 +48,14 @@ _UPLOAD = (
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
     *("npy-unsupported", "npy-corrupt", "npz-unsafe", "columnar-unsupported"),
-    *("too-many-classes", "parsing-failed", "process-lost", "storage-full"),
+    *(
+        "too-many-classes",
+        "too-many-levels",
+        "ambiguous-number",
+        "parsing-failed",
+        "process-lost",
+        "storage-full",
+    ),
     *idempotency.PROBLEMS,
 )
 
@@ -70,10 +77,12 @@ def _add_upload(
         operation_id="create_dataset",
         summary="Upload a dataset",
         description="The body is the data itself, its format the `Content-Type`; or a form with "
-        "the data as `file`. Either may come with `Content-Encoding: gzip`. Nothing is imputed: "
-        "every missing or wrong value is listed and the upload refused. Booleans are 1 and 0 (in "
-        "CSV and TSV true, True, TRUE and false, False, FALSE); as labels they stay booleans, in "
-        "CSV and TSV texts. The same values, labels and names again, in any format, give the "
+        "the data as `file`. Either may come with `Content-Encoding: gzip`. Each column "
+        "gets a kind (number, boolean, date, category) from all of its cells; `schema` overrides "
+        "it. Missing cells are kept as missing. Identifiers, free text and constant texts are "
+        "ignored, with a warning. A column of numbers with few other cells is refused, with each "
+        "of them. `reading` says how the text was read. As labels booleans stay booleans, in CSV "
+        "and TSV texts. The same values, labels and names again, in any format, give the "
         "existing dataset, with its name.",
         response_model=DatasetRead,
         responses={

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 from service.datasets.schemas import UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
-from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits
+from service.rows.kinds.roles import check_roles
+from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Roles
 from service.settings import Limits
+from service.web.bodies.strict_json import decode_json
 from service.web.bodies.uploads import FormPart, IncomingBody, media_type, parameter
 from service.web.bodies.validation import parameter_error
 
@@ -64,15 +66,16 @@ def _of_form(
 def _options(parts: dict[str, FormPart], query: UploadOptions) -> UploadOptions:
     """The query's parameters and the form's fields; they must not contradict each other."""
     # Generated clients send the defaults of the query beside the form.
-    given = query.model_dump(exclude_defaults=True)
+    given = query.model_dump(exclude_defaults=True, by_alias=True)
     fields = {name: part.text for name, part in parts.items() if part.size}
     try:
         options = type(query).model_validate(given | fields)
     except ValidationError as error:
         found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
         raise parameter_error(found) from None
+    taken = options.model_dump(by_alias=True)
     for name in fields:
-        if name in given and getattr(options, name) != given[name]:
+        if name in given and taken[name] != given[name]:
             message = f"{name[:64]!r} is one thing in the query and another in the form"
             raise InvalidRequest("invalid-parameter", message)
     return options
@@ -95,6 +98,7 @@ def _spec(
     limits: Limits,
     labels: FormPart | None = None,
 ) -> ParseSpec:
+    delimiter = None if options.delimiter == "auto" else options.delimiter
     return ParseSpec(
         media_type=found,
         data=str(path),
@@ -104,10 +108,36 @@ def _spec(
         labels_media_type=CSV if labels is None else _format(labels, LABEL_FORMATS),
         target=options.target,
         header=options.header,
-        delimiter=options.delimiter,
+        delimiter=delimiter,
+        encoding=_unless_auto(options.encoding),
+        decimal=_unless_auto(options.decimal),
+        thousands=_unless_auto(options.thousands),
+        missing=_words(options.missing),
+        roles=_roles(options.schema_),
         index_base=options.index_base,
         n_features=options.n_features,
     )
+
+
+def _unless_auto(option: str) -> str | None:
+    return None if option == "auto" else option
+
+
+def _words(option: str) -> list[str]:
+    words = [word.strip() for word in (_unless_auto(option) or "").split(",")]
+    return [word for word in words if word]
+
+
+def _roles(text: str) -> Roles:
+    """What `schema` says. Raises InvalidRequest."""
+    if not text.strip():
+        return {}
+    try:
+        roles = decode_json(text.encode())
+    except InvalidRequest as error:
+        message = f"`schema` is not JSON: {error.detail}"
+        raise InvalidRequest("invalid-parameter", message) from None
+    return check_roles(roles)
 
 
 def read_limits(limits: Limits) -> ReadLimits:

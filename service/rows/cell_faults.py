@@ -14,6 +14,7 @@ from service.rows.faults import Faults
 from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
 
 HINT = "nothing is imputed: remove the row, or give a number"
+HEADER_HINT = "if the first line names the columns, say header=present"
 RANGE_HINT = "numbers reach up to 1.8e308"
 QUOTES_HINT = "send numbers or booleans, without quotes"
 NUMBERS = {int, float, bool}

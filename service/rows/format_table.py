@@ -84,7 +84,9 @@ class Format:
 _TABLE = partial(
     Format,
     upload="delimited",
-    options=frozenset({"header", "delimiter"}),
+    options=frozenset(
+        {"header", "delimiter", "encoding", "decimal", "thousands", "missing", "schema"}
+    ),
     labels=True,
     lines=True,
 )

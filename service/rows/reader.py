@@ -58,6 +58,11 @@ def _check_options(spec: ParseSpec) -> None:
     given = {
         "header": spec.header != "auto",
         "delimiter": spec.delimiter is not None,
+        "encoding": spec.encoding is not None,
+        "decimal": spec.decimal is not None,
+        "thousands": spec.thousands is not None,
+        "missing": bool(spec.missing),
+        "schema": bool(spec.roles),
         "index_base": spec.index_base is not None,
     }
     for name in (name for name in given if given[name]):

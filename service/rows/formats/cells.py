@@ -10,13 +10,11 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_faults import HINT, CellFault, fault_of_text, ragged
+from service.rows.cell_faults import HEADER_HINT, HINT, CellFault, fault_of_text, ragged
 from service.rows.faults import Faults
 from service.rows.number_text import BLANKS, BOOLEANS
 from service.rows.table.layout import Layout
 from service.storage.locked_duckdb import connect, literal
-
-HEADER_HINT = "if the first line names the columns, say header=present"
 
 LARGE_BYTES = 2 * 1024 * 1024
 """Of a file for which memory is worth the 20 ms that a new database takes."""
@@ -61,7 +59,7 @@ def matrix(
     """
     text = "\n".join(lines)
     # DuckDB takes 1_000 as a number.
-    if "_" in text or _has_long_cell(text, delimiter, cell_bytes):
+    if "_" in text or has_long_cell(text, delimiter, cell_bytes):
         return None
     for query in (_NUMBERS, _NUMBERS_AND_BOOLEANS):
         result = _connection().execute(query, [text, delimiter, n_columns]).fetchnumpy()["number"]
@@ -129,7 +127,7 @@ def _examine_cell(
         faults.add(*fault, row=row, column=column)
 
 
-def _has_long_cell(text: str, delimiter: str, cell_bytes: int) -> bool:
+def has_long_cell(text: str, delimiter: str, cell_bytes: int) -> bool:
     """Whether a cell may be longer; such a cell covers a stretch of half its length."""
     step = max(1, cell_bytes // 2)
     for start in range(0, len(text) - step + 1, step):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from service.errors import InvalidContent
+from service.errors import InvalidContent, InvalidRequest
 from service.rows.faults import Faults, refuse, too_many
+from service.rows.formats import text_table
 from service.rows.formats.cells import examine, matrix, released_after
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.labels import Labels
@@ -23,7 +26,28 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 def read(spec: ParseSpec) -> Table:
-    """Write `X.npy`. Raises ServiceError with every fault of the file."""
+    """Write the arrays. Raises ServiceError with every fault of the file.
+
+    A file of finite numbers is read at once. If it is something else it is read again, as a table
+    whose columns have kinds.
+    """
+    if _may_be_plain(spec):
+        try:
+            return _read_plain(spec)
+        except (InvalidContent, InvalidRequest):
+            pass
+    return text_table.read(spec)
+
+
+def _may_be_plain(spec: ParseSpec) -> bool:
+    onto = spec.onto
+    asked = spec.encoding, spec.decimal, spec.thousands, spec.missing, spec.roles
+    kinds = onto is not None and (onto.table or onto.weight or onto.ignored)
+    return not any(asked) and not kinds and spec.delimiter != ";"
+
+
+def _read_plain(spec: ParseSpec) -> Table:
+    """Write `X.npy`. Raises ServiceError at the first fault."""
     delimiter = delimiter_of(spec, spec.media_type)
     path = Path(spec.data)
     parts = slices(path)
@@ -39,11 +63,21 @@ def read(spec: ParseSpec) -> Table:
             n_samples += _read_slice(
                 part, layout, spec, delimiter, n_samples, writer, labels, faults
             )
+            faults.check()
         if n_samples == 0:
             raise InvalidContent("empty-data", "there is no row below the header")
-        faults.check()
         writer.finish()
-    return dense_table(layout, n_samples, labels)
+    reading: dict[str, Any] = {
+        "encoding": "utf-8",
+        "delimiter": delimiter,
+        "header": "absent" if layout.names is None else "present",
+        "trailing_delimiter": False,
+        "decimal": ".",
+        "thousands": None,
+        "missing": [],
+        "columns": {},
+    }
+    return replace(dense_table(layout, n_samples, labels), reading=reading)
 
 
 def delimiter_of(spec: ParseSpec, media_type: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from service.rows.spec import Stored
+from service.rows.table.raw import stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
 
 MEMORY = "1GB"
@@ -21,9 +22,8 @@ MAX_GROUP_ROWS = 122_880
 def write_parquet(stored: Stored, file: BinaryIO) -> None:
     """Columns of float64; the labels, which keep their kind, as the last one."""
     path = Path(file.name).resolve()
-    X = np.load(stored.path("X"), mmap_mode="r")
     names = stored.columns or [str(i) for i in range(stored.n_features)]
-    columns = {f"c{i}": X[:, i] for i in range(stored.n_features)}
+    columns = _features(stored)
     labels = stored.labels()
     if labels is not None:
         if stored.classes is not None:
@@ -39,6 +39,30 @@ def write_parquet(stored: Stored, file: BinaryIO) -> None:
             f"COPY (SELECT {', '.join(chosen)} FROM stored) TO {literal(str(path))} "
             f"(FORMAT parquet, USE_TMP_FILE false, ROW_GROUP_SIZE {rows})"
         )
+
+
+def _features(stored: Stored) -> dict[str, Any]:
+    """Arrays that DuckDB takes as columns."""
+    if stored.table is None:
+        X = np.load(stored.path("X"), mmap_mode="r")
+        return {f"c{i}": X[:, i] for i in range(stored.n_features)}
+    raw = np.concatenate(list(stored_blocks(stored)))
+    columns: dict[str, Any] = {}
+    for i, column in enumerate(stored.table):
+        values = raw[:, i]
+        missing = np.isnan(values)
+        whole = np.where(missing, 0, values)
+        if column["kind"] == "category":
+            texts = np.array([*column["levels"], None], dtype=object)
+            array: Any = texts[np.where(missing, len(texts) - 1, whole).astype(np.int64)]
+        elif column["kind"] == "date":
+            array = np.round(whole * 86_400_000_000).astype("datetime64[us]")
+            array[missing] = np.datetime64("NaT")
+        else:
+            kind = bool if column["kind"] == "boolean" else np.float64
+            array = np.ma.masked_array(whole.astype(kind), missing)
+        columns[f"c{i}"] = array
+    return columns
 
 
 def nameable(names: list[str]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.rows.rendering.cells import rows_of_cells
 from service.rows.spec import Label, Stored
 from service.rows.table.arrays import blocks, sparse_rows
 
@@ -30,15 +31,19 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
     if stored.columns is not None:
         file.write(b'"columns":' + orjson.dumps(stored.columns) + b",")
     file.write(b'"rows":[')
-    for i, block in enumerate(blocks(stored.path("X"))):
-        file.write((b"," if i else b"") + _numbers(block)[1:-1])
+    if stored.table is None:
+        texts = (_numbers(block)[1:-1] for block in blocks(stored.path("X")))
+    else:
+        texts = (orjson.dumps(rows)[1:-1] for rows in rows_of_cells(stored))
+    for i, text in enumerate(texts):
+        file.write((b"," if i else b"") + text)
     file.write(b"]")
     labels = stored.labels()
     if labels is not None:
         file.write(b',"labels":[')
         for start in range(0, len(labels), _LABELS_AT_ONCE):
-            texts = _texts(stored, labels[start : start + _LABELS_AT_ONCE], orjson.dumps)
-            file.write((b"," if start else b"") + b",".join(texts))
+            some = _texts(stored, labels[start : start + _LABELS_AT_ONCE], orjson.dumps)
+            file.write((b"," if start else b"") + b",".join(some))
         file.write(b"]")
     file.write(b"}\n")
 
@@ -50,6 +55,9 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
+    if stored.table is not None:
+        file.writelines(template % tuple(map(orjson.dumps, row)) for row in _table_rows(stored))
+        return
     for rows, labels in _rows(stored, orjson.dumps):
         cells = (row.split(b",") for row in rows)
         if labels is None:
@@ -96,6 +104,9 @@ def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     if stored.columns is not None:
         label_name = [_label_name(stored)] if stored.labeled else []
         file.write(cells(stored.columns + label_name) + b"\n")
+    if stored.table is not None:
+        file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
+        return
     for rows, labels in _rows(stored, label_cell):
         if delimiter != ",":
             rows = [row.replace(b",", separator) for row in rows]
@@ -118,6 +129,27 @@ def _rows(
             texts = _texts(stored, labels[done : done + len(block)], encode)
         yield rows, texts
         done += len(block)
+
+
+def _table_rows(stored: Stored) -> Iterator[tuple[Any, ...]]:
+    """The cells of each row, its label last."""
+    labels = stored.labels()
+    done = 0
+    for rows in rows_of_cells(stored):
+        if labels is None:
+            yield from rows
+            continue
+        some = labels[done : done + len(rows)].tolist()
+        if stored.classes is not None:
+            some = [stored.classes[code] for code in some]
+        yield from ((*row, label) for row, label in zip(rows, some, strict=True))
+        done += len(rows)
+
+
+def _csv_cell(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else orjson.dumps(cell).decode()
 
 
 def _texts(

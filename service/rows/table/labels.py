@@ -46,9 +46,18 @@ class Labels:
     """Takes labels block by block, and keeps one number for each."""
 
     def __init__(
-        self, faults: Faults, column: str | int | None = None, *, keep_text: bool = False
+        self,
+        faults: Faults,
+        column: str | int | None = None,
+        *,
+        keep_text: bool = False,
+        missing: frozenset[str] = frozenset({""}),
     ) -> None:
-        """With `keep_text` the texts of a file are texts even if all of them are numbers."""
+        """With `keep_text` the texts of a file are texts even if all of them are numbers.
+
+        `missing`: texts of a file that say that there is no label.
+        """
+        self._words = missing
         self.count = 0
         self._faults = faults
         self._column = column
@@ -62,9 +71,10 @@ class Labels:
         """Cells of a file; blanks around them do not count. An empty one is a fault."""
         self._text = True
         texts = [text.strip() for text in texts]
-        if "" in texts:
-            for row in (row for row, text in enumerate(texts, self.count + 1) if not text):
-                self._missing(row)
+        if not self._words.isdisjoint(texts):
+            for row, text in enumerate(texts, self.count + 1):
+                if text in self._words:
+                    self._missing(row, text or None)
         self._keep(texts)
 
     def add_json(self, labels: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ BASE = "a,b,k\n1,2,x\n3,4,y\n"
 
 def same(result: Result, expected: Result) -> None:
     """All that is kept and said of both is equal, types of labels and bits of numbers included."""
-    assert repr(result.parsed) == repr(expected.parsed)
+    parsed = [replace(one.parsed, reading=None) for one in (result, expected)]
+    assert repr(parsed[0]) == repr(parsed[1])
     for name, array in expected.arrays.items():
         assert result.arrays[name].dtype == array.dtype
         assert result.arrays[name].tobytes() == array.tobytes()

@@ -87,6 +87,10 @@ def stored(result: Result, folder: Path) -> Stored:
         columns=parsed.columns,
         target=parsed.target,
         classes=parsed.classes,
+        table=parsed.table,
+        weight=parsed.weight,
+        ignored=parsed.ignored,
+        reading=parsed.reading,
     )
 
 

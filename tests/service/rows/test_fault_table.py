@@ -81,15 +81,13 @@ NAN, MISSING, WORD, RAGGED = "non-finite-value", "missing-value", "not-a-number"
 NULL = np.ma.masked_array([2.0, 0.0, 6.0], [False, True, False])
 
 UPLOADS: list[Case] = [
-    (CSV, csv("nan"), NAN, "b", "nan"),
+    (CSV, csv("inf"), NAN, "b", "inf"),
     (CSV, csv("1e999"), NAN, "b", "1e999"),
-    (CSV, csv(""), MISSING, "b", None),
     (CSV, csv("oops"), WORD, "b", "oops"),
     (CSV, csv("1,2"), RAGGED, None, None),
     (CSV, csv("x" * 5000), "csv-cell-too-large", "b", "x" * 64),
     (TSV, csv("-inf", "\t"), NAN, "b", "-inf"),
-    (TSV, csv(" ", "\t"), MISSING, "b", None),
-    (TSV, csv("1 000", "\t"), WORD, "b", "1 000"),
+    (TSV, csv("1_000", "\t"), WORD, "b", "1_000"),
     (TSV, csv("1\t2", "\t"), RAGGED, None, None),
     (JSON, upload_json("1e999"), NAN, "b", "1e999"),
     (JSON, upload_json("null"), MISSING, "b", "null"),
@@ -162,7 +160,7 @@ NO_DATA: list[tuple[str, bytes, int, str]] = [
     (NDJSON, b'{"a": 1, "": 2, "k": "x"}', 422, "bad-column-name"),
     (NDJSON, b'{"a": 1, "a": 2, "k": "x"}', 400, "malformed-json"),
     (PARQUET, parquet({" ": np.zeros(1), "k": np.zeros(1)}), 422, "bad-column-name"),
-    *((kind, b"a,b,k\n1,2,\xff\n", 400, "bad-encoding") for kind in (CSV, TSV)),
+    *((kind, b"a,b,k\n1,2,\x81\n", 400, "bad-encoding") for kind in (CSV, TSV)),
     *((kind, b"a,b,k\n1,2,\0\n", 400, "bad-encoding") for kind in (CSV, TSV)),
     (LIBSVM, b"1 1:\xff\n", 400, "bad-encoding"),
     (NDJSON, b'{"a": "\xff"}', 400, "bad-encoding"),

@@ -54,8 +54,14 @@ def test_data_taken_as_a_header_do_not_vanish() -> None:
     assert "header=absent" in error.detail
 
 
-def test_index_column_gets_a_hint() -> None:
-    """Pandas writes its index under an empty name."""
-    error = refusal(",a,k\n0,1,x\n1,2,y\n")
-    assert places(error) == [("bad-column-name", None, 0, "")]
-    assert "index=False" in error.detail
+def test_index_column_is_ignored() -> None:
+    """Pandas writes its index under an empty name; a warning says that it is not kept."""
+    parsed = upload(",a,k\n0,1,x\n1,2,y\n").parsed
+    assert parsed.columns == ["a"]
+    assert parsed.ignored == [{"name": "", "reason": "it has no name"}]
+    assert parsed.warnings[0]["code"] == "ignored-column"
+
+
+def test_other_columns_need_a_name() -> None:
+    """Only the first one is an index."""
+    assert places(refusal("a,,k\n0,1,x\n1,2,y\n")) == [("bad-column-name", None, 1, "")]

@@ -36,21 +36,13 @@ DECIMAL = "write a decimal point instead of the comma"
 )
 def test_hint_for_a_number(cell: str, hint: str) -> None:
     """No hint changes a number by three digits: where the comma may mean either, both are named."""
-    for error in (
-        refusal(f"a\tk\n1\tx\n{cell}\ty\n", "text/tab-separated-values"),
-        refusal(f'a,k\n1,x\n"{cell}",y\n'),
-        refusal(json.dumps({"rows": [[1], [cell]]}), JSON),
-    ):
-        assert (error.code, error.faults[0].value, error.faults[0].hint) == (
-            "not-a-number",
-            cell,
-            hint,
-        )
+    error = refusal(json.dumps({"rows": [[1], [cell]]}), JSON)
+    assert (error.code, error.faults[0].value, error.faults[0].hint) == ("not-a-number", cell, hint)
 
 
 @pytest.mark.parametrize("cell", ["12,34,567", "1,23", "a,b", "1,234,56", "1,," + "2" * 5000])
 def test_other_texts_get_no_such_hint(cell: str) -> None:
     """There is no hint for other texts."""
-    hint = refusal(f'a,k\n1,x\n"{cell[:4000]}",y\n').faults[0].hint or ""
+    hint = refusal(json.dumps({"rows": [[1], [cell]]}), JSON).faults[0].hint or ""
     assert "thousands" not in hint
     assert "ambiguous" not in hint

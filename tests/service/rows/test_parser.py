@@ -78,7 +78,7 @@ def test_process_is_kept_for_the_next_upload(
     async def main() -> None:
         assert isinstance(await outcome(parser, make_spec(GOOD)), Parsed)
         first = readers()
-        error = await outcome(parser, make_spec("a,b,k\n1,oops,x\n"))
+        error = await outcome(parser, make_spec("a,b,k\n1,2,x\n1,oops,x\n"))
         assert isinstance(error, InvalidContent)
         assert error.faults[0].value == "oops"
         assert readers() == first

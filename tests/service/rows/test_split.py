@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ def test_each_part_is_as_if_uploaded(
     chosen = split(whole.arrays["y"], fraction, stratify=stratify, seed=seed)
     for part, numbers in zip(found, chosen, strict=True):
         expected = upload("".join(rows[i] for i in numbers), media_type, **options)
-        assert repr(part.parsed) == repr(expected.parsed)
+        assert repr(replace(part.parsed, reading=None)) == repr(
+            replace(expected.parsed, reading=None)
+        )
         for name, array in expected.arrays.items():
             assert part.arrays[name].tobytes() == array.tobytes()
 

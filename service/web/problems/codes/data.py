@@ -103,6 +103,18 @@ DATA = {
     "single-class": Problem(
         422, "Only one class", "Training needs rows of at least two different classes."
     ),
+    "too-many-levels": Problem(
+        422,
+        "Too many levels",
+        "A category has at most 10,000 different texts, all columns together 100,000. Ignore the "
+        "column by `schema`.",
+    ),
+    "ambiguous-number": Problem(
+        422,
+        "A number has two readings",
+        "Nothing in the file decides whether a comma or a point is the decimal mark. Give "
+        "`decimal`.",
+    ),
     "too-many-classes": Problem(422, "Too many classes", "The limit is `limit`."),
     "unknown-class": Problem(
         422,

@@ -99,11 +99,12 @@ def test_one_column_may_have_any_name(options: Any) -> None:
     assert result.parsed.columns == [name.strip('"')]
 
 
-def test_wrong_delimiter_is_noticed() -> None:
-    """A file with semicolons gets a hint instead of one strange column."""
-    error = refusal("a;b;k\n1;2;x\n")
-    assert error.code == "empty-data"
-    assert "';'" in error.detail
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
+def test_other_delimiters_are_found(delimiter: str) -> None:
+    """The one that gives all records the same number of cells; the reply says which."""
+    parsed = upload("a,b,k\n1,2,x\n3,4,y\n".replace(",", delimiter)).parsed
+    assert parsed.columns == ["a", "b"]
+    assert (parsed.reading or {})["delimiter"] == delimiter
 
 
 def test_every_fault_is_listed_with_its_place() -> None:
@@ -118,33 +119,26 @@ def test_every_fault_is_listed_with_its_place() -> None:
                 "1,,x",
                 "1,2",
                 "1,2,x,9",
-                "nan,-inf,x",
-                "1e999,0x10,x",
-                "1_000,1,x",
+                "nan,2,x",
+                "1,-inf,x",
                 "1,2,",
-                '"1,5",2,x',
+                *["1,2,x"] * 20,
             ]
         )
     )
     assert isinstance(error, InvalidContent)
     assert sorted(places(error), key=lambda place: (place[1] or 0, str(place[2]))) == [
         ("not-a-number", 2, "a", "oops"),
-        ("missing-value", 3, "b", None),
         ("ragged-row", 4, None, None),
         ("ragged-row", 5, None, None),
-        ("non-finite-value", 6, "a", "nan"),
-        ("non-finite-value", 6, "b", "-inf"),
-        ("non-finite-value", 7, "a", "1e999"),
-        ("not-a-number", 7, "b", "0x10"),
-        ("not-a-number", 8, "a", "1_000"),
-        ("missing-value", 9, "k", None),
-        ("not-a-number", 10, "a", "1,5"),
+        ("non-finite-value", 7, "b", "-inf"),
+        ("missing-value", 8, "k", None),
     ]
-    assert error.faults_total == 11
+    assert error.faults_total == 5
 
 
 @pytest.mark.parametrize(
-    "cell", ["١", "\xa01", "１", "1d", "--1", "1 2", "yes", "1e", "e5", ".", "+", "1_0"]
+    "cell", ["١", "\xa01", "１", "1d", "--1", "1 2", "yes", "1e", "e5", "+", "1_0"]
 )
 def test_what_is_no_number(cell: str) -> None:
     """Neither Python's nor DuckDB's notion of a number widens ours."""
@@ -172,7 +166,7 @@ def test_row_that_lacks_its_label(first: str, target: str | None) -> None:
 def test_hundred_faults_and_their_total() -> None:
     """More faults than a reply lists are counted, over all slices of the file."""
     rows = "".join(f"{i},x{i},k\n" for i in range(250))
-    error = refusal("a,b,k\n" + rows)
+    error = refusal("a,b,k\n" + rows, roles={"b": {"kind": "number"}})
     assert len(error.faults) == 100
     assert error.faults_total == 250
     assert "and 249 more" in error.detail
@@ -223,20 +217,28 @@ def test_files_that_cannot_be_read(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("a,k\n1,café\n".encode("latin-1"), 2),
-        (b"a,k\n1,x\n2,\0y\n", 3),
-        ("a,k\n1,x\n".encode("utf-16"), 1),
-    ],
-    ids=["latin-1", "nul", "utf-16"],
+    ("content", "where"),
+    [(b"a,k\n1,caf\x81\n", "encoding"), (b"a,k\n1,x\n2,\0y\n", "line 3 ")],
+    ids=["neither", "nul"],
 )
-def test_bytes_that_are_no_text(content: bytes, line: int) -> None:
-    """What is not UTF-8 is a malformed request; the line is named."""
+def test_bytes_that_are_no_text(content: bytes, where: str) -> None:
+    """What is neither UTF-8 nor Windows-1252, or has NUL bytes, is a malformed request."""
     error = refusal(content)
     assert isinstance(error, InvalidRequest)
     assert error.code == "bad-encoding"
-    assert f"line {line} " in error.detail
+    assert where in error.detail
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")],
+)
+def test_encodings_are_found(encoding: str, said: str) -> None:
+    """A byte order mark decides, else UTF-8 if it is, else Windows-1252; the reply says which."""
+    result = upload("größe,k\n1,über\n2,€\n".encode(encoding))
+    assert result.parsed.columns == ["größe"]
+    assert result.parsed.classes == ["über", "€"]
+    assert (result.parsed.reading or {})["encoding"] == said
 
 
 @pytest.mark.parametrize(

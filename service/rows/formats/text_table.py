@@ -1,0 +1,128 @@
+"""CSV and TSV as people have them: other dialects, texts, gaps, dates."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from service.rows.cell_faults import CellFault, ragged
+from service.rows.faults import Faults
+from service.rows.formats.cells import has_long_cell
+from service.rows.kinds.building import Batch, Builder
+from service.rows.kinds.dialect import Dialect, is_comment, recognized, split_records
+from service.rows.kinds.roles import arranged
+from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.table.writers import Table
+from service.rows.text import check_lengths, slices, unterminated
+
+PLACEHOLDER = "0"
+"""A cell of a row that is wrong: the file is refused, and this adds no other fault."""
+
+
+def read(spec: ParseSpec) -> Table:
+    """Write the arrays. Raises ServiceError with every fault of the file."""
+    try:
+        dialect = recognized(spec)
+    except csv.Error:
+        raise unterminated(1) from None
+    columns = arranged(spec, dialect.n_cells, dialect.names, dialect.unnamed)
+
+    def passes(faults: Faults) -> Iterator[Batch]:
+        return _batches(dialect, spec.limits, faults, columns.names)
+
+    builder = Builder(spec, columns, passes)
+    table = builder.build(comma_likely=dialect.delimiter == ";")
+    return replace(table, reading=_reading(dialect) | (table.reading or {}))
+
+
+def _reading(dialect: Dialect) -> dict[str, Any]:
+    return {
+        "encoding": dialect.encoding,
+        "delimiter": dialect.delimiter,
+        "header": "present" if dialect.header else "absent",
+        "trailing_delimiter": dialect.trailing,
+    }
+
+
+def _batches(
+    dialect: Dialect, limits: ReadLimits, faults: Faults, names: list[str] | None
+) -> Iterator[Batch]:
+    """The cells of some rows, column by column; a row with another width is a fault."""
+    width = dialect.n_cells
+    header, done = dialect.header, 0
+    for part in slices(dialect.path):
+        csv.field_size_limit(len(part.text) + 1)
+        rows: list[list[str]] = []
+        try:
+            for records in split_records(part, dialect.delimiter):
+                rows += records
+        except csv.Error:
+            before = sum(not row[0].startswith("#") for row in rows)
+            raise unterminated(done + before + 1 - header) from None
+        if dialect.trailing:
+            rows = [
+                row[:-1] if len(row) == width + 1 and not row[-1].strip() else row for row in rows
+            ]
+        if header and rows:
+            rows = _without_header(rows, width)
+            header = False
+        if not part.quoted:
+            _check_lines(part.text, limits, done)
+        if any(len(row) != width for row in rows):
+            rows = _checked(rows, width, done, faults)
+        if not rows:
+            continue
+        batch = list(zip(*rows, strict=True))
+        if part.quoted or has_long_cell(part.text, dialect.delimiter, limits.cell_bytes):
+            batch = _without_long(batch, limits.cell_bytes, done, faults, names)
+        yield batch
+        done += len(rows)
+
+
+def _without_header(rows: list[list[str]], width: int) -> list[list[str]]:
+    for i, row in enumerate(rows):
+        if not is_comment(row, width) and not (row[0].startswith("#") and len(row) == 1 < width):
+            return rows[i + 1 :]
+    return []
+
+
+def _check_lines(text: str, limits: ReadLimits, done: int) -> None:
+    if len(text) * 4 > limits.line_bytes:
+        lines = [line for line in text.split("\n") if line]
+        check_lengths(lines, limits.line_bytes, done + 1)
+
+
+def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> list[list[str]]:
+    """The rows without comments; those of another width are faults, others are in their places."""
+    kept: list[list[str]] = []
+    for row in rows:
+        if len(row) == width:
+            kept.append(row)
+        elif not is_comment(row, width):
+            faults.add(*ragged(len(row), width), row=done + len(kept) + 1)
+            kept.append([PLACEHOLDER] * width)
+    return kept
+
+
+def _without_long(
+    batch: list[tuple[str, ...]], limit: int, done: int, faults: Faults, names: list[str] | None
+) -> list[tuple[str, ...]]:
+    """The cells; one that is too long is a fault, another is in its place."""
+    columns = []
+    for position, column in enumerate(batch):
+        if len(max(column, key=len)) <= limit // 4:
+            columns.append(column)
+            continue
+        cells = list(column)
+        for row, cell in enumerate(column, done + 1):
+            if len(cell.encode()) > limit:
+                message = f"has more than {limit:,} bytes"
+                hint = "is a delimiter or a quote missing?"
+                fault = CellFault("csv-cell-too-large", message, cell, hint)
+                name = position if names is None else names[position]
+                faults.add(*fault, row=row, column=name)
+                cells[row - done - 1] = PLACEHOLDER
+        columns.append(tuple(cells))
+    return columns

@@ -1,0 +1,316 @@
+"""A table from cells whose kinds are found while they are read.
+
+Each pass over the file gathers all columns. If a column turns out to be something else, the file is
+read once more. Then the raw values are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from service.errors import InvalidContent
+from service.rows.faults import Faults, refuse, too_many
+from service.rows.kinds.deciding import (
+    Again,
+    Ambiguous,
+    Decision,
+    Gatherer,
+    Ignored,
+    Kept,
+    Question,
+    Wrong,
+    decide,
+)
+from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.locating import add_faults
+from service.rows.kinds.proposing_labels import LabelColumn
+from service.rows.kinds.roles import Columns
+from service.rows.kinds.weights import Weights
+from service.rows.kinds.words import MISSING_VALUES
+from service.rows.spec import ParseSpec
+from service.rows.table.arrays import ArrayWriter, blocks
+from service.rows.table.joining_tables import table_of
+from service.rows.table.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL
+from service.rows.table.raw import RawWriter
+from service.rows.table.writers import Table
+
+MAX_PASSES = 6
+MAX_TEXTS = 300_000
+"""Different texts of all columns in memory."""
+
+Batch: TypeAlias = Sequence[Sequence[str]]
+"""Some rows: the cells of each column of the file."""
+Passes: TypeAlias = Callable[[Faults], Iterator[Batch]]
+"""Reads the file from its beginning; what is wrong with rows is added to the faults."""
+
+
+@dataclass(slots=True)
+class _Feature:
+    """A feature column between passes."""
+
+    position: int
+    gatherer: Gatherer
+    tried_plain: bool = False
+    decision: Decision | None = None
+
+
+class Builder:
+    """Makes the table of one upload."""
+
+    def __init__(self, spec: ParseSpec, columns: Columns, passes: Passes) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._passes = passes
+        self._folder = Path(spec.out)
+        self._words: Words = MISSING_VALUES | frozenset(spec.missing)
+        self._features: list[_Feature] = []
+        self._n_samples = 0
+
+    def build(self, *, comma_likely: bool) -> Table:
+        """Write the arrays. Raises ServiceError with every fault of the file."""
+        self._features = self._begin()
+        for _ in range(MAX_PASSES):
+            faults = Faults()
+            labels, weights = self._pass(faults)
+            if not self._settle(comma_likely=comma_likely):
+                break
+        self._add_wrong(faults)
+        faults.check()
+        self._refuse_ambiguous()
+        kept = self._kept()
+        proposals = self._likely_labels(kept)
+        target = None if labels is None else labels.finish(proposals)
+        if not kept:
+            hint = "say by `schema` which columns are features"
+            raise refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
+        table = self._write(kept)
+        if weights is not None:
+            weights.write(self._folder)
+        layout = self._columns.layout
+        names = [str(self._columns.name(feature.position)) for feature, _ in kept]
+        return Table(
+            n_samples=self._n_samples,
+            n_features=len(kept),
+            sparse=False,
+            columns=None if layout.names is None else names,
+            target_name=layout.target_name,
+            target=target,
+            table=table_of(table),
+            weight=self._columns.weight_name,
+            ignored=self._ignored(),
+            reading=self._notes(kept),
+            warnings=[*self._warnings(kept), *([] if labels is None else labels.warnings)],
+        )
+
+    def _begin(self) -> list[_Feature]:
+        """What each column is like in its first rows."""
+        first = next(self._passes(Faults()), None)
+        if first is None:
+            raise InvalidContent("empty-data", "there is no row")
+        features = []
+        for position in self._columns.features:
+            kind = self._columns.kinds.get(position)
+            plain = kind in (None, "number") and self._spec.decimal != ","
+            gatherer: Gatherer = TextColumn(self._words)
+            if plain:
+                trial = ValueColumn(self._words)
+                trial.add(first[position])
+                if trial.n_values - trial.n_booleans > len(trial.exceptions):
+                    gatherer = ValueColumn(self._words)
+            features.append(_Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
+        return features
+
+    def _pass(self, faults: Faults) -> tuple[LabelColumn | None, Weights | None]:
+        columns = self._columns
+        labels = None
+        if columns.target is not None:
+            labels = LabelColumn(self._spec, faults, columns.name(columns.target))
+        weights = None
+        if columns.weight is not None:
+            weights = Weights(faults, columns.name(columns.weight))
+        n_samples = 0
+        with ArrayWriter(self._folder / "spool", "<f8") as spool:
+            for batch in self._passes(faults):
+                n_samples += len(batch[0])
+                if n_samples > self._spec.limits.rows:
+                    raise too_many("rows", self._spec.limits.rows)
+                if n_samples * len(self._features) > self._spec.limits.stored_values:
+                    raise too_many("values", self._spec.limits.stored_values)
+                if labels is not None and columns.target is not None:
+                    labels.add(batch[columns.target])
+                if weights is not None and columns.weight is not None:
+                    weights.add(batch[columns.weight])
+                values = [one.gatherer.add(batch[one.position]) for one in self._features]
+                if faults.total == 0 and values:
+                    spool.write(np.column_stack(values))
+                self._forget_texts()
+            spool.finish((n_samples, len(self._features)))
+        if n_samples == 0:
+            raise InvalidContent("empty-data", "there is no row")
+        self._n_samples = n_samples
+        return labels, weights
+
+    def _forget_texts(self) -> None:
+        """Bound what is in memory: the column with the most texts is free text."""
+        texts = [one.gatherer for one in self._features if isinstance(one.gatherer, TextColumn)]
+        if sum(one.n_texts for one in texts if not one.overflowed) > MAX_TEXTS:
+            max((one for one in texts if not one.overflowed), key=lambda one: one.n_texts).forget()
+
+    def _settle(self, *, comma_likely: bool) -> bool:
+        """Decide all columns; whether the file has to be read once more."""
+        marks = self._marks()
+        given = self._spec.decimal
+        decimal = given or (next(iter(marks)) if len(marks) == 1 else None)
+        undecided = comma_likely if not marks else len(marks) > 1
+        again = False
+        for feature in self._features:
+            kind = self._columns.kinds.get(feature.position)
+            question = Question(
+                name=str(self._columns.name(feature.position)),
+                words=self._words,
+                kind=kind,
+                decimal=decimal,
+                grouped=self._spec.thousands != "none",
+                tried_plain=feature.tried_plain,
+                comma_likely=undecided,
+            )
+            feature.decision = decide(feature.gatherer, question)
+            if isinstance(feature.decision, Again):
+                feature.gatherer = feature.decision.gatherer()
+                feature.tried_plain |= isinstance(feature.gatherer, ValueColumn)
+                again = True
+        if again:  # those that are decided are read as they were
+            for feature in self._features:
+                if not isinstance(feature.decision, Again):
+                    feature.gatherer = feature.gatherer.fresh()
+        return again
+
+    def _marks(self) -> set[str]:
+        """Decimal marks that columns of numbers can only have."""
+        return {mark for one in self._features if (mark := one.gatherer.mark)}
+
+    def _refuse_ambiguous(self) -> None:
+        for feature in self._features:
+            if isinstance(feature.decision, Ambiguous):
+                cell, point, comma = (
+                    feature.decision.cell,
+                    feature.decision.point,
+                    feature.decision.comma,
+                )
+                name = self._columns.name(feature.position)
+                message = f"column {name!r}: {cell!r} may be {point:g} or {comma:g}"
+                hint = "say decimal=. (a point) or decimal=, (a comma)"
+                raise refuse("ambiguous-number", message, column=name, value=cell, hint=hint)
+
+    def _add_wrong(self, faults: Faults) -> None:
+        """Add each cell that does not fit the kind of its column."""
+        wrong = {
+            feature.position: (feature.decision, self._words)
+            for feature in self._features
+            if isinstance(feature.decision, Wrong)
+        }
+        if not wrong:
+            return
+        names = {position: self._columns.name(position) for position in wrong}
+        for position, (decision, _) in wrong.items():
+            if decision.kind == "category":
+                message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
+                raise refuse("too-many-levels", message, column=names[position])
+        gatherers = {one.position: one.gatherer for one in self._features}
+        unnamed = self._columns.names is None
+        done = 0
+        for batch in self._passes(Faults()):
+            add_faults(
+                batch,
+                done,
+                {p: d for p, (d, _) in wrong.items()},
+                gatherers,
+                names,
+                faults,
+                unnamed,
+            )
+            done += len(batch[0])
+
+    def _kept(self) -> list[tuple[_Feature, Kept]]:
+        kept = [(one, one.decision) for one in self._features if isinstance(one.decision, Kept)]
+        if sum(len(decision.levels) for _, decision in kept) > MAX_LEVELS_IN_ALL:
+            message = f"all columns together have more than {MAX_LEVELS_IN_ALL:,} levels"
+            hint = "ignore some columns of texts by `schema`"
+            raise refuse("too-many-levels", message, hint=hint)
+        return kept
+
+    def _write(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
+        table = [
+            {
+                "name": str(self._columns.name(feature.position))
+                if self._columns.names is not None
+                else str(i),
+                "kind": decision.kind,
+                "levels": decision.levels,
+                "missing": decision.missing,
+            }
+            for i, (feature, decision) in enumerate(kept)
+        ]
+        places = [self._features.index(feature) for feature, _ in kept]
+        with RawWriter(self._folder, table, self._spec.limits) as writer:
+            for block in blocks(self._folder / "spool"):
+                columns = [block[:, i] for i in places]
+                for i, (_, decision) in enumerate(kept):
+                    if decision.values is not None:
+                        columns[i] = decision.values[columns[i].astype(np.int64)]
+                writer.add(np.column_stack(columns))
+            writer.finish()
+        (self._folder / "spool").unlink()
+        return table
+
+    def _ignored(self) -> list[dict[str, str]]:
+        proposed = [
+            {"name": str(self._columns.name(one.position)), "reason": one.decision.reason}
+            for one in self._features
+            if isinstance(one.decision, Ignored)
+        ]
+        return [*self._columns.ignored, *proposed]
+
+    def _warnings(self, kept: list[tuple[_Feature, Kept]]) -> Iterator[dict[str, Any]]:
+        for one in self._ignored():
+            if one["reason"] != "the caller says so":
+                yield {
+                    "code": "ignored-column",
+                    "message": f"the column {one['name']!r} is ignored: {one['reason']}",
+                    "columns": [one["name"]],
+                }
+        for feature, decision in kept:
+            if decision.warning is not None:
+                name = self._columns.name(feature.position)
+                message = f"column {name!r}: {decision.warning}"
+                yield {"code": "undecided-dates", "message": message, "columns": [name]}
+
+    def _notes(self, kept: list[tuple[_Feature, Kept]]) -> dict[str, Any]:
+        """The part of `reading` that the columns decide."""
+        by_column = {
+            str(self._columns.name(feature.position)): decision.notes
+            for feature, decision in kept
+            if decision.notes
+        }
+        decimals = {notes["decimal"] for notes in by_column.values() if "decimal" in notes}
+        thousands = {notes["thousands"] for notes in by_column.values() if "thousands" in notes}
+        words = {word for _, decision in kept for word in decision.missing_words}
+        return {
+            "decimal": min(decimals) if decimals else ".",
+            "thousands": min(thousands) if thousands else None,
+            "missing": sorted(words),
+            "columns": by_column,
+        }
+
+    def _likely_labels(self, kept: list[tuple[_Feature, Kept]]) -> list[str]:
+        """Names of columns with few values, as labels have."""
+        return [
+            str(self._columns.name(feature.position))
+            for feature, decision in kept
+            if decision.kind == "boolean" or 1 < len(decision.levels) <= 20
+        ]

@@ -1,0 +1,298 @@
+"""What a column is: a proposal from all of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.kinds import dates
+from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.number_styles import NumberStyle, readings, survey
+from service.rows.kinds.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
+from service.rows.table.levels import MAX_LEVELS, in_order
+
+Gatherer: TypeAlias = ValueColumn | TextColumn
+
+ROW_NUMBERS = frozenset(
+    {
+        *("", "id", "index", "row", "rownames", "rowname", "row_id", "rowid", "row.names", "obs"),
+        *("nr", "no", "no.", "#", "unnamed: 0"),
+    }
+)
+"""Names, in lower case, of columns that may number the rows."""
+FEW = 0.05
+"""A smaller share of cells that are not numbers, or a single one, is taken for mistakes."""
+MIN_ROWS_OF_IDENTIFIERS = 10
+LONG = 24
+"""Characters of texts, on average, that are rather sentences than names of levels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A column with a kind."""
+
+    kind: str
+    levels: list[str] = field(default_factory=list)
+    values: npt.NDArray[np.float64] | None = None
+    """The raw value of each code; None if the column was gathered as values."""
+    missing: int = 0
+    missing_words: frozenset[str] = frozenset()
+    notes: dict[str, Any] = field(default_factory=dict)
+    """For `reading`."""
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A column that is not kept, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The column has to be read once more, in another way."""
+
+    gatherer: Callable[[], Gatherer]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A column with cells that are mistakes."""
+
+    texts: frozenset[str] | None
+    """Those of the cells; None for all that the gatherer did not take."""
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A column of numbers that have two readings."""
+
+    cell: str
+    point: float | None
+    comma: float | None
+
+
+Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is known of a column before it is decided."""
+
+    name: str
+    words: Words
+    kind: str | None = None
+    """The kind that the caller or the dataset demands."""
+    decimal: str | None = None
+    """The decimal mark that the caller gives, or that the rest of the file has."""
+    grouped: bool = True
+    tried_plain: bool = False
+    """Whether the column was read as plain numbers, and some cells are not."""
+    comma_likely: bool = False
+    """Whether cells with two readings need a decision by the caller."""
+
+
+def decide(column: Gatherer, question: Question) -> Decision:
+    """The kind of a column, or what to do to find it."""
+    if isinstance(column, ValueColumn):
+        return _decide_values(column, question)
+    return _decide_texts(column, question)
+
+
+def _decide_values(column: ValueColumn, question: Question) -> Decision:
+    words, again = question.words, Again(lambda: TextColumn(question.words))
+    kind = "number" if column.kind is None else column.kind
+    if column.exceptions:
+        if column.kind is None:  # begun as plain numbers
+            bad = column.exceptions.total()
+            few = bad <= max(1, FEW * (column.n_values + bad))
+            if not (few and all(readings(text) == (None, None) for text in column.exceptions)):
+                return again
+        return Wrong(None, kind)
+    if column.kind is None:
+        if column.n_values == column.n_booleans and question.kind != "number":
+            return again
+        if column.group is not None and question.decimal != ".":
+            if question.decimal == ",":
+                return again
+            if question.comma_likely:
+                return Ambiguous(column.group, *readings(column.group))
+        if question.decimal == "," and column.pointed and question.kind == "number":
+            return again
+    numbers_rows = question.name.lower() in ROW_NUMBERS and column.counting
+    if numbers_rows and question.kind is None and kind == "number" and column.n_values > 1:
+        return Ignored("it numbers the rows")
+    missing_words = frozenset(column.missing_words & words)
+    return Kept(
+        kind=kind, missing=column.n_missing, missing_words=missing_words, notes=column.notes
+    )
+
+
+def _decide_texts(column: TextColumn, question: Question) -> Decision:
+    texts, counts = column.texts, column.counts
+    if question.kind == "category":
+        return _category(column, question)
+    there = [text for text in texts if text not in question.words]
+    if not there:
+        return _without_values(column, question)
+    if question.kind in (None, "boolean") and all(text in BOOLEAN_WORDS for text in there):
+        return _coded(column, question, "boolean", BOOLEAN_WORDS.get)
+    if question.kind in (None, "number", "boolean"):
+        decision = _numbers(column, question, there)
+        if decision is not None:
+            return decision
+    if question.kind in (None, "date"):
+        forms = dates.forms_of(there)
+        if len(forms) == 1:
+            return _dates(column, question, forms[0])
+        if question.kind == "date":
+            bad = frozenset(text for text in there if dates.days(text) is None)
+            return Wrong(bad, "date")
+        if forms:
+            return _category(column, question, undecided=forms)
+    if question.kind is not None:
+        numbers = NumberStyle(question.decimal or ".")
+        bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
+        return Wrong(bad, question.kind)
+    if column.overflowed:
+        return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
+    n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in MISSING_TEXTS)
+    return _text(column, question, n_there)
+
+
+def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
+    """The decision for a column of numbers, maybe with mistakes; None for another one."""
+    found = survey(there)
+    mark = found.decided or ("." if not found.only and found.either is None else None)
+    if mark is None and not found.only:
+        likely = question.comma_likely or "," in (found.either or "")
+        mark = question.decimal or (None if likely else ".")
+        if mark is None and found.either is not None:
+            return Ambiguous(found.either, *readings(found.either))
+    mark = question.decimal if question.kind == "number" and question.decimal else mark or "."
+    style = NumberStyle(mark, found.unit, question.grouped)
+
+    def value(text: str) -> float | None:
+        return BOOLEAN_WORDS[text] if text in BOOLEAN_WORDS else style.value(text)
+
+    bad = frozenset(text for text in there if value(text) is None)
+    if bad:
+        if len(bad) == len(there):
+            return None
+        cells = zip(column.texts, column.counts, strict=True)
+        there_counts = [(text, n) for text, n in cells if text not in question.words]
+        n_bad = sum(n for text, n in there_counts if text in bad)
+        if n_bad > max(1, FEW * sum(n for _, n in there_counts)):
+            return None
+        if column.overflowed:
+            return None
+        return Wrong(bad)
+    notes: dict[str, Any] = {}
+    marks = found.separators - {mark}
+    if mark == "," and (found.only or found.either is not None):
+        notes["decimal"] = ","
+    if marks:
+        notes["thousands"] = min(marks)
+    if found.unit:
+        notes["unit"] = found.unit
+    if column.overflowed and style.plain and not notes and not question.tried_plain:
+        return Again(lambda: ValueColumn(question.words))
+    if column.overflowed:
+        return Again(lambda: styled(question.words, value, "number", notes))
+    return _coded(column, question, "number", value, notes)
+
+
+def _dates(column: TextColumn, question: Question, form: str) -> Decision:
+    notes = {} if form == dates.ISO else {"dates": form}
+
+    def value(text: str) -> float | None:
+        return dates.days(text, form)
+
+    if column.overflowed:
+        return Again(lambda: styled(question.words, value, "date", notes))
+    return _coded(column, question, "date", value, notes)
+
+
+def styled(
+    words: Words, value: Callable[[str], float | None], kind: str, notes: dict[str, Any]
+) -> ValueColumn:
+    """What reads the values of a column whose form is known."""
+    column = ValueColumn(words, value)
+    column.kind, column.notes = kind, notes
+    return column
+
+
+def _coded(
+    column: TextColumn,
+    question: Question,
+    kind: str,
+    value: Callable[[str], float | None],
+    notes: dict[str, Any] | None = None,
+) -> Decision:
+    """A column of few different values."""
+    texts = column.texts
+    values = [None if text in question.words else value(text) for text in texts]
+    raw = np.array([nan if one is None else one for one in values], dtype=np.float64)
+    missing = sum(n for one, n in zip(values, column.counts, strict=True) if one is None)
+    used = frozenset(text for text in texts if text in question.words)
+    return Kept(kind=kind, values=raw, missing=missing, missing_words=used, notes=notes or {})
+
+
+def _without_values(column: TextColumn, question: Question) -> Decision:
+    if question.kind is None:
+        words = frozenset(column.texts)
+        if words - MISSING_TEXTS and len(words) > 1:  # such as None and ?
+            return _category(column, question)
+        return Ignored("empty: every cell is missing")
+    return _coded(column, question, question.kind, lambda text: None)
+
+
+def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
+    words = MISSING_TEXTS | (question.words & _extra(question))
+    there = {text for text in column.texts if text not in words}
+    if len(there) == 1 and n_there == sum(column.counts):
+        return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}")
+    if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
+        return Ignored("an identifier or free text: every text is different")
+    average = sum(map(len, there)) / max(1, len(there))
+    if 2 * len(there) > n_there >= MIN_ROWS_OF_IDENTIFIERS and average > LONG:
+        return Ignored("free text: most texts are different, and long")
+    return _category(column, question)
+
+
+def _category(
+    column: TextColumn, question: Question, undecided: list[str] | None = None
+) -> Decision:
+    words = MISSING_TEXTS | _extra(question)
+    if column.overflowed:
+        if question.kind is None:
+            return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
+        return Wrong(frozenset(), "category")
+    texts = column.texts
+    levels = in_order({text for text in texts if text not in words})
+    place = {level: float(code) for code, level in enumerate(levels)}
+    raw = np.array([place.get(text, nan) for text in texts], dtype=np.float64)
+    counts = zip(texts, column.counts, strict=True)
+    warning = None
+    if undecided:
+        warning = f"dates that may be {' or '.join(undecided)} are a category; write them as ISO"
+    return Kept(
+        kind="category",
+        levels=levels,
+        values=raw,
+        missing=sum(n for text, n in counts if text in words),
+        missing_words=frozenset(text for text in texts if text in words),
+        warning=warning,
+    )
+
+
+def _extra(question: Question) -> Words:
+    """The words that the caller gave."""
+    return question.words - MISSING_VALUES

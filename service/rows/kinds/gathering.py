@@ -1,0 +1,225 @@
+"""The cells of a column as they come, slice by slice: as numbers, or as codes of their texts.
+
+What a column is is decided in the end, from all of its cells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import isfinite, nan
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.rows.kinds.number_styles import only_groups, survey
+from service.rows.kinds.words import BOOLEAN_WORDS
+from service.rows.number_text import BLANKS, NUMBER
+from service.rows.table.levels import MAX_LEVELS
+
+Values: TypeAlias = npt.NDArray[np.float64]
+Words: TypeAlias = frozenset[str]
+
+MAX_TEXT_CHARACTERS = 1024 * 1024
+"""Of the different texts of a column."""
+
+_PLAIN = "0123456789eE+-.,"
+_PLAIN_OR_NULL = _PLAIN + "nul"
+
+
+class ValueColumn:
+    """Takes cells as values: plain numbers, or what `parse` makes of a text."""
+
+    def __init__(self, words: Words, parse: Callable[[str], float | None] | None = None) -> None:
+        self.words = words
+        self.parse = parse
+        self.kind: str | None = None
+        """What `parse` gives: None for plain numbers."""
+        self.notes: dict[str, Any] = {}
+        self.n_values = 0
+        self.n_booleans = 0
+        """How many of the values are words for booleans."""
+        self.n_missing = 0
+        self.missing_words: set[str] = set()
+        self.exceptions: Counter[str] = Counter()
+        self.group: str | None = None
+        """A number such as 4.450, while all with a point are such."""
+        self.counting: bool = True
+        """Whether each value so far is the one before plus 1."""
+        self._pointed = False
+        self._last: float | None = None
+
+    def add(self, texts: Sequence[str]) -> Values:
+        """NaN for missing cells, and for those that are no values, which are `exceptions`."""
+        values = self._at_once(texts) if self.parse is None else None
+        if values is None:
+            values = self._one_by_one([text.strip(BLANKS) for text in texts])
+        if self.counting:
+            self._count_on(values)
+        return values
+
+    def _at_once(self, texts: Sequence[str]) -> Values | None:
+        joined = ",".join(texts)
+        values = self._numbers(joined, len(texts), _PLAIN)
+        if values is None:
+            if " " in joined or "\t" in joined:
+                texts = [text.strip(BLANKS) for text in texts]
+            words = self.words
+            cells = ["null" if text in words else text for text in texts]
+            joined = ",".join(cells)
+            values = self._numbers(joined, len(texts), _PLAIN_OR_NULL)
+            if values is None:
+                return None
+            self.missing_words |= words.intersection(texts)
+            n_missing = int(np.count_nonzero(np.isnan(values)))
+            self.n_missing += n_missing
+            self.n_values -= n_missing
+            texts = cells
+        self.n_values += len(texts)
+        if not self._pointed and "." in joined:
+            self._look_at_points(texts)
+        return values
+
+    def _numbers(self, joined: str, count: int, characters: str) -> Values | None:
+        if joined.strip(characters) or joined.count(",") != count - 1:
+            return None
+        try:
+            values = np.array(orjson.loads(f"[{joined}]"), dtype=np.float64)
+        except (orjson.JSONDecodeError, OverflowError):
+            return None
+        return None if len(values) != count or np.isinf(values).any() else values
+
+    def _one_by_one(self, texts: Sequence[str]) -> Values:
+        values = np.empty(len(texts))
+        for i, text in enumerate(texts):
+            if text in self.words:
+                values[i] = nan
+                self.n_missing += 1
+                self.missing_words.add(text)
+                continue
+            value = self.value(text)
+            if value is None:
+                values[i] = nan
+                if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
+                    self.exceptions[text[:64]] += 1
+                else:
+                    self.exceptions[""] += 1
+            else:
+                values[i] = value
+                self.n_values += 1
+                self.n_booleans += text in BOOLEAN_WORDS
+        if self.parse is None and not self._pointed:
+            self._look_at_points(texts)
+        return values
+
+    def _look_at_points(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            if "." in text and NUMBER.fullmatch(text):
+                if not only_groups(text):
+                    self._pointed = True
+                    self.group = None
+                    return
+                self.group = text
+
+    def _count_on(self, values: Values) -> None:
+        before = values[0] - 1 if self._last is None else self._last
+        self.counting = bool((np.diff(values, prepend=before) == 1).all())
+        self._last = float(values[-1])
+
+    @property
+    def pointed(self) -> bool:
+        """Whether some number can only have a decimal point."""
+        return self._pointed
+
+    @property
+    def mark(self) -> str | None:
+        """The decimal mark that the column must have."""
+        if self.parse is not None:
+            return self.notes.get("decimal")
+        few = self.exceptions.total() * 2 < self.n_values
+        return "." if self._pointed and few else None
+
+    def fresh(self) -> ValueColumn:
+        """The same before the first cell."""
+        column = ValueColumn(self.words, self.parse)
+        column.kind, column.notes = self.kind, self.notes
+        return column
+
+    def value(self, text: str) -> float | None:
+        """Of a text that is not missing; None if it is an exception."""
+        return _plain(text) if self.parse is None else self.parse(text)
+
+
+class TextColumn:
+    """Takes cells as texts, and gives each the code of its text."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.overflowed = False
+        """There are too many texts for a category; the codes mean nothing."""
+        self._lookup = _Lookup()
+        self._counts = np.zeros(0, dtype=np.int64)
+
+    def add(self, texts: Sequence[str]) -> Values:
+        if self.overflowed:
+            return np.zeros(len(texts))
+        codes = np.fromiter(map(self._lookup.__getitem__, texts), np.int64, len(texts))
+        counts = np.bincount(codes, minlength=len(self._lookup))
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
+        many = len(self._lookup) > MAX_LEVELS + len(self.words)
+        self.overflowed = many or self._lookup.n_characters > MAX_TEXT_CHARACTERS
+        return codes.astype(np.float64)
+
+    @property
+    def n_texts(self) -> int:
+        return len(self._lookup)
+
+    @property
+    def mark(self) -> str | None:
+        """The decimal mark that the column must have, if its texts are numbers."""
+        there = [text for text in self.texts if text not in self.words]
+        found = survey(there)
+        return found.decided if found.n_numbers == len(there) else None
+
+    def fresh(self) -> TextColumn:
+        """The same before the first cell."""
+        return TextColumn(self.words)
+
+    def forget(self) -> None:
+        """Take the column as free text."""
+        self.overflowed = True
+
+    @property
+    def texts(self) -> list[str]:
+        """The different texts by code, without blanks around them; some may be equal now."""
+        return [text.strip(BLANKS) for text in self._lookup]
+
+    @property
+    def counts(self) -> list[int]:
+        """How many cells have each of these texts."""
+        return self._counts.tolist()
+
+
+class _Lookup(dict[str, int]):
+    """Gives each new text the next code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_characters = 0
+
+    def __missing__(self, text: str) -> int:
+        self.n_characters += len(text)
+        code = self[text] = len(self)
+        return code
+
+
+def _plain(text: str) -> float | None:
+    if text in BOOLEAN_WORDS:
+        return BOOLEAN_WORDS[text]
+    if not NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return value if isfinite(value) else None

@@ -1,0 +1,63 @@
+"""The label column of a table, and what to say if it cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.errors import InvalidContent
+from service.rows.faults import Faults, refuse
+from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
+from service.rows.kinds.words import MISSING_TEXTS
+from service.rows.spec import ParseSpec
+from service.rows.table.labels import Labels, Target
+
+
+class LabelColumn:
+    """Takes the cells of the label column."""
+
+    def __init__(self, spec: ParseSpec, faults: Faults, column: str | int) -> None:
+        self.warnings: list[dict[str, Any]] = []
+        words = MISSING_TEXTS | frozenset(spec.missing)
+        self._labels = Labels(faults, column, keep_text=spec.text_labels, missing=words)
+        self._chosen = spec.target is not None or spec.onto is not None
+        self._column = column
+        self._refused: InvalidContent | None = None
+
+    def add(self, texts: Sequence[str]) -> None:
+        """A missing one is a fault."""
+        if self._refused is not None:
+            return
+        try:
+            self._labels.add_texts(list(texts))
+        except InvalidContent as error:
+            if error.code != "too-many-classes":
+                raise
+            self._refused = error
+
+    def finish(self, likely: list[str]) -> Target:
+        """Raises InvalidContent; it names columns that are likely to hold the labels."""
+        names = ", ".join(map(repr, likely[:5]))
+        hint = f"name the label with `target`; likely are {names}" if likely else None
+        if self._refused is not None:
+            if hint is None:
+                raise self._refused
+            raise refuse(
+                self._refused.code,
+                self._refused.detail.split(";")[0],
+                column=self._column,
+                hint=hint,
+            )
+        target = self._labels.finish()
+        if self._chosen:
+            return target
+        count = self._labels.count
+        if target.classes is not None and isinstance(target.classes[0], str):
+            if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
+                message = f"the last column, {self._column!r}, has a different text in every row"
+                hint = hint or "name the label with `target`, or say target=none"
+                raise refuse("too-many-classes", message, column=self._column, hint=hint)
+        elif target.classes is None and hint is not None:
+            message = f"the last column, {self._column!r}, is taken as the label; {hint}"
+            self.warnings.append({"code": "likely-targets", "message": message})
+        return target

@@ -1,0 +1,140 @@
+"""Which columns of a file are features, and which one holds labels or weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.errors import InvalidRequest
+from service.rows.spec import ParseSpec, Roles, TableColumn
+from service.rows.table.layout import Layout, make_layout
+
+KINDS = ("number", "category", "boolean", "date")
+ROLES = ("feature", "label", "weight", "ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a file, by their positions in it."""
+
+    layout: Layout
+    """Of the features and the labels."""
+    features: list[int]
+    target: int | None
+    weight: int | None
+    weight_name: str | None
+    ignored: list[dict[str, str]]
+    kinds: dict[int, str]
+    """Of the features whose kind is demanded, by position in the file."""
+    n_cells: int
+
+    def name(self, position: int) -> str | int:
+        """What a fault calls a column of the file."""
+        return self.names[position] if self.names is not None else position
+
+    names: list[str] | None = None
+
+
+def arranged(
+    spec: ParseSpec, n_cells: int, names: list[str] | None, unnamed: list[int] | None = None
+) -> Columns:
+    """The columns as `spec` has them; those at `unnamed` are ignored.
+
+    Raises InvalidContent, InvalidRequest and TooLarge.
+    """
+    known = [name.strip() for name in names] if names is not None else None
+    texts = known or list(map(str, range(n_cells)))
+    roles = _roles(spec, texts)
+    if spec.onto is not None:
+        roles = _roles_of_stored(spec, texts) | roles
+    ignored = [{"name": texts[i], "reason": "it has no name"} for i in unnamed or []]
+    dropped = set(unnamed or [])
+    for i, name in enumerate(texts):
+        if i not in dropped and roles.get(name, {}).get("role") == "ignored":
+            dropped.add(i)
+            ignored.append({"name": name, "reason": "the caller says so"})
+    weight = _only(roles, texts, "weight")
+    label = _only(roles, texts, "label")
+    if weight is not None:
+        dropped.add(weight)
+    kept = [i for i in range(n_cells) if i not in dropped]
+    if label is not None:
+        if spec.target not in (None, texts[label]) or spec.labels is not None:
+            message = "the label is given twice: by `schema`, and by `target` or `labels`"
+            raise InvalidRequest("invalid-parameter", message)
+        spec = replace(spec, target=texts[label])
+    if known is None and spec.target is not None and spec.target.isdecimal():
+        position = int(spec.target) if len(spec.target) < 10 else n_cells
+        if position in kept:
+            spec = replace(spec, target=str(kept.index(position)))
+    layout = make_layout(spec, len(kept), None if known is None else [known[i] for i in kept])
+    target = None if layout.target is None else kept[layout.target]
+    features = [i for i in kept if i != target]
+    kinds = {i: roles[texts[i]]["kind"] for i in features if "kind" in roles.get(texts[i], {})}
+    if spec.onto is not None:
+        kinds |= _kinds_of_stored(spec, texts, features)
+    return Columns(
+        layout=layout,
+        features=features,
+        target=target,
+        weight=weight,
+        weight_name=None if weight is None else texts[weight],
+        ignored=ignored,
+        kinds=kinds,
+        n_cells=n_cells,
+        names=known,
+    )
+
+
+def check_roles(roles: Any) -> Roles:
+    """The roles, if they are so. Raises InvalidRequest for what is not a kind or a role."""
+    if not isinstance(roles, dict):
+        message = "`schema` should be an object of columns"
+        raise InvalidRequest("invalid-parameter", message)
+    for name, said in roles.items():
+        if not isinstance(said, dict) or not said or not said.keys() <= {"kind", "role"}:
+            example = '{"column": {"kind": "category", "role": "feature"}}'
+            message = f"`schema` of {name[:64]!r} should be an object, as in {example}"
+            raise InvalidRequest("invalid-parameter", message)
+        for key, allowed in (("kind", KINDS), ("role", ROLES)):
+            if key in said and said[key] not in allowed:
+                message = f"`schema`: the {key} of {name[:64]!r} is one of {', '.join(allowed)}"
+                raise InvalidRequest("invalid-parameter", message)
+    return roles
+
+
+def _roles(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:
+    unknown = [name for name in spec.roles if name not in texts]
+    if unknown:
+        message = f"`schema` names {unknown[0][:64]!r}, which is not a column"
+        hint = f"the columns are called {', '.join(texts[:5])}, …"
+        raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
+    return dict(spec.roles)
+
+
+def _only(roles: dict[str, dict[str, str]], texts: list[str], role: str) -> int | None:
+    found = [i for i, name in enumerate(texts) if roles.get(name, {}).get("role") == role]
+    if len(found) > 1:
+        message = f"`schema` has two columns with the role {role}"
+        raise InvalidRequest("invalid-parameter", message)
+    return found[0] if found else None
+
+
+def _roles_of_stored(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:
+    """As in the dataset that the rows are appended to."""
+    assert spec.onto is not None
+    roles = {one["name"]: {"role": "ignored"} for one in spec.onto.ignored if one["name"] in texts}
+    if spec.onto.weight in texts:
+        roles[spec.onto.weight] = {"role": "weight"}
+    return roles
+
+
+def _kinds_of_stored(spec: ParseSpec, texts: list[str], features: list[int]) -> dict[int, str]:
+    assert spec.onto is not None
+    columns: list[TableColumn] | None = spec.onto.table
+    if columns is None:
+        return dict.fromkeys(features, "number")
+    if spec.onto.columns is None:
+        return {i: one["kind"] for i, one in zip(features, columns, strict=True)}
+    kinds = {column["name"]: column["kind"] for column in columns}
+    return {i: kinds[texts[i]] for i in features if texts[i] in kinds}

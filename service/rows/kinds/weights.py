@@ -1,0 +1,46 @@
+"""Weights of rows: finite numbers that are not negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.faults import Faults
+from service.rows.number_text import NUMBER
+from service.rows.table.arrays import write_array
+
+HINT = "a weight is a finite number, 0 or larger"
+
+
+class Weights:
+    """Takes the cells of the column of weights."""
+
+    def __init__(self, faults: Faults, column: str | int) -> None:
+        self._faults = faults
+        self._column = column
+        self._parts: list[npt.NDArray[np.float64]] = []
+        self._done = 0
+
+    def add(self, texts: Sequence[str]) -> None:
+        numbers = [_number(text.strip()) for text in texts]
+        for row, (text, number) in enumerate(zip(texts, numbers, strict=True), self._done + 1):
+            if number is None:
+                code = "not-a-number" if text.strip() else "missing-value"
+                message = "is not a weight" if text.strip() else "the weight is missing"
+                self._faults.add(code, message, text or None, HINT, row=row, column=self._column)
+        self._done += len(texts)
+        self._parts.append(np.array([number or 0.0 for number in numbers], dtype=np.float64))
+
+    def write(self, folder: Path) -> None:
+        write_array(folder / "weights.npy", np.concatenate(self._parts))
+
+
+def _number(text: str) -> float | None:
+    if not NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return value + 0.0 if isfinite(value) and value >= 0 else None

@@ -1,0 +1,192 @@
+"""Tables with texts, gaps and dates: uploaded, described, loaded, appended to, split, sent."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.datasets.store import DatasetStore
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from service.storage.database import Database
+from svm.data.columns import Column
+from tests.service.datasets.test_routes import made, post, problem
+
+pytestmark = pytest.mark.one_application
+
+PEOPLE = """\
+id,sex,age,day,member,fare,class
+1,f,22,2024-05-01,true,7.25,yes
+2,m,,2024-05-02,false,71,no
+3,m,NA,,true,8,yes
+4,,4,2023-01-01T12:00,NA,1,yes
+"""
+GERMAN = """\
+Nr;Größe;Preis;Tag;Farbe;Anteil;Klasse
+1;1,5;1.234 €;01.05.2024;rot;5%;a
+2;2,25;4.450 €;02.05.2024;grün;10%;b
+3;3;1.000 €;13.05.2024;rot;20%;a
+""".encode("cp1252")
+
+
+def loaded(settings: Settings, dataset_id: str) -> tuple[Any, Any]:
+    """The dataset as a worker loads it, and as it reads it from files."""
+    database = Database(settings.database_url)
+    store = DatasetStore(database, open_blobs(settings))
+    dataset = store.get(dataset_id)
+    data, files = store.load(dataset), store.open(dataset)
+    np.testing.assert_array_equal(files.X.read(np.arange(dataset.n_samples)), data.X)
+    database.close()
+    return dataset, data
+
+
+def test_table_is_described(client: TestClient, settings: Settings) -> None:
+    """Kinds, levels, missing cells, what is ignored and how the text was read."""
+    reply = made(post(client, PEOPLE))
+    kinds = [(c["name"], c["kind"], c["levels"], c["missing"]) for c in reply["columns"]]
+    assert kinds == [
+        ("sex", "category", ["f", "m"], 1),
+        ("age", "number", None, 2),
+        ("day", "date", None, 1),
+        ("member", "boolean", None, 1),
+        ("fare", "number", None, 0),
+    ]
+    assert reply["classes"] == ["no", "yes"]
+    assert reply["ignored_columns"] == [{"name": "id", "reason": "it numbers the rows"}]
+    assert reply["reading"]["missing"] == ["", "NA"]
+    assert reply["warnings"][0]["code"] == "ignored-column"
+    dataset, data = loaded(settings, reply["id"])
+    assert dataset.table[0] == Column("sex", "category", ("f", "m"))
+    nan = np.nan
+    np.testing.assert_array_equal(
+        data.X,
+        [
+            [0, 22, 19844, 1, 7.25],
+            [1, nan, 19845, 0, 71],
+            [1, nan, nan, 1, 8],
+            [nan, 4, 19358.5, nan, 1],
+        ],
+    )
+
+
+def test_german_table(client: TestClient, settings: Settings) -> None:
+    """Semicolons, decimal commas, thousands, currency, percent, dates and Windows-1252."""
+    reply = made(post(client, GERMAN))
+    reading = reply["reading"]
+    assert (reading["encoding"], reading["delimiter"]) == ("windows-1252", ";")
+    assert (reading["decimal"], reading["thousands"]) == (",", ".")
+    assert reading["columns"]["Preis"]["unit"] == "€"
+    assert reading["columns"]["Tag"] == {"dates": "DD.MM.YYYY"}
+    _, data = loaded(settings, reply["id"])
+    expected = [[1.5, 1234, 19844, 1, 5], [2.25, 4450, 19845, 0, 10], [3, 1000, 19856, 1, 20]]
+    np.testing.assert_array_equal(data.X, expected)
+
+
+@pytest.mark.parametrize("media_type", ["text/csv", "text/tab-separated-values"])
+def test_downloads_give_back_the_table(client: TestClient, media_type: str) -> None:
+    """The file of a download is the same dataset when it is uploaded again."""
+    dataset = made(post(client, PEOPLE))
+    path = f"/v1/datasets/{dataset['id']}/content"
+    content = client.get(path, headers={"Accept": media_type})
+    assert content.status_code == 200
+    again = post(client, content.content, media_type)
+    assert (again.status_code, again.json()["id"]) == (200, dataset["id"])
+    assert client.get(path, headers={"Accept": "application/x-npz"}).status_code == 406
+
+
+def test_other_downloads(client: TestClient) -> None:
+    """JSON has null for missing cells, texts and dates; Parquet has its own types."""
+    import duckdb
+
+    dataset = made(post(client, PEOPLE))
+    path = f"/v1/datasets/{dataset['id']}/content"
+    rows = client.get(path, headers={"Accept": "application/json"}).json()["rows"]
+    assert rows[1] == ["m", None, "2024-05-02", False, 71]
+    assert rows[3] == [None, 4, "2023-01-01T12:00:00Z", None, 1]
+    lines = client.get(path, headers={"Accept": "application/x-ndjson"}).text.splitlines()
+    assert json.loads(lines[2])["day"] is None
+    parquet = client.get(path, headers={"Accept": "application/vnd.apache.parquet"}).content
+    with io.BytesIO(parquet) as file:
+        table = duckdb.from_parquet(file)
+        types = dict(zip(table.columns, map(str, table.types), strict=True))
+        assert (types["sex"], types["member"], types["day"]) == ("VARCHAR", "BOOLEAN", "TIMESTAMP")
+        assert table.fetchall()[3][:2] == (None, 4.0)
+
+
+def test_append_merges_levels(client: TestClient, settings: Settings) -> None:
+    """As if all rows had come at once; a column of another kind is refused."""
+    first = made(post(client, PEOPLE))
+    rows = "sex,age,day,member,fare,class\nd,5,2020-01-01,true,1,no\n,,,,2,yes\n"
+    headers = {"Content-Type": "text/csv"}
+    path = f"/v1/datasets/{first['id']}/append"
+    both = made(client.post(path, content=rows, headers=headers))
+    assert both["columns"][0]["levels"] == ["d", "f", "m"]
+    whole = made(post(client, PEOPLE + "5,d,5,2020-01-01,true,1,no\n6,,,,,2,yes\n"))
+    assert both["matrix_digest"] == whole["matrix_digest"]
+    wrong = rows.replace("d,5", "d,old")
+    body = problem(client.post(path, content=wrong, headers=headers), 422, "not-a-number")
+    assert body["errors"][0]["column"] == "age"
+
+
+def test_split_keeps_the_columns(client: TestClient) -> None:
+    """Both parts know the levels of the whole."""
+    rows = "".join(f"{i % 7},{'abc'[i % 3]},{'xy'[i % 2]}\n" for i in range(60))
+    whole = made(post(client, "n,c,k\n" + rows))
+    path = f"/v1/datasets/{whole['id']}/split"
+    both = made(client.post(path, json={"fraction": 0.5, "seed": 1}))
+    for part in both.values():
+        assert part["n_samples"] == 30
+        assert part["columns"][1]["levels"] == ["a", "b", "c"]
+
+
+def test_schema_overrides_the_proposal(client: TestClient, settings: Settings) -> None:
+    """Kinds and roles are the caller's; the weights are an array of their own."""
+    rows = "n,w,k,x\n1,1,a,5\n2,0.5,b,6\n1,2,a,7\n"
+    schema = {
+        "n": {"kind": "category"},
+        "w": {"role": "weight"},
+        "k": {"role": "label"},
+        "x": {"role": "ignored"},
+    }
+    reply = made(post(client, rows, schema=json.dumps(schema)))
+    assert (reply["target"], reply["weight"]) == ("k", "w")
+    assert reply["columns"][0]["levels"] == ["1", "2"]
+    assert reply["ignored_columns"][0]["name"] == "x"
+    _, data = loaded(settings, reply["id"])
+    assert data.weights.tolist() == [1, 0.5, 2]
+    bad = rows.replace("0.5", "-1")
+    body = problem(post(client, bad, schema=json.dumps(schema)), 422, "not-a-number")
+    assert (body["errors"][0]["row"], body["errors"][0]["column"]) == (2, "w")
+
+
+@pytest.mark.parametrize(
+    "schema", ["{", "[]", '{"z": {"kind": "number"}}', '{"n": {"kind": "text"}}', '{"n": {}}']
+)
+def test_wrong_schema(client: TestClient, schema: str) -> None:
+    """What is not JSON, names no column, or is not a kind."""
+    problem(post(client, "n,k\n1,a\n2,b\n", schema=schema), 400, "invalid-parameter")
+
+
+def test_typo_stays_an_error(client: TestClient) -> None:
+    """A column of numbers with a word is refused, with both ways out."""
+    rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(50)) + "oops,a\n"
+    body = problem(post(client, "n,k\n" + rows), 422, "not-a-number")
+    assert (body["errors"][0]["row"], body["errors"][0]["value"]) == (51, "oops")
+    assert "`missing`" in body["errors"][0]["hint"]
+    assert "`schema`" in body["errors"][0]["hint"]
+    assert made(post(client, "n,k\n" + rows, missing="oops"))["columns"][0]["missing"] == 1
+
+
+def test_undecided_decimal_mark(client: TestClient) -> None:
+    """Both readings of a cell, and the parameter that decides."""
+    text = "a;b;k\n1.234;2;x\n4.450;3;y\n"
+    body = problem(post(client, text), 422, "ambiguous-number")
+    assert "4.45 or 4450" in body["detail"]
+    assert "decimal=" in body["detail"]
+    assert made(post(client, text, decimal=","))["columns"][0]["max"] == 4450
+    assert made(post(client, text, decimal="."))["columns"][0]["max"] == 4.45
