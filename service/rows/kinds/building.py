@@ -79,6 +79,9 @@ class Builder:
             labels, weights = self._pass(faults)
             if not self._settle(comma_likely=comma_likely):
                 break
+        for feature in self._features:
+            if isinstance(feature.decision, Again):
+                feature.decision = Ignored("its cells are of several kinds")
         self._add_wrong(faults)
         faults.check()
         self._refuse_ambiguous()
@@ -178,6 +181,7 @@ class Builder:
                 grouped=self._spec.thousands != "none",
                 tried_plain=feature.tried_plain,
                 comma_likely=undecided,
+                fixed=given is not None,
             )
             feature.decision = decide(feature.gatherer, question)
             if isinstance(feature.decision, Again):

@@ -93,6 +93,8 @@ class Question:
     decimal: str | None = None
     """The decimal mark that the caller gives, or that the rest of the file has."""
     grouped: bool = True
+    fixed: bool = False
+    """Whether the caller gives the decimal mark."""
     tried_plain: bool = False
     """Whether the column was read as plain numbers, and some cells are not."""
     comma_likely: bool = False
@@ -119,11 +121,9 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
     if column.kind is None:
         if column.n_values == column.n_booleans and question.kind != "number":
             return again
-        if column.group is not None and question.decimal != ".":
-            if question.decimal == ",":
-                return again
-            if question.comma_likely:
-                return Ambiguous(column.group, *readings(column.group))
+        comma = question.decimal == "," or (question.decimal is None and question.comma_likely)
+        if column.group is not None and comma:
+            return again
         if question.decimal == "," and column.pointed and question.kind == "number":
             return again
     numbers_rows = question.name.lower() in ROW_NUMBERS and column.counting
@@ -170,13 +170,17 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
     found = survey(there)
+    if question.kind is None and 2 * found.n_numbers < len(there):
+        return None
     mark = found.decided or ("." if not found.only and found.either is None else None)
     if mark is None and not found.only:
         likely = question.comma_likely or "," in (found.either or "")
         mark = question.decimal or (None if likely else ".")
         if mark is None and found.either is not None:
             return Ambiguous(found.either, *readings(found.either))
-    mark = question.decimal if question.kind == "number" and question.decimal else mark or "."
+    if question.fixed and question.decimal:
+        mark = question.decimal
+    mark = mark or "."
     style = NumberStyle(mark, found.unit, question.grouped)
 
     def value(text: str) -> float | None:
@@ -184,6 +188,8 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
 
     bad = frozenset(text for text in there if value(text) is None)
     if bad:
+        if question.fixed and found.n_numbers == len(there):
+            return Wrong(bad)
         if len(bad) == len(there):
             return None
         cells = zip(column.texts, column.counts, strict=True)

@@ -113,6 +113,8 @@ def survey(texts: Iterable[str]) -> Survey:
     only: set[str] = set()
     separators: set[str] = set()
     units: set[str] = set()
+    forms: set[str] = set()
+    zero_ends = long_whole = False
     for text in texts:
         if len(text) > LONGEST:
             continue
@@ -123,6 +125,9 @@ def survey(texts: Iterable[str]) -> Survey:
             continue
         units.add(unit)
         result.n_numbers += 1
+        forms.add(form)
+        zero_ends |= form in _EITHER and number.endswith("0")
+        long_whole |= form == "whole" and len(number.lstrip("+-0")) > 3
         only |= {mark for mark, forms in _ONLY.items() if form in forms}
         if form == "comma_group" or (form in _EITHER and result.either is None):
             result.either = text
@@ -130,6 +135,12 @@ def survey(texts: Iterable[str]) -> Survey:
             separators.add(next(c for c in number if not c.isdigit() and c not in "+-"))
         elif form in _SEPARATORS:
             separators.add(_SEPARATORS[form])
+    if not only and len(forms & _EITHER) == 1:
+        mark = "." if "point_group" in forms else ","
+        if long_whole:  # thousands have no separator
+            only.add(mark)
+        elif zero_ends and "whole" in forms:  # decimals would keep their zeros, or lose them
+            only.add(OTHER[mark])
     result.only, result.separators = frozenset(only), frozenset(separators)
     result.unit = units.pop() if len(units) == 1 else ""
     return result
