@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from service.rows.cell_faults import RANGE_HINT, CellFault, fault_of_text, fault_of_value
 from service.rows.dates import days_of
 from service.rows.faults import shown
-from service.rows.kinds.levels import level_of
 from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
+from service.rows.table.levels import level_of
 from svm.data.columns import UNKNOWN, Column
 
 MISSING_TEXTS = frozenset({"", "NA"})
