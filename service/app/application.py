@@ -161,6 +161,7 @@ def create_app(
     access = JobAccess(KINDS, job_store, event_log, watcher, EventStreams(limits.event_streams))
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
+    metrics.registry.register(predictor.unknown_cells)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:

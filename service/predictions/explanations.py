@@ -13,7 +13,7 @@ from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix
 from svm.model.contributions import contributions
 from svm.model.multiclass import splits_of
-from svm.transforms.features import RandomFourier
+from svm.transforms.features import Identity, RandomFourier, Square
 
 STRONGEST = 10
 """Support vectors, or features of a sparse row, that are listed."""
@@ -80,8 +80,13 @@ def _parts(
 
 
 def _names(model: LoadedModel) -> list[str] | None:
-    """Of the features that a linear model sees; None if it sees kernel values."""
+    """Of the terms of a linear model; None if it sees kernel values."""
     if model.fitted.kernel is not None:
         return None
+    encoder, features = model.fitted.encoder, model.fitted.features
     given = model.columns or [str(i) for i in range(model.n_features)]
-    return model.fitted.features.output_names(given)
+    if encoder is None:
+        return features.output_names(given)
+    if isinstance(features.spec, Identity | Square):
+        return given
+    return features.output_names(encoder.output_names)

@@ -16,6 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import to_bytes
+from service.predictions.unknown_cells import Unknown
 from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.model_changes import ANY
@@ -77,6 +78,11 @@ class LoadedModel:
             refuses_missing=encoder.encoding.missing == "refuse",
             refused=refused,
         )
+
+    @cached_property
+    def unknown(self) -> Unknown | None:
+        """What finds unknown cells; None for rows of plain numbers."""
+        return None if self.fitted.encoder is None else Unknown(self.fitted.encoder)
 
     @cached_property
     def json_head(self) -> bytes:

@@ -16,6 +16,7 @@ from service.predictions.batcher import INLINE_WORK, Batcher
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.targets import Target, find_target
+from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from service.web.access.fast_path import Reply
@@ -75,6 +76,8 @@ class Predictor:
         self._models = models
         self._limits = limits
         self._batcher = Batcher()
+        self.unknown_cells = UnknownCells()
+        """Register it with the metrics."""
 
     @property
     def body_limit_bytes(self) -> int:
@@ -117,6 +120,7 @@ class Predictor:
         else:
             asked = await in_thread(partial(exchange.read, body, model))
         answer = await self._batcher.score(model, asked.X)
+        self._count_unknown(model, asked.X)
         if soon and _is_written_inline(model, asked):
             return exchange.reply(asked, answer)
         return await in_thread(partial(exchange.reply, asked, answer))
@@ -138,6 +142,8 @@ class Predictor:
                 return False
             now = self._batcher.score_now(model, asked.X) if alone else None
             reply = None if now is None else exchange.reply(asked, now)
+            if reply is not None:
+                self._count_unknown(model, asked.X)
         except Exception:  # `answer` meets it again and reports it
             return False
         if reply is not None:
@@ -152,6 +158,7 @@ class Predictor:
                 return
             try:
                 reply = exchange.reply(asked, answer)
+                self._count_unknown(model, asked.X)
             except Exception as error:
                 deliver(error)
             else:
@@ -159,6 +166,10 @@ class Predictor:
 
         self._batcher.submit(model, asked.X, scored)
         return True
+
+    def _count_unknown(self, model: LoadedModel, X: Matrix) -> None:
+        if model.unknown is not None:
+            self.unknown_cells.add(model.name, model.unknown, X)
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:

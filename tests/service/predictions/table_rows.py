@@ -18,6 +18,7 @@ from svm.encoding import Encoding
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import Newton
 from svm.training import Training
+from svm.transforms.features import AnyFeatures, Identity
 
 Cell: TypeAlias = str | float | bool | None
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -58,7 +59,9 @@ def raw_rows(n: int, seed: int = 0, *, unknown: float = 0.1, missing: float = 0.
     return X
 
 
-def fitted_table(encoding: Encoding | None = None, seed: int = 0) -> FittedPipeline:
+def fitted_table(
+    encoding: Encoding | None = None, seed: int = 0, features: AnyFeatures | None = None
+) -> FittedPipeline:
     """A model of two classes that was trained on such rows. Its `alive` and `sex` had no gaps."""
     X = raw_rows(200, seed, unknown=0.0)
     if encoding is not None and encoding.missing == "refuse":
@@ -68,7 +71,10 @@ def fitted_table(encoding: Encoding | None = None, seed: int = 0) -> FittedPipel
         X[np.isnan(X[:, j]), j] = 0.0
     y = np.where(np.nan_to_num(X[:, 0]) + 3 * (X[:, 1] == 0) > 1, "yes", "no")
     pipeline = Pipeline(
-        solver=Newton(C=1.0), scaling="standardize", encoding=encoding or Encoding()
+        solver=Newton(C=1.0),
+        scaling="standardize",
+        encoding=encoding or Encoding(),
+        features=features or Identity(),
     )
     training = Training(pipeline, X, y, seed=0, columns=TABLE)
     for _ in training:

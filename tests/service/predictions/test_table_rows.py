@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import nan
+import math
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,11 @@ from service.settings import Limits
 from svm.data.columns import UNKNOWN
 from svm.encoding import Encoding
 from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import Interactions, Nystroem, Square
 from tests.service.models.registered_models import RegisteredModels
 from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.predictions.table_rows import (
     NAMES,
-    TABLE,
     Values,
     bodies,
     csv_of,
@@ -241,6 +241,70 @@ def test_numbers_alone_are_refused_with_the_way_out(
         assert "JSON, NDJSON or CSV" in reply.text
 
 
+def test_unknown_cells_are_counted(predict_path: PredictPath, registered: RegisteredModels) -> None:
+    """By model: levels that no training row had, and missing cells where it had none."""
+    registered.add("counted", FITTED, columns=NAMES)
+
+    def counted() -> dict[str, float]:
+        text = predict_path.get("/metrics").text
+        mark = 'svm_prediction_unknown_cells_total{model="counted",reason="'
+        lines = [line for line in text.splitlines() if line.startswith(mark)]
+        return {line[len(mark) :].partition('"')[0]: float(line.split()[-1]) for line in lines}
+
+    row = objects(ROW)[0]
+    path = "/v1/models/counted/predict"
+    reply = predict_path.post(path, json={"instances": [row, {**row, "age": None, "port": None}]})
+    assert (reply.status_code, counted()) == (200, {})
+    rows = [{**row, "sex": "x", "port": "y"}, {**row, "sex": None, "alive": None}]
+    reply = predict_path.post(path, json={"instances": [*rows, rows[0]]})
+    assert (reply.status_code, counted()) == (200, {"unseen": 4.0, "missing": 2.0})
+    reply = predict_path.post(path, json={"instances": [rows[0], {"sex": "x"}]})
+    assert (reply.status_code, counted()) == (422, {"unseen": 4.0, "missing": 2.0})
+    cells = written(ROW, "text")[0]
+    cells[1] = "x"
+    reply = predict_path.post(
+        f"{path}?outputs=explanation", content=csv_of([cells]), headers={"Content-Type": "text/csv"}
+    )
+    assert (reply.status_code, counted()) == (200, {"unseen": 5.0, "missing": 2.0})
+
+
+def test_an_explanation_has_one_term_a_column(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
+    """The terms sum to the score exactly; a cell that training did not know has the term 0."""
+    registered.add("passengers", FITTED, columns=NAMES)
+    rows = [objects(ROW)[0], {**objects(ROW)[0], "sex": "x", "alive": None}]
+    body = {"instances": rows, "outputs": ["decision", "explanation"]}
+    reply = predict_path.post(PATH, json=body)
+    assert reply.status_code == 200, reply.text
+    for decision, (one,) in zip(reply.json()["decision"], reply.json()["explanation"], strict=True):
+        assert list(one["terms"]) == NAMES
+        assert math.fsum([*one["terms"].values(), one["intercept"], one["rounding"]]) == decision
+    terms = reply.json()["explanation"][1][0]["terms"]
+    assert (terms["sex"], terms["alive"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("features", [Square(), Interactions(), Nystroem(n_components=20)], ids=str)
+def test_explanations_of_feature_maps_sum_to_the_score(
+    predict_path: PredictPath, registered: RegisteredModels, features: Any
+) -> None:
+    """One term for each column if that is possible, else for each product of outputs."""
+    fitted = fitted_table(features=features)
+    registered.add("mapped", fitted, columns=NAMES)
+    body = {"instances": objects(raw_rows(3)), "outputs": ["decision", "explanation"]}
+    reply = predict_path.post("/v1/models/mapped/predict", json=body)
+    assert reply.status_code == 200, reply.text
+    for decision, (one,) in zip(reply.json()["decision"], reply.json()["explanation"], strict=True):
+        terms = list(one.get("terms", {}).values())
+        terms += [vector["term"] for vector in one.get("support_vectors", [])]
+        parts = [*terms, one["intercept"], one["rounding"], one.get("others", 0.0)]
+        assert math.fsum(parts) == decision
+        if isinstance(features, Square):
+            assert list(one["terms"]) == NAMES
+        if isinstance(features, Interactions):
+            assert "sex: male*age" in one["terms"] or "age*sex: male" in one["terms"]
+
+
 def npy(X: Values) -> bytes:
     import io
 
@@ -266,8 +330,6 @@ def test_missing_and_unknown_are_what_the_contract_says() -> None:
     assert (values["class: é"], np.isnan(values["age"])) == (UNKNOWN, True)
     missing = dict.fromkeys(NAMES)
     assert np.isnan(decoded("application/json", json_body(missing))).all()
-    assert nan != UNKNOWN
-    assert len(TABLE) == len(NAMES)
 
 
 def test_rows_of_other_widths_are_refused() -> None:
