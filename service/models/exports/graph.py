@@ -1,6 +1,7 @@
 """A model as an ONNX graph in double precision, from rows to labels and probabilities.
 
-Operations of the main ONNX domain only, opset 17.
+Operations of the main ONNX domain, opset 17; models of tables also have `LabelEncoder` of
+`ai.onnx.ml`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from onnx import TensorProto, helper
 from service.errors import InvalidContent
 from service.models.exports.nodes import Graph
 from service.models.exports.probabilities import add_probability
+from service.models.exports.table_graph import (
+    add_linear_scores,
+    add_outputs,
+    input_names,
+    table_inputs,
+)
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import (
     FeatureMap,
+    Identity,
     Interactions,
     Nystroem,
     Polynomial,
@@ -28,6 +36,7 @@ from svm.transforms.features import (
 )
 
 OPSET = 17
+OPSET_ML = 3
 IR_VERSION = 8
 MOST_VALUES = 32_000_000
 """Numbers of a graph: 256 MB. The limit of ONNX files is 2 GB."""
@@ -42,8 +51,9 @@ _LABELS = {
 
 
 def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
-    """Input `X` (n, n_features); outputs `label` (n,), `decision` (n,) of two classes or
-    (n, n_classes), and `probability` (n, n_classes) of a calibrated model.
+    """Input `X` (n, n_features), or of a table an input for each column; outputs `label` (n,),
+    `decision` (n,) of two classes or (n, n_classes), and `probability` (n, n_classes) of a
+    calibrated model.
 
     Raises InvalidContent (`export-unsupported`) for models of too many numbers.
     """
@@ -54,14 +64,9 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
             f"as ONNX, which is dense, the model would have {count:,} numbers; at most "
             f"{MOST_VALUES:,} are written; use npz",
         )
-    graph = Graph()
+    graph = Graph(taken=input_names(fitted.columns or ()))
     classes = len(fitted.classes)
-    Z = _scaled(graph, fitted, "X")
-    Z = _features(graph, fitted.features, Z)
-    if fitted.kernel is not None:
-        assert fitted.support_vectors is not None
-        Z = _kernel(graph, fitted.kernel, Z, _dense(fitted.support_vectors))
-    scores = graph.product(Z, fitted.coefficients.T, fitted.intercepts)
+    scores = _scores(graph, fitted)
     decision = _decision(graph, fitted, scores)
     graph.op("Identity", decision, output="decision")
     if classes == 2:
@@ -82,12 +87,33 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
-    rows = helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])
-    proto = helper.make_graph(graph.nodes, name, [rows], outputs, graph.initializers)
-    opset = helper.make_opsetid("", OPSET)
+    inputs, opsets = [_rows(fitted)], [helper.make_opsetid("", OPSET)]
+    if fitted.columns is not None:
+        inputs = table_inputs(fitted.columns)
+        opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
+    proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
     return helper.make_model(
-        proto, opset_imports=[opset], ir_version=IR_VERSION, producer_name="svm-service"
+        proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="svm-service"
     )
+
+
+def _rows(fitted: FittedPipeline) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])
+
+
+def _scores(graph: Graph, fitted: FittedPipeline) -> str:
+    encoder = fitted.encoder
+    if encoder is None:
+        Z = _scaled(graph, fitted, "X")
+    elif fitted.kernel is None and isinstance(fitted.features.spec, Identity):
+        return add_linear_scores(graph, fitted, encoder)
+    else:
+        Z = add_outputs(graph, fitted, encoder)
+    Z = _features(graph, fitted.features, Z)
+    if fitted.kernel is not None:
+        assert fitted.support_vectors is not None
+        Z = _kernel(graph, fitted.kernel, Z, _dense(fitted.support_vectors))
+    return graph.product(Z, fitted.coefficients.T, fitted.intercepts)
 
 
 def _scaled(graph: Graph, fitted: FittedPipeline, X: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from svm.data.matrices import Vector
 class Graph:
     """Nodes and constants in the order they were added; `op` and `constant` return their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        """`taken`: names that its values must not have."""
+        self._taken = frozenset(taken)
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
 
@@ -23,13 +25,18 @@ class Graph:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         if array.dtype.kind == "U":
             array = array.astype(object)
-        name = f"c{len(self.initializers)}"
+        name = self._name(f"c{len(self.initializers)}")
         self.initializers.append(numpy_helper.from_array(array, name))
         return name
 
     def op(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        name = output or f"v{len(self.nodes)}"
+        name = output or self._name(f"v{len(self.nodes)}")
         self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def _name(self, name: str) -> str:
+        while name in self._taken:
+            name = f"_{name}"
         return name
 
     def product(self, X: str, W: Vector, b: Vector | None = None) -> str:

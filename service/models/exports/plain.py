@@ -5,6 +5,10 @@
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
 
+Rows of a table with categories, dates or gaps are lists in the order of `model["columns"]`, or
+dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for a
+missing cell. An array of floats has their raw values, as `raw_values` gives them.
+
 This file needs only NumPy: copy it. An NPZ export contains it as its member `readme`.
 """
 
@@ -12,6 +16,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,7 +40,7 @@ def load(path: str | Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as archive:
         parts = {name: archive[name] for name in archive.files}
     model = {name: part if part.ndim else part.item() for name, part in parts.items()}
-    for name in {"features", "kernel"} & set(model):
+    for name in {"features", "kernel", "encoding", "columns"} & set(model):
         model[name] = json.loads(model[name])
     return model
 
@@ -66,6 +72,8 @@ def decision(model: dict[str, Any], scores: Any) -> Any:
 
 def scores(model: dict[str, Any], X: Any) -> Any:
     """(n_samples, n_problems) of the binary classifiers: of pairs i < j, or one a class."""
+    if "columns" in model and not (isinstance(X, np.ndarray) and X.dtype.kind == "f"):
+        X = raw_values(model, X)
     X = np.asarray(X, dtype=np.float64)
     parts = [_scores(model, X[k : k + BLOCK_ROWS]) for k in range(0, len(X), BLOCK_ROWS)]
     return np.concatenate([np.empty((0, len(model["intercepts"]))), *parts])
@@ -92,7 +100,100 @@ def probabilities(model: dict[str, Any], scores: Any) -> Any:
     return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
 
 
+def raw_values(model: dict[str, Any], rows: Any) -> Any:
+    """(n_samples, n_columns) of a table: numbers, booleans as 1 and 0, dates as days since
+    1970-01-01, categories as the position of their level, -1 for an unknown one; NaN is missing."""
+    columns = model["columns"]
+    names = [column["name"] for column in columns]
+    readers = [_reader(column) for column in columns]
+    table = np.empty((len(rows), len(columns)))
+    for i, row in enumerate(rows):
+        cells = [row[name] for name in names] if isinstance(row, dict) else row
+        table[i] = [read(cell) for read, cell in zip(readers, cells, strict=True)]
+    return table
+
+
+def _reader(column: dict[str, Any]) -> Any:
+    levels = {level: code for code, level in enumerate(column["levels"])}
+    try:
+        values = [float(level) for level in levels]
+    except ValueError:
+        values = []
+    counts = Counter(values)
+    numbers = {value: i for i, value in enumerate(values) if counts[value] == 1}
+
+    def code(cell: Any) -> float:
+        if isinstance(cell, bool):
+            cell = "true" if cell else "false"
+        text = str(cell).strip()
+        if text in levels:
+            return levels[text]
+        if text in ("", "NA", "nan", "None"):
+            return math.nan
+        try:
+            return numbers.get(float(text), -1)
+        except ValueError:
+            return -1
+
+    def days(cell: Any) -> float:
+        if cell is None or cell in ("", "NA"):
+            return math.nan
+        time = datetime.fromisoformat(cell.strip())
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return (time - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+
+    def number(cell: Any) -> float:
+        return math.nan if cell is None else float(cell)
+
+    return {"category": code, "date": days}.get(column["kind"], number)
+
+
+def _encoded(model: dict[str, Any], X: Any) -> Any:
+    """Raw values to numbers, parts of dates, indicators of gaps, and one output for each level."""
+    columns, missing = model["columns"], model["encoder_missing"]
+    numbers, levels = [], []
+    start = 0
+    for j, column in enumerate(columns):
+        cells = X[:, j]
+        if column["kind"] == "category":
+            counts = model["encoder_counts"][start : start + len(column["levels"])]
+            start += len(counts)
+            levels += _levels(cells, counts, model["encoding"]["min_count"], missing[j] > 0)
+        elif column["kind"] == "date":
+            numbers += _date_parts(cells)
+        else:
+            numbers.append(cells)
+    fills = model["encoder_fills"]
+    numbers = [np.where(np.isnan(v), fill, v) for v, fill in zip(numbers, fills, strict=True)]
+    gaps = [
+        np.isnan(X[:, j])
+        for j, column in enumerate(columns)
+        if column["kind"] != "category" and missing[j] > 0
+    ]
+    return np.stack([*numbers, *gaps, *levels], axis=1).astype(np.float64)
+
+
+def _levels(cells: Any, counts: Any, min_count: int, has_gaps: bool) -> list[Any]:
+    own = [code for code, count in enumerate(counts) if count >= min_count]
+    outputs = [cells == code for code in own]
+    if ((counts > 0) & (counts < min_count)).any():
+        outputs.append(~np.isnan(cells) & ~np.isin(cells, own))
+    return [*outputs, np.isnan(cells)] if has_gaps else outputs
+
+
+def _date_parts(days: Any) -> list[Any]:
+    """Year, month, weekday (Monday is 1) and days; NaN stays NaN."""
+    gaps = np.isnan(days)
+    whole = np.floor(np.where(gaps, 0.0, days)).astype(np.int64)
+    dates = whole.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]").astype(np.int64)
+    years = months // 12 + 1970
+    return [np.where(gaps, np.nan, v) for v in (years, months % 12 + 1, (whole + 3) % 7 + 1, days)]
+
+
 def _scores(model: dict[str, Any], X: Any) -> Any:
+    if "columns" in model:
+        X = _encoded(model, X)
     X = (X - model.get("scaling_offset", 0.0)) / model.get("scaling_scale", 1.0)
     X = _features(model, X)
     if "kernel" in model:

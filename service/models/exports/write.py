@@ -73,6 +73,7 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
         import onnxruntime
 
         from service.models.exports.graph import graph_of
+        from service.models.exports.table_graph import feed
     except ImportError:
         raise InvalidContent(
             "export-unsupported",
@@ -88,7 +89,9 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
     )
 
     def predict(X: Vector) -> tuple[Any, Vector]:
-        labels, decision = session.run(["label", "decision"], {"X": np.ascontiguousarray(X)})
+        columns = sources.fitted.columns
+        rows = {"X": np.ascontiguousarray(X)} if columns is None else feed(columns, X)
+        labels, decision = session.run(["label", "decision"], rows)
         return labels, decision
 
     parity = parity_of(sources, predict, f"onnxruntime {onnxruntime.__version__}")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from service.models.exports.document import Parts
 from service.models.imports.parts import ARRAYS, REAL, invalid
+from service.models.imports.table_columns import check_table
 from service.models.mapped import BLOCK_VALUES, blocks, release
 from service.settings import Limits
 from svm.data.matrices import Vector, is_sparse
@@ -37,7 +38,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     _check_values(parts, limits)
     try:
         model = from_arrays(parts)
-        check_features(model.features.spec, model.n_features, sparse=False)
+        check_features(model.features.spec, model.features.n_inputs, sparse=False)
     except InvalidData as error:
         raise invalid(str(error)) from None
     unused = sorted(set(parts) - set(to_arrays(model)))
@@ -51,6 +52,8 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
         _check_calibration(model.calibration)
     if columns is not None and len(columns) != model.n_features:
         raise invalid(f"it names {len(columns)} columns, but has {model.n_features} features")
+    if model.columns is not None:
+        check_table(model.columns, columns, limits)
     return model
 
 
@@ -102,7 +105,7 @@ def _check_features(model: FittedPipeline) -> None:
     valid = directions is None and weights is None
     match features.spec:
         case RandomFourier(n_components=count):
-            valid = directions is not None and directions.shape == (count, model.n_features)
+            valid = directions is not None and directions.shape == (count, features.n_inputs)
             valid = valid and weights is not None and weights.shape == (count,)
         case Nystroem(n_components=count, kernel=kernel):
             rows = 0 if directions is None else len(directions)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from service.models.exports.document import JSON_PARTS, MOST_JSON_VALUES, Parts
 from service.models.imports.parts import (
     ARRAYS,
+    LONGER,
     NUMBERS,
     TEXT_CHARACTERS,
     check_array,
@@ -29,6 +30,7 @@ from service.settings import Limits
 from service.web.bodies.strict_json import parse_json
 
 MODEL = "model"
+COLUMNS = "columns"
 SHORT_BYTES = 8 * TEXT_CHARACTERS
 """Longest part that is not an array."""
 
@@ -59,16 +61,17 @@ def read(path: Path, limits: Limits) -> tuple[Parts, dict[str, Span]]:
 def _part(path: Path, name: str, span: Span, limits: Limits, most_values: int) -> Any:
     if name in ARRAYS:
         return _array(path, name, span, limits, most_values)
-    if span.end - span.start > SHORT_BYTES:
+    if span.end - span.start > 8 * LONGER.get(name, TEXT_CHARACTERS):
         raise invalid("it is too long", name)
     value = parse_json(raw(path, span))
     if name in NUMBERS:
         check_number(name, value)
         return value
     if name in JSON_PARTS:
-        if type(value) is not dict:
-            raise invalid("must be an object", name)
-        value = json.dumps(value, sort_keys=True)
+        expected = list if name == COLUMNS else dict
+        if type(value) is not expected:
+            raise invalid(f"must be {'a list' if name == COLUMNS else 'an object'}", name)
+        value = json.dumps(value, sort_keys=True, ensure_ascii=False)
     check_text(name, value)
     return value
 

@@ -11,6 +11,7 @@ from service.errors import InvalidContent
 from service.models.exports.document import Parts
 from service.models.imports.parts import (
     ARRAYS,
+    LONGER,
     NUMBERS,
     check_array,
     check_name,
@@ -71,7 +72,7 @@ def _part(name: str, file: Path, limits: Limits) -> Any:
         number = array.item() if array.shape == () else None
         check_number(name, number)
         return number
-    text = _text(name, file, MAX_TEXT_BYTES)
+    text = _text(name, file, 4 * LONGER.get(name, MAX_TEXT_BYTES // 4))
     check_text(name, text)
     return text
 

@@ -11,15 +11,21 @@ from service.errors import Fault, InvalidContent
 from service.models.exports.document import JSON_PARTS
 from service.settings import Limits
 
-TEXTS = {"scaling", "features", "multiclass", "kernel", "calibration"}
+TEXTS = {"scaling", "features", "multiclass", "kernel", "calibration", "encoding", "columns"}
 NUMBERS = {"format", "n_features"}
-WHOLE = {"calibration_starts", "vectors_indices", "vectors_indptr"}
+WHOLE = {
+    *("calibration_starts", "vectors_indices", "vectors_indptr"),
+    *("encoder_missing", "encoder_counts"),
+}
 REAL = {
     *("coefficients", "intercepts", "scaling_offset", "scaling_scale", "features_directions"),
     *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
+    "encoder_fills",
 }
 ARRAYS = WHOLE | REAL | {"classes"}
 TEXT_CHARACTERS = 4096
+LONGER = {"columns": 4_000_000}
+"""Characters of texts that hold the names of levels."""
 
 _DTYPES = "<f8, <i8, <i4, |b1, <U…"
 _DTYPE = re.compile(r"<f8|<i8|<i4|\|b1|<U[1-9]\d{0,3}")
@@ -58,7 +64,7 @@ def check_array(name: str, code: Any, shape: Any, limits: Limits) -> np.dtype[An
 
 def check_text(name: str, text: Any) -> None:
     """Raises InvalidContent if it is not a short text."""
-    if type(text) is not str or len(text) > TEXT_CHARACTERS:
+    if type(text) is not str or len(text) > LONGER.get(name, TEXT_CHARACTERS):
         raise invalid("it has the wrong type for this part", name)
 
 
