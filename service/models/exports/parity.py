@@ -26,7 +26,7 @@ def parity_of(sources: Sources, predict: Predict, measured_with: str) -> dict[st
     """
     fitted = sources.fitted
     equal, largest, count = 0, 0.0, 0
-    step = max(1, BLOCK_VALUES // fitted.n_features)
+    step = max(1, BLOCK_VALUES // max(fitted.n_features, fitted.features.n_inputs))
     for X in sources.blocks(MOST_ROWS, step):
         rows = X.toarray() if is_sparse(X) else X
         labels, decision = predict(rows)

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 
 from service.models.plots.drawing import SHOWN_CLASSES, Picture, axes, color, dots, names_of, plain
-from service.models.plots.plane import plane_of
+from service.models.plots.plane import drawn, plane_of
 from service.models.sources import Sources
 from svm.data.matrices import Vector
 
@@ -19,7 +19,7 @@ def boundary(sources: Sources) -> tuple[Picture, str | None]:
     """Raises NotFound (`plot-unavailable`)."""
     version, fitted = sources.version, sources.fitted
     plane, codes, data = plane_of(sources)
-    a, b, scores = plane.scores(fitted, sources.cost_of_a_row)
+    a, b, scores = plane.scores(drawn(fitted), sources.cost_of_a_row)
     n_classes = len(version.classes)
     values = fitted.decision_from_scores(scores.reshape(-1, scores.shape[2]))
     title = f"Decision boundary of {version.model_name} version {version.version}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from service.errors import NotFound
 from service.models.plots.drawing import unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.model.pipeline import FittedPipeline
+from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
+from svm.transforms.scaling import Scaling
 
 MOST_POINTS = 900
 SIDES = (40, 140)
@@ -80,11 +81,23 @@ def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str
     if rows is None:
         return _without_data(fitted, names), None, "the training data were deleted"
     points = "projected onto the plane"
-    if fitted.n_features <= 2:
+    if fitted.encoder is not None:
+        X, scaling = _dense(rows.X), fitted.scaling
+        encoded = fitted.encoder.transform(X, scaling, sparse=fitted.features.n_inputs > WIDE)
+        plane = _principal(drawn(fitted), encoded)
+    elif fitted.n_features <= 2:
         plane, points = _own_axes(_dense(rows.X), names, rows.codes), "with the data"
     else:
         plane = _principal(fitted, rows.X)
     return plane, rows.codes, f"{rows.described}, {points}"
+
+
+def drawn(fitted: FittedPipeline) -> FittedPipeline:
+    """The model of the values in whose space the plane lies: of a table, the scaled outputs of its
+    encoder, because no line leads from one level to another."""
+    if fitted.encoder is None:
+        return fitted
+    return replace(fitted, encoder=None, scaling=Scaling())
 
 
 def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Plane:
@@ -136,10 +149,10 @@ def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
 
 def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
     """Two features, over a range from the model's own parameters."""
-    if fitted.n_features != 2:
+    if fitted.n_features != 2 or fitted.encoder is not None:
         raise _unavailable(
             "the training data were deleted, whose principal components span the plane of more "
-            "than two features"
+            "than two features, or of a table"
         )
     labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
     scale = np.ones(2) if fitted.scaling.scale is None else fitted.scaling.scale
