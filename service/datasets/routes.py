@@ -33,7 +33,7 @@ from service.web.http import etags
 from service.web.http.content_negotiation import choose
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.names import DatasetId
+from service.web.http.names import AnyDatasetId, DatasetId
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.http.tag_filter import TagFilter
 from service.web.http.tags import MAX_TAGS
@@ -79,8 +79,10 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         response_model=DatasetRead,
         responses=responses(*_WITH_ETAG),
     )
-    def get_dataset(request: Request, response: Response, id: DatasetId) -> DatasetRead | Response:
-        dataset = store.get(id)
+    def get_dataset(
+        request: Request, response: Response, id: AnyDatasetId
+    ) -> DatasetRead | Response:
+        dataset = store.find(id)
         response.headers["ETag"] = etag(dataset.etag)
         return not_modified(request, etag(dataset.etag)) or DatasetRead.of(dataset)
 
@@ -105,8 +107,8 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         },
         openapi_extra=RANGE_PARAMETERS,
     )
-    async def download_dataset(request: Request, id: DatasetId) -> Response:
-        dataset = await run_sync(store.get, id)
+    async def download_dataset(request: Request, id: AnyDatasetId) -> Response:
+        dataset = await run_sync(store.find, id)
         media_type = choose(request, formats_of(dataset))
         content = await contents.open(dataset, media_type)
         reply = download(

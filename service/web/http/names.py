@@ -46,6 +46,13 @@ AliasName = Annotated[
 """An alias's name, of the same form."""
 
 DatasetId = Annotated[str, Field(pattern="^ds_[0-9a-f]{32}$", description="The dataset's id.")]
+AnyDatasetId = Annotated[
+    str,
+    Field(
+        pattern="^(ds_[0-9a-f]{32}|latest)$",
+        description="The dataset's id, or `latest` for the one that was uploaded last.",
+    ),
+]
 JobId = Annotated[str, Field(pattern="^job_[0-9a-f]{32}$", description="The job's id.")]
 
 DatasetReference = Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]

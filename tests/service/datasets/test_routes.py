@@ -129,6 +129,17 @@ def test_same_upload_again_gives_the_existing_one(
     assert len(client.get("/v1/datasets").json()["datasets"]) == 1
 
 
+def test_latest_is_the_one_uploaded_last(client: TestClient) -> None:
+    """Also if it existed before."""
+    problem(client.get("/v1/datasets/latest"), 404, "not-found")
+    first, second = made(post(client)), made(post(client, IRIS + "9,9,b\n"))
+    assert client.get("/v1/datasets/latest").json() == second
+    post(client)
+    assert client.get("/v1/datasets/latest").json() == first
+    assert client.get("/v1/datasets/latest/content").content
+    assert client.delete("/v1/datasets/latest").status_code == 400
+
+
 def test_other_formats(client: TestClient) -> None:
     """LIBSVM with its options, NPY without labels."""
     sparse = made(post(client, "1 0:5 2:6\n2 1:7\n", "text/x-libsvm", index_base=0, n_features=9))
