@@ -9,6 +9,8 @@ from typing import Any
 from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
 
 MAX_VALUE_CHARACTERS = 64
+MAX_EXAMPLES = 5
+"""Different wrong values of a column that its summary shows."""
 MAX_RATIO = 100
 """An archive or a file with compressed parts may become this many times larger."""
 
@@ -19,6 +21,7 @@ class Faults:
     def __init__(self) -> None:
         self._listed: list[Fault] = []
         self._extra: dict[str, Any] = {}
+        self._columns: dict[tuple[str | int, str], dict[str, Any]] = {}
         self.total = 0
 
     def add(
@@ -33,6 +36,8 @@ class Faults:
         pointer: str | None = None,
     ) -> None:
         """`message` says what is wrong; the place, and a value that is there, are put before it."""
+        if column is not None:
+            self._count(column, code, value, hint)
         if self.total >= MAX_FAULTS:
             self.total += 1
             return
@@ -67,7 +72,28 @@ class Faults:
         detail = first.message if first.hint is None else f"{first.message}; {first.hint}"
         if self.total > 1:
             detail += f" (and {self.total - 1} more)"
-        raise InvalidContent(first.code, detail, tuple(self._listed), self.total, extra=self._extra)
+        extra = self._extra
+        if self._columns:
+            extra = {**extra, "columns": list(self._columns.values())}
+        raise InvalidContent(first.code, detail, tuple(self._listed), self.total, extra=extra)
+
+    def _count(self, column: str | int, code: str, value: str | None, hint: str | None) -> None:
+        """Sum up by column: how many cells are wrong, and some of them."""
+        if (column, code) not in self._columns and len(self._columns) >= MAX_FAULTS:
+            return
+        empty: dict[str, Any] = {
+            "column": column,
+            "code": code,
+            "count": 0,
+            "examples": [],
+            "hint": hint,
+        }
+        summary = self._columns.setdefault((column, code), empty)
+        summary["count"] += 1
+        cut = None if value is None else value[:MAX_VALUE_CHARACTERS]
+        examples = summary["examples"]
+        if cut is not None and cut not in examples and len(examples) < MAX_EXAMPLES:
+            examples.append(cut)
 
 
 def shown(value: Any) -> str:

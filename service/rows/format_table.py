@@ -104,6 +104,7 @@ FORMATS = {
             suffixes=(".json",),
             begins=_with(_JSON_OBJECT),
             upload="json_rows",
+            options=frozenset({"schema"}),
             read_rows=json_rows.read_rows,
             write=text.write_json,
         ),
@@ -112,6 +113,7 @@ FORMATS = {
             suffixes=(".ndjson", ".jsonl"),
             begins=_with(_JSON_OBJECT),
             upload="ndjson",
+            options=frozenset({"schema"}),
             read_rows=ndjson.read_rows,
             lines=True,
             write=text.write_ndjson,
@@ -136,6 +138,7 @@ FORMATS = {
             begins=_magic(b"PAR1", b"PARE"),
             binary=True,
             upload="parquet",
+            options=frozenset({"schema"}),
             write=columnar.write_parquet,
         ),
         Format(

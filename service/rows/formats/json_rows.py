@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,9 +15,11 @@ from service.rows.formats import json_numbers
 from service.rows.formats.json_cells import examine, explained, matrix
 from service.rows.formats.json_numbers import ROWS
 from service.rows.formats.json_stream import Span, elements, members, value
+from service.rows.formats.json_table import batches_of_lists, build, may_be_plain
+from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count
-from service.rows.table.layout import NO_TARGET, Layout, make_layout
+from service.rows.table.layout import NO_TARGET, make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.web.bodies.strict_json import decode_json
 
@@ -26,7 +29,7 @@ _MISSING = object()
 
 
 def read(spec: ParseSpec) -> Table:
-    """Write `X.npy`. Raises ServiceError with every fault of the rows.
+    """Write the arrays. Raises ServiceError with every fault of the rows.
 
     The labels are `labels`, or with named columns the target column, or there are none.
     """
@@ -41,30 +44,58 @@ def read(spec: ParseSpec) -> Table:
     if "rows" not in parts:
         raise invalid_field("/rows", f"missing; the body is such as {EXAMPLE}")
     names = _names(path, parts)
-    faults = Faults()
     batches = elements(path, parts["rows"])
     if batches is None:
         raise invalid_field("/rows", "should be an array of arrays; a single row is [[1, 2]]")
     first = next(batches, None)
     if first is None:
         raise InvalidContent("empty-data", "`rows` is empty")
-    layout = _layout(spec, first[0], names, labeled="labels" in parts)
+    labeled = "labels" in parts
+    spec = _with_target(spec, names, labeled=labeled)
+    n_cells = _n_cells(first[0], names)
+    if may_be_plain(spec):
+        try:
+            table = _read_plain(spec, n_cells, names, chain([first], batches))
+        except InvalidContent:
+            table = None
+    else:
+        table = None
+    if table is None:
+
+        def passes(faults: Faults) -> Iterator[Batch]:
+            return batches_of_lists(_elements(path, parts["rows"]), n_cells, faults)
+
+        table = build(spec, n_cells, names, passes)
+    if labeled:
+        table = replace(table, target=_read_labels(path, parts["labels"], table.n_samples))
+    return table
+
+
+def _elements(path: Path, span: Span) -> Iterator[list[Any]]:
+    batches = elements(path, span)
+    assert batches is not None
+    return batches
+
+
+def _read_plain(
+    spec: ParseSpec, n_cells: int, names: list[str] | None, batches: Iterator[list[Any]]
+) -> Table:
+    """Rows of finite numbers. Raises InvalidContent at the first fault."""
+    layout = make_layout(spec, n_cells, names)
+    faults = Faults()
     labels = labels_of(layout, faults)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
-        for batch in chain([first], batches):
+        for batch in batches:
             X = matrix(batch, layout, labels)
             if X is None:
                 examine(batch, layout, done + 1, faults)
-            elif faults.total == 0:
+            else:
                 writer.add(X)
+            faults.check()
             done += len(batch)
-        faults.check()
         writer.finish()
-    table = dense_table(layout, done, labels)
-    if "labels" in parts:
-        table = replace(table, target=_read_labels(path, parts["labels"], done))
-    return table
+    return dense_table(layout, done, labels)
 
 
 def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
@@ -76,19 +107,24 @@ def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
     return names
 
 
-def _layout(spec: ParseSpec, first: Any, names: list[str] | None, *, labeled: bool) -> Layout:
+def _with_target(spec: ParseSpec, names: list[str] | None, *, labeled: bool) -> ParseSpec:
+    """Without names or with `labels` no column holds the labels, unless the caller says so."""
     if labeled and spec.labels is not None:
         raise invalid_field("/labels", "the labels are in a file of their own; leave one out")
     if labeled and spec.target not in (None, NO_TARGET):
         raise invalid_field("/labels", "a target column is given as well; leave out `target`")
-    if labeled or (names is None and spec.target is None and spec.labels is None):
-        spec = replace(spec, target=NO_TARGET)
+    said = any(column.get("role") == "label" for column in spec.roles.values())
+    no_names = names is None and spec.target is None and spec.labels is None
+    return replace(spec, target=NO_TARGET) if labeled or (no_names and not said) else spec
+
+
+def _n_cells(first: Any, names: list[str] | None) -> int:
     if not isinstance(first, list):
         raise invalid_field("/rows/0", "should be an array of numbers; a single row is [[1, 2]]")
     n_cells = len(first) if names is None else len(names)
     if n_cells == 0:
         raise InvalidContent("empty-data", "there is no column")
-    return make_layout(spec, n_cells, names)
+    return n_cells
 
 
 def _read_labels(path: Path, span: Span, n_samples: int) -> Target:

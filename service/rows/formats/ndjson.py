@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from service.rows.faults import Faults, refuse, shown, too_many
 from service.rows.formats import json_numbers
 from service.rows.formats.json_cells import examine, explained, matrix
 from service.rows.formats.json_stream import MAX_DEPTH, loads
+from service.rows.formats.json_table import PLACEHOLDER, build, may_be_plain
+from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.layout import Layout, make_layout
+from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.rows.text import check_lengths, decode_text, slices
 from service.web.bodies.strict_json import decode_json
@@ -40,21 +43,44 @@ def read(spec: ParseSpec) -> Table:
     keys = list(first[0])
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
+    if may_be_plain(spec):
+        try:
+            return _read_plain(spec, keys, chain([first], batches))
+        except InvalidContent:
+            pass
+
+    def passes(faults: Faults) -> Iterator[Batch]:
+        done = 0
+        for batch in _batches(spec):
+            rows = _rows(batch, keys)
+            if None in rows:
+                _examine_keys(batch, keys, done + 1, faults)
+                rows = [[PLACEHOLDER] * len(keys) if row is None else row for row in rows]
+            done += len(batch)
+            yield list(zip(*rows, strict=True))
+
+    return build(spec, len(keys), keys, passes)
+
+
+def _read_plain(spec: ParseSpec, keys: list[str], batches: Iterator[list[Any]]) -> Table:
+    """Rows of finite numbers. Raises InvalidContent at the first fault."""
     layout = make_layout(spec, len(keys), keys)
     faults = Faults()
     labels = labels_of(layout, faults)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         done = 0
-        batch: list[Any] | None = first
-        while batch is not None:
-            X = matrix(_rows(batch, keys), layout, labels)
+        for batch in batches:
+            rows = _rows(batch, keys)
+            X = matrix(rows, layout, labels)
             if X is None:
-                _examine(batch, keys, layout, done + 1, faults)
-            elif faults.total == 0:
+                if None in rows:
+                    _examine_keys(batch, keys, done + 1, faults)
+                else:
+                    examine(rows, layout, done + 1, faults)
+            else:
                 writer.add(X)
+            faults.check()
             done += len(batch)
-            batch = next(batches, None)
-        faults.check()
         writer.finish()
     return dense_table(layout, done, labels)
 
@@ -140,9 +166,8 @@ def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
     ]
 
 
-def _examine(
-    batch: list[Any], keys: list[str], layout: Layout, first_row: int, faults: Faults
-) -> None:
+def _examine_keys(batch: list[Any], keys: list[str], first_row: int, faults: Faults) -> None:
+    """Add each row that has not exactly the columns of the first one."""
     names = set(keys)
     for row, value in enumerate(batch, first_row):
         if not isinstance(value, dict):
@@ -150,14 +175,9 @@ def _examine(
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)
             continue
         hint = "all rows have the columns of the first one"
-        for position, key in enumerate(keys):
+        for key in keys:
             if key not in value:
-                column = layout.column(position)
-                faults.add(
-                    "missing-value", "the value is missing", row=row, column=column, hint=hint
-                )
+                faults.add("missing-value", "the value is missing", row=row, column=key, hint=hint)
         for name in value.keys() - names:
             message = "the first row has no such column"
             faults.add("ragged-row", message, row=row, column=name[:64], hint=hint)
-        if value.keys() == names:
-            examine([[value[key] for key in keys]], layout, row, faults)

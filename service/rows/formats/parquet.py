@@ -23,6 +23,8 @@ from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
 from service.rows.formats import npy
+from service.rows.formats.json_table import build, may_be_plain
+from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
@@ -43,6 +45,7 @@ VALUES_AT_ONCE = 2 * 1024 * 1024
 VECTOR_ROWS = 2048
 """DuckDB takes memory for this many rows of a column, even if it has few."""
 LABELS_AT_ONCE = 100_000
+ROWS_AT_ONCE = 4096
 MISSING = np.uint64(0x7FF8_0000_0000_0A11)
 """The bits of the NaN that means NULL in the file of columns."""
 
@@ -52,32 +55,61 @@ _NUMBER = re.compile(
     r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|BOOLEAN|DECIMAL\(.*\)"
     r'|"NULL"'  # of a column without any value
 )
+_DATE = re.compile(r"DATE$|TIMESTAMP")
 _INDEX_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 
 
 def read(spec: ParseSpec) -> Table:
-    """Write `X.npy`. Raises ServiceError with every value that is missing or not finite."""
+    """Write the arrays. Raises ServiceError with every fault of the file."""
     path = Path(spec.data).resolve()
     with connect(path) as connection, _reported(spec):
         file = _File(connection, str(path))
         with _memory_for_directory(path):
-            n_samples = file.n_samples()
+            file.n_samples()
         columns = file.columns()
-        layout = make_layout(spec, len(columns), [column.name for column in columns])
-        if n_samples == 0:
-            raise InvalidContent("empty-data", "the file has no row")
-        with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
-            writer.check(n_samples)
-            inflated = 8 * n_samples * len(columns)
-            if inflated > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
-                raise inflates_too_much("file", spec.limits.inflated_bytes)
-            faults = Faults()
-            labels = labels_of(layout, faults)
-            if layout.target is not None and labels is not None:
-                _read_labels(file, columns.pop(layout.target), labels, spec)
-            _read_features(file, columns, n_samples, writer, faults)
-            faults.check()
-            writer.finish()
+        if may_be_plain(spec) and not any(column.is_date for column in columns):
+            try:
+                return _read_plain(spec, path, file, columns.copy())
+            except InvalidContent as error:
+                if error.code not in ("not-a-number", "missing-value", "too-many-classes"):
+                    raise
+        return _read_table(spec, path, file, columns)
+
+
+def _read_table(spec: ParseSpec, path: Path, file: _File, columns: list[_Column]) -> Table:
+    """Columns with texts, dates or NULL."""
+    n_bytes = file.n_samples() * 8 * len(columns)
+    n_bytes += sum(file.text_bytes(column) for column in columns if column.type == _TEXT)
+    if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
+        raise inflates_too_much("file", spec.limits.inflated_bytes)
+    names = [column.name for column in columns]
+    longest = spec.limits.cell_bytes
+
+    def passes(faults: Faults) -> Iterator[Batch]:
+        for rows in file.rows([column.cell(longest) for column in columns]):
+            yield list(zip(*rows, strict=True))
+
+    return build(spec, len(columns), names, passes)
+
+
+def _read_plain(spec: ParseSpec, path: Path, file: _File, columns: list[_Column]) -> Table:
+    """Columns of finite numbers. Raises InvalidContent for others."""
+    n_samples = file.n_samples()
+    layout = make_layout(spec, len(columns), [column.name for column in columns])
+    if n_samples == 0:
+        raise InvalidContent("empty-data", "the file has no row")
+    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
+        writer.check(n_samples)
+        inflated = 8 * n_samples * len(columns)
+        if inflated > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
+            raise inflates_too_much("file", spec.limits.inflated_bytes)
+        faults = Faults()
+        labels = labels_of(layout, faults)
+        if layout.target is not None and labels is not None:
+            _read_labels(file, columns.pop(layout.target), labels, spec)
+        _read_features(file, columns, n_samples, writer, faults)
+        faults.check()
+        writer.finish()
     return dense_table(layout, n_samples, labels)
 
 
@@ -91,7 +123,19 @@ class _Column:
 
     @property
     def is_number(self) -> bool:
-        return self.type != _TEXT
+        return self.type != _TEXT and not self.is_date
+
+    @property
+    def is_date(self) -> bool:
+        return _DATE.match(self.type) is not None
+
+    def cell(self, longest: int) -> str:
+        """In SQL, as a value of JSON; dates as ISO texts, of a long text the beginning."""
+        if self.is_date:
+            return f"{self.sql}::VARCHAR"
+        if self.type == _TEXT:
+            return f"left({self.sql}, {longest})"
+        return self.sql if self.type == "BOOLEAN" else self.number
 
     @property
     def number(self) -> str:
@@ -152,6 +196,13 @@ class _File:
         found = result.fetchnumpy()
         return [found[f"c{i}"] for i in range(len(expressions))]
 
+    def rows(self, expressions: list[str]) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows, some at a time."""
+        query = f"SELECT {', '.join(expressions)} FROM {_SOURCE}"
+        result = self.connection.execute(query, [self.path])
+        while rows := result.fetchmany(ROWS_AT_ONCE):
+            yield rows
+
     def _all(self, query: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(query, [self.path]).fetchall()
 
@@ -206,9 +257,9 @@ def _check_flat(name: str, kind: str) -> None:
         message = f"the column {name!r} is an index of pandas"
         hint = "write the file without it (index=False)"
         raise refuse("bad-column-name", message, column=name, hint=hint)
-    if kind != _TEXT and not _NUMBER.fullmatch(kind):
+    if kind != _TEXT and not _NUMBER.fullmatch(kind) and not _DATE.match(kind):
         message = f"the column {name[:64]!r} is of type {kind[:64]}"
-        hint = "columns hold numbers or booleans, labels may be texts"
+        hint = "columns hold numbers, booleans, texts or dates"
         raise refuse("columnar-unsupported", message, column=name[:64], hint=hint)
 
 

@@ -30,6 +30,7 @@ from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.locating import add_faults
 from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.kinds.roles import Columns
+from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import Weights
 from service.rows.kinds.words import MISSING_VALUES
 from service.rows.spec import ParseSpec
@@ -43,7 +44,7 @@ MAX_PASSES = 6
 MAX_TEXTS = 300_000
 """Different texts of all columns in memory."""
 
-Batch: TypeAlias = Sequence[Sequence[str]]
+Batch: TypeAlias = Sequence[Sequence[Any]]
 """Some rows: the cells of each column of the file."""
 Passes: TypeAlias = Callable[[Faults], Iterator[Batch]]
 """Reads the file from its beginning; what is wrong with rows is added to the faults."""
@@ -62,7 +63,11 @@ class _Feature:
 class Builder:
     """Makes the table of one upload."""
 
-    def __init__(self, spec: ParseSpec, columns: Columns, passes: Passes) -> None:
+    def __init__(
+        self, spec: ParseSpec, columns: Columns, passes: Passes, *, typed: bool = False
+    ) -> None:
+        """`typed`: cells are values of JSON, else texts."""
+        self._typed = typed
         self._spec = spec
         self._columns = columns
         self._passes = passes
@@ -118,6 +123,9 @@ class Builder:
         features = []
         for position in self._columns.features:
             kind = self._columns.kinds.get(position)
+            if self._typed:
+                features.append(_Feature(position, TypedColumn(kind)))
+                continue
             plain = kind in (None, "number") and self._spec.decimal != ","
             gatherer: Gatherer = TextColumn(self._words)
             if plain:
@@ -138,16 +146,22 @@ class Builder:
             weights = Weights(faults, columns.name(columns.weight))
         n_samples = 0
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
+            before = 0
             for batch in self._passes(faults):
+                known = not self._typed or faults.total == before
+                before = faults.total
                 n_samples += len(batch[0])
                 if n_samples > self._spec.limits.rows:
                     raise too_many("rows", self._spec.limits.rows)
                 if n_samples * len(self._features) > self._spec.limits.stored_values:
                     raise too_many("values", self._spec.limits.stored_values)
                 if labels is not None and columns.target is not None:
-                    labels.add(batch[columns.target])
-                if weights is not None and columns.weight is not None:
-                    weights.add(batch[columns.weight])
+                    if known:
+                        labels.add(batch[columns.target], typed=self._typed)
+                    else:  # of rows that are wrong
+                        labels.skip(len(batch[0]))
+                if weights is not None and columns.weight is not None and known:
+                    weights.add([_text(cell) for cell in batch[columns.weight]])
                 values = [one.gatherer.add(batch[one.position]) for one in self._features]
                 if faults.total == 0 and values:
                     spool.write(np.column_stack(values))
@@ -160,7 +174,9 @@ class Builder:
 
     def _forget_texts(self) -> None:
         """Bound what is in memory: the column with the most texts is free text."""
-        texts = [one.gatherer for one in self._features if isinstance(one.gatherer, TextColumn)]
+        gatherers = [one.gatherer for one in self._features]
+        either = [one.texts if isinstance(one, TypedColumn) else one for one in gatherers]
+        texts = [one for one in either if isinstance(one, TextColumn)]
         if sum(one.n_texts for one in texts if not one.overflowed) > MAX_TEXTS:
             max((one for one in texts if not one.overflowed), key=lambda one: one.n_texts).forget()
 
@@ -318,3 +334,9 @@ class Builder:
             for feature, decision in kept
             if decision.kind == "boolean" or 1 < len(decision.levels) <= 20
         ]
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else repr(cell)

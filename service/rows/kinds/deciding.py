@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 from typing import Any, TypeAlias
 
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from service.rows.kinds import dates
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.number_styles import NumberStyle, readings, survey
+from service.rows.kinds.typed import NO_WORDS, TypedColumn
 from service.rows.kinds.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.table.levels import MAX_LEVELS, in_order
 
-Gatherer: TypeAlias = ValueColumn | TextColumn
+Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
 
 ROW_NUMBERS = frozenset(
     {
@@ -95,6 +96,8 @@ class Question:
     grouped: bool = True
     fixed: bool = False
     """Whether the caller gives the decimal mark."""
+    typed: bool = False
+    """Whether cells have types: texts are never numbers, and only empty ones are missing."""
     tried_plain: bool = False
     """Whether the column was read as plain numbers, and some cells are not."""
     comma_likely: bool = False
@@ -103,9 +106,23 @@ class Question:
 
 def decide(column: Gatherer, question: Question) -> Decision:
     """The kind of a column, or what to do to find it."""
+    if isinstance(column, TypedColumn):
+        return _decide_typed(column, replace(question, words=NO_WORDS, typed=True))
     if isinstance(column, ValueColumn):
         return _decide_values(column, question)
     return _decide_texts(column, question)
+
+
+def _decide_typed(column: TypedColumn, question: Question) -> Decision:
+    if column.n_wrong:
+        kind = question.kind or ("number" if column.texts is None else "text")
+        return Wrong(None, kind)
+    if column.texts is not None:
+        return _decide_texts(column.texts, question)
+    if not (column.n_numbers or column.n_booleans) and question.kind is None:
+        return Ignored("empty: every cell is missing")
+    kind = "number" if column.n_numbers or question.kind == "number" else "boolean"
+    return Kept(kind=kind, missing=column.n_missing)
 
 
 def _decide_values(column: ValueColumn, question: Question) -> Decision:
@@ -142,14 +159,17 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
     there = [text for text in texts if text not in question.words]
     if not there:
         return _without_values(column, question)
-    if question.kind in (None, "boolean") and all(text in BOOLEAN_WORDS for text in there):
+    as_number = question.kind in (None, "number", "boolean") and not question.typed
+    if as_number and question.kind != "number" and all(text in BOOLEAN_WORDS for text in there):
         return _coded(column, question, "boolean", BOOLEAN_WORDS.get)
-    if question.kind in (None, "number", "boolean"):
+    if as_number:
         decision = _numbers(column, question, there)
         if decision is not None:
             return decision
     if question.kind in (None, "date"):
         forms = dates.forms_of(there)
+        if question.typed:
+            forms = [form for form in forms if form == dates.ISO]
         if len(forms) == 1:
             return _dates(column, question, forms[0])
         if question.kind == "date":
@@ -163,14 +183,15 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         return Wrong(bad, question.kind)
     if column.overflowed:
         return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
-    n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in MISSING_TEXTS)
+    missing = _missing_texts(question)
+    n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in missing)
     return _text(column, question, n_there)
 
 
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
     found = survey(there)
-    if question.kind is None and 2 * found.n_numbers < len(there):
+    if question.kind is None and not _mostly_numbers(column, question):
         return None
     mark = found.decided or ("." if not found.only and found.either is None else None)
     if mark is None and not found.only:
@@ -190,16 +211,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if bad:
         if question.fixed and found.n_numbers == len(there):
             return Wrong(bad)
-        if len(bad) == len(there):
-            return None
-        cells = zip(column.texts, column.counts, strict=True)
-        there_counts = [(text, n) for text, n in cells if text not in question.words]
-        n_bad = sum(n for text, n in there_counts if text in bad)
-        if n_bad > max(1, FEW * sum(n for _, n in there_counts)):
-            return None
-        if column.overflowed:
-            return None
-        return Wrong(bad)
+        return None if column.overflowed else Wrong(bad)
     notes: dict[str, Any] = {}
     marks = found.separators - {mark}
     if mark == "," and (found.only or found.either is not None):
@@ -213,6 +225,17 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if column.overflowed:
         return Again(lambda: styled(question.words, value, "number", notes))
     return _coded(column, question, "number", value, notes)
+
+
+def _mostly_numbers(column: TextColumn, question: Question) -> bool:
+    """Whether the cells are numbers or booleans, but for few of them."""
+    good = n_bad = 0
+    for text, count in zip(column.texts, column.counts, strict=True):
+        if text in BOOLEAN_WORDS or readings(text) != (None, None):
+            good += count
+        elif text not in question.words:
+            n_bad += count
+    return good > 0 and n_bad <= max(1, FEW * (good + n_bad))
 
 
 def _dates(column: TextColumn, question: Question, form: str) -> Decision:
@@ -254,14 +277,14 @@ def _coded(
 def _without_values(column: TextColumn, question: Question) -> Decision:
     if question.kind is None:
         words = frozenset(column.texts)
-        if words - MISSING_TEXTS and len(words) > 1:  # such as None and ?
+        if words - _missing_texts(question) and len(words) > 1:  # such as None and ?
             return _category(column, question)
         return Ignored("empty: every cell is missing")
     return _coded(column, question, question.kind, lambda text: None)
 
 
 def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
-    words = MISSING_TEXTS | (question.words & _extra(question))
+    words = _missing_texts(question)
     there = {text for text in column.texts if text not in words}
     if len(there) == 1 and n_there == sum(column.counts):
         return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}")
@@ -276,7 +299,7 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
 def _category(
     column: TextColumn, question: Question, undecided: list[str] | None = None
 ) -> Decision:
-    words = MISSING_TEXTS | _extra(question)
+    words = _missing_texts(question)
     if column.overflowed:
         if question.kind is None:
             return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
@@ -299,6 +322,8 @@ def _category(
     )
 
 
-def _extra(question: Question) -> Words:
-    """The words that the caller gave."""
-    return question.words - MISSING_VALUES
+def _missing_texts(question: Question) -> Words:
+    """Texts that are never levels."""
+    if question.typed:
+        return NO_WORDS
+    return MISSING_TEXTS | (question.words - MISSING_VALUES)

@@ -188,6 +188,10 @@ class TextColumn:
         """The same before the first cell."""
         return TextColumn(self.words)
 
+    def add_missing(self, count: int) -> None:
+        """Count that many empty cells more, which came before."""
+        self._counts[self._lookup[""]] += count
+
     def forget(self) -> None:
         """Take the column as free text."""
         self.overflowed = True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from service.rows.cell_faults import HEADER_HINT, fault_of_text
+from service.rows.cell_faults import HEADER_HINT, CellFault, fault_of_text, fault_of_value
 from service.rows.faults import Faults
 from service.rows.kinds.deciding import Gatherer, Wrong
-from service.rows.kinds.gathering import ValueColumn
+from service.rows.kinds.gathering import TextColumn, ValueColumn
+from service.rows.kinds.typed import TypedColumn
 from service.rows.number_text import BLANKS
 
 NUMBER_HINT = (
@@ -15,9 +17,11 @@ NUMBER_HINT = (
     "if the column is a category, say so in `schema`"
 )
 
+TYPED_HINT = "all cells of a column are of one type, or null"
+
 
 def add_faults(
-    batch: Sequence[Sequence[str]],
+    batch: Sequence[Sequence[Any]],
     done: int,
     wrong: Mapping[int, Wrong],
     gatherers: Mapping[int, Gatherer],
@@ -26,25 +30,36 @@ def add_faults(
     unnamed: bool,
 ) -> None:
     """Add each wrong cell of some rows, `done` rows before them."""
-    found = []
+    found: list[tuple[int, int, CellFault]] = []
     for position, decision in wrong.items():
         gatherer = gatherers[position]
         for row, cell in enumerate(batch[position], done + 1):
-            text = cell.strip(BLANKS)
-            if text in gatherer.words:
-                continue
-            if decision.texts is not None:
-                bad = text in decision.texts
-            else:
-                assert isinstance(gatherer, ValueColumn)
-                bad = gatherer.value(text) is None
-            if bad:
-                found.append((row, position, cell, decision.kind))
-    for row, position, cell, kind in sorted(found):
-        hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
-        fault = fault_of_text(cell, hint)
-        if kind == "number" and fault is not None:
-            faults.add(*fault, row=row, column=names[position])
-        else:
-            code = "not-a-number"
-            faults.add(code, f"is not a {kind}", cell, hint, row=row, column=names[position])
+            if isinstance(gatherer, TypedColumn):
+                if gatherer.is_wrong(cell):
+                    found.append((row, position, _fault_of_value(cell, decision)))
+            elif _is_wrong(cell.strip(BLANKS), decision, gatherer):
+                hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
+                found.append((row, position, _fault_of_text(cell, decision, hint)))
+    for row, position, fault in sorted(found, key=lambda place: place[:2]):
+        faults.add(*fault, row=row, column=names[position])
+
+
+def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) -> bool:
+    if text in gatherer.words:
+        return False
+    if decision.texts is not None:
+        return text in decision.texts
+    assert isinstance(gatherer, ValueColumn)
+    return gatherer.value(text) is None
+
+
+def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:
+    fault = fault_of_text(cell, hint) if decision.kind == "number" else None
+    return fault or CellFault("not-a-number", f"is not a {decision.kind}", cell, hint)
+
+
+def _fault_of_value(cell: Any, decision: Wrong) -> CellFault:
+    fault = fault_of_value(cell)
+    return fault or CellFault(
+        "invalid-field", f"is not a {decision.kind}", str(cell)[:64], TYPED_HINT
+    )

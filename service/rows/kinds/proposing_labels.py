@@ -24,16 +24,23 @@ class LabelColumn:
         self._column = column
         self._refused: InvalidContent | None = None
 
-    def add(self, texts: Sequence[str]) -> None:
+    def add(self, texts: Sequence[Any], *, typed: bool) -> None:
         """A missing one is a fault."""
         if self._refused is not None:
             return
         try:
-            self._labels.add_texts(list(texts))
+            if typed:
+                self._labels.add_json(list(texts))
+            else:
+                self._labels.add_texts(list(texts))
         except InvalidContent as error:
             if error.code != "too-many-classes":
                 raise
             self._refused = error
+
+    def skip(self, n_rows: int) -> None:
+        """Rows whose labels are unknown."""
+        self._labels.skip(n_rows)
 
     def finish(self, likely: list[str]) -> Target:
         """Raises InvalidContent; it names columns that are likely to hold the labels."""

@@ -90,11 +90,9 @@ UPLOADS: list[Case] = [
     (TSV, csv("1_000", "\t"), WORD, "b", "1_000"),
     (TSV, csv("1\t2", "\t"), RAGGED, None, None),
     (JSON, upload_json("1e999"), NAN, "b", "1e999"),
-    (JSON, upload_json("null"), MISSING, "b", "null"),
     (JSON, upload_json('"oops"'), WORD, "b", "oops"),
     (JSON, upload_json("4, 4"), RAGGED, None, None),
     (NDJSON, ndjson("-1e999"), NAN, "b", "-1e999"),
-    (NDJSON, ndjson("null"), MISSING, "b", "null"),
     (NDJSON, ndjson('"oops"'), WORD, "b", "oops"),
     (NDJSON, ndjson('4, "c": 5'), RAGGED, "c", None),
     (LIBSVM, libsvm("nan"), NAN, 1, "nan"),
@@ -105,8 +103,6 @@ UPLOADS: list[Case] = [
     (NPY, npy(np.column_stack((matrix(np.nan), [1, 2, 1]))), NAN, 1, "nan"),
     (NPZ, npz(np.inf), NAN, 1, "inf"),
     (PARQUET, columns(np.array([2.0, np.inf, 6.0])), NAN, "b", "inf"),
-    (PARQUET, columns(NULL), MISSING, "b", None),
-    (PARQUET, columns(np.array([None, "oops", None], dtype=object)), WORD, "b", "oops"),
 ]
 PREDICTIONS: list[Case] = [
     (CSV, csv("nan", label=False), NAN, "b", "nan"),
