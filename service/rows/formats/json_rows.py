@@ -108,7 +108,7 @@ def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
 
 
 def _with_target(spec: ParseSpec, names: list[str] | None, *, labeled: bool) -> ParseSpec:
-    """Without names or with `labels` no column holds the labels, unless the caller says so."""
+    """Without names or with `labels` no column holds the labels, unless the caller names one."""
     if labeled and spec.labels is not None:
         raise invalid_field("/labels", "the labels are in a file of their own; leave one out")
     if labeled and spec.target not in (None, NO_TARGET):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +35,21 @@ def read(spec: ParseSpec) -> Table:
         return _batches(dialect, spec.limits, faults, columns.names)
 
     builder = Builder(spec, columns, passes)
-    table = builder.build(comma_likely=dialect.delimiter == ";")
+    with _without_cycles():
+        table = builder.build(comma_likely=dialect.delimiter == ";")
     return replace(table, reading=_reading(dialect) | (table.reading or {}))
+
+
+@contextmanager
+def _without_cycles() -> Iterator[None]:
+    """No search for cycles of objects: cells are lists of texts, which form none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _reading(dialect: Dialect) -> dict[str, Any]:
@@ -89,7 +104,7 @@ def _without_header(rows: list[list[str]], width: int) -> list[list[str]]:
 
 
 def _check_lines(text: str, limits: ReadLimits, done: int) -> None:
-    if len(text) * 4 > limits.line_bytes:
+    if has_long_cell(text, "\n", limits.line_bytes // 4):
         lines = [line for line in text.split("\n") if line]
         check_lengths(lines, limits.line_bytes, done + 1)
 

@@ -1,7 +1,7 @@
 """A table from cells whose kinds are found while they are read.
 
 Each pass over the file gathers all columns. If a column turns out to be something else, the file is
-read once more. Then the raw values are written.
+read again. Then the raw values are written.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Builder:
             max((one for one in texts if not one.overflowed), key=lambda one: one.n_texts).forget()
 
     def _settle(self, *, comma_likely: bool) -> bool:
-        """Decide all columns; whether the file has to be read once more."""
+        """Decide all columns; whether the file has to be read again."""
         marks = self._marks()
         given = self._spec.decimal
         decimal = given or (next(iter(marks)) if len(marks) == 1 else None)
@@ -298,7 +298,7 @@ class Builder:
 
     def _warnings(self, kept: list[tuple[_Feature, Kept]]) -> Iterator[dict[str, Any]]:
         for one in self._ignored():
-            if one["reason"] != "the caller says so":
+            if one["reason"] != "the caller asks for it":
                 yield {
                     "code": "ignored-column",
                     "message": f"the column {one['name']!r} is ignored: {one['reason']}",

@@ -57,7 +57,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The column has to be read once more, in another way."""
+    """The column has to be read again, in another way."""
 
     gatherer: Callable[[], Gatherer]
 

@@ -52,7 +52,7 @@ def arranged(
     for i, name in enumerate(texts):
         if i not in dropped and roles.get(name, {}).get("role") == "ignored":
             dropped.add(i)
-            ignored.append({"name": name, "reason": "the caller says so"})
+            ignored.append({"name": name, "reason": "the caller asks for it"})
     weight = _only(roles, texts, "weight")
     label = _only(roles, texts, "label")
     if weight is not None:
