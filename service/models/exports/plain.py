@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 BLOCK_ROWS = 512
+MISSING = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?", "."}
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def _reader(column: dict[str, Any]) -> Any:
         text = str(cell).strip()
         if text in levels:
             return levels[text]
-        if text in ("", "NA", "nan", "None"):
+        if cell is None or text in MISSING:
             return math.nan
         try:
             return numbers.get(float(text), -1)
@@ -136,7 +137,7 @@ def _reader(column: dict[str, Any]) -> Any:
             return -1
 
     def days(cell: Any) -> float:
-        if cell is None or cell in ("", "NA"):
+        if cell is None or cell in MISSING:
             return math.nan
         time = datetime.fromisoformat(cell.strip())
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
