@@ -61,7 +61,14 @@ class DatasetFields(Resource):
     parent: str | None
     inherited_rows: int | None
     columns: list[dict[str, Any]] | None
-    """`name`, `min`, `max`, `mean` and `std` of each feature; lists of datasets leave it out."""
+    """`name`, `kind`, `min`, `max`, `mean`, `std` and more of each feature; lists of datasets leave
+    it and the next ones out."""
+    weight: str | None
+    """Name of the column with the weights of the rows."""
+    ignored_columns: list[dict[str, Any]]
+    """Columns that are not kept: `name` and `reason`."""
+    reading: dict[str, Any] | None
+    """How the text of the upload was read."""
 
     def _title(self) -> str:
         return f"{self.id}: {self.n_samples:,} × {self.n_features:,}"
@@ -141,6 +148,8 @@ class ModelVersionFields(Resource):
     """Sorted; the columns of decision values and probabilities follow this order."""
     columns: list[str] | None
     n_features: int
+    table: dict[str, Any] | None
+    """Of a model of a table: `columns` with their kinds and levels, and `notes`."""
     n_support_vectors: int | None
     calibration: str | None
     """How scores become probabilities; None if they do not."""

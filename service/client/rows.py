@@ -1,23 +1,32 @@
 """Converts rows of callers to bodies of requests. Booleans become 1 and 0, except labels.
 
-NumPy is imported only for arrays, pandas and polars never: an object with `columns` is a frame, one
-with `tocsr` a sparse matrix.
+NumPy is imported only for arrays, pandas and polars never: an object with `tocsr` is a sparse
+matrix; `tables` knows frames.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import math
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from service.client.calls import Content
+from service.client.tables import (
+    Columns,
+    as_csv,
+    as_records,
+    categories_of,
+    columns_of,
+    is_numeric,
+    plain,
+)
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -60,12 +69,19 @@ def media_type_of(path: Path) -> str:
 
 
 def upload_body(
-    data: Any, labels: Any, columns: Sequence[str] | None, media_type: str | None
+    data: Any,
+    labels: Any,
+    columns: Sequence[str] | None,
+    media_type: str | None,
+    weights: Any = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Body:
-    """The rows of a dataset: a file, bytes, a frame, a sparse matrix, or array-like data.
+    """The rows of a dataset: a file, bytes, a table, a sparse matrix, or array-like data.
 
-    Raises ValueError for data that no format supports.
+    `options`: parameters that the caller gives. Raises ValueError for data that no format supports.
     """
+    if weights is not None and (media_type is not None or not _may_be_table(data)):
+        raise ValueError("weights need a table with named columns, such as a frame")
     if isinstance(data, (str, Path)):
         path = Path(data)
         media_type = media_type or media_type_of(path)
@@ -85,17 +101,17 @@ def upload_body(
         if columns is not None:
             raise ValueError("sparse data have no column names")
         return _libsvm(data, labels)
-    if _is_frame(data):
+    table = columns_of(data)
+    if table is not None:
         if columns is not None:
-            raise ValueError("the frame has column names: leave out `columns`")
-        return _json_table(list(map(str, data.columns)), _frame_rows(data), labels)
+            raise ValueError("the table has column names: leave out `columns`")
+        return _table(data, table, labels, weights, options)
     import numpy as np
 
     X = _dense(data)
     params = {"target": "none"} if labels is None else {}
     if columns is not None:
-        table = _json_table(list(columns), X.tolist(), labels)
-        return replace(table, params=params)
+        return replace(_json_table(list(columns), X.tolist(), labels), params=params)
     arrays = {"X": X} if labels is None else {"X": X, "y": _labels(labels)}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
@@ -110,12 +126,12 @@ def predict_body(rows: Any) -> Body:
         return Body(media_type_of(path), path)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
-    if _is_frame(rows):
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(str, rows.columns))
-        writer.writerows(_frame_rows(rows))
-        return Body(CSV, text.getvalue().encode())
+    if not isinstance(rows, Sequence):
+        table = columns_of(rows)
+        if table is not None and is_numeric(table):
+            return Body(CSV, as_csv(table))
+        if table is not None:
+            return Body(JSON, as_records(table))
     if not hasattr(rows, "__array__"):
         rows = list(rows)
         if any(isinstance(row, dict) for row in rows) or _ragged(rows):
@@ -159,14 +175,48 @@ def _form(file: Path, media_type: str, labels: Path) -> Body:
     return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
 
 
-def _is_frame(data: Any) -> bool:
-    return hasattr(data, "columns") and hasattr(data, "to_numpy")
-
-
-def _frame_rows(frame: Any) -> Iterable[tuple[Any, ...]]:
-    return zip(
-        *(_json_values(frame[name].to_numpy().tolist()) for name in frame.columns), strict=True
+def _may_be_table(data: Any) -> bool:
+    return not isinstance(data, (str, Path, bytes, bytearray, memoryview)) and (
+        columns_of(data) is not None
     )
+
+
+def _table(
+    data: Any, table: Columns, labels: Any, weights: Any, options: Mapping[str, Any]
+) -> Body:
+    """A table of numbers as JSON, other ones as CSV, with their categories in `schema`."""
+    target = options.get("target")
+    last = next(reversed(table), None) if labels is None and target is None else target
+    if weights is None and is_numeric(table, last):
+        return _json_table(list(table), zip(*table.values(), strict=True), labels)
+    if labels is not None and target is not None:
+        raise ValueError("give `labels` or `target`, not both")
+    params: dict[str, Any] = {}
+    schema: dict[str, Any] = {
+        name: {"kind": "category"} for name in categories_of(data) if name != last
+    }
+    table = dict(table)
+    if labels is not None:
+        params["target"] = _added(table, "label", list(map(plain, _labels(labels).tolist())))
+    elif weights is not None and target is None:
+        params["target"] = last
+    if weights is not None:
+        schema[_added(table, "weight", list(map(plain, weights)))] = {"role": "weight"}
+    schema |= json.loads(options.get("schema") or "{}")
+    if schema:
+        params["schema"] = json.dumps(schema)
+    return Body(CSV, as_csv(table), params)
+
+
+def _added(table: Columns, name: str, cells: list[Any]) -> str:
+    """Add a column; returns its name, which is a new one."""
+    n_rows = len(next(iter(table.values()), cells))
+    if len(cells) != n_rows:
+        raise ValueError(f"{len(cells):,} {name}s for {n_rows:,} rows")
+    while name in table:
+        name += "_"
+    table[name] = cells
+    return name
 
 
 def _json_values(values: Any) -> Any:
@@ -175,11 +225,9 @@ def _json_values(values: Any) -> Any:
         return {name: _json_values(value) for name, value in values.items()}
     if isinstance(values, (list, tuple)):
         return [_json_values(value) for value in values]
-    if hasattr(values, "tolist"):  # of NumPy
+    if getattr(values, "ndim", 0):  # of NumPy
         return _json_values(values.tolist())
-    if isinstance(values, float) and not math.isfinite(values):
-        return None if math.isnan(values) else str(values)
-    return values
+    return plain(values)
 
 
 def _dense(data: Any) -> Any:
@@ -196,7 +244,7 @@ def _ragged(rows: list[Any]) -> bool:
     """Whether rows have several lengths, or values that are not numbers."""
     lengths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
     return len(lengths) != 1 or any(
-        isinstance(value, str) or value is None
+        isinstance(value, (str, date)) or value is None
         for row in rows
         for value in (row if isinstance(row, (list, tuple)) else ())
     )

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 class TrainSpec(TypedDict, total=False):
     """Fields of `POST /v1/jobs` besides dataset, model and solver."""
 
+    encoding: Any
     scaling: str
     features: Any
     multiclass: str

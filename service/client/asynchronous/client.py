@@ -61,23 +61,27 @@ class AsyncClient:
         *,
         columns: Sequence[str] | None = None,
         media_type: str | None = None,
+        weights: Any = None,
         progress_bar: bool | None = None,
         **options: Any,
     ) -> AsyncDataset:
         """Upload a dataset.
 
         `data` is the path of a file in any format of the service, bytes with their `media_type`,
-        a pandas or polars frame, a SciPy sparse matrix, or anything that NumPy can convert to an
-        array. `labels` has one entry for each row, or is the path of a file with one line for
-        each; without it, the label column of a frame or file is the last one or the one in the
-        option `target`, and arrays are unlabeled. `columns` are the feature names of an array.
-        Further options are those of the service: `name`, `target`, `header`, `delimiter`,
-        `index_base`, `n_features`, `validate_only`.
+        a table (a pandas or polars frame, an Arrow table, a list of records, a dictionary of
+        columns), a SciPy sparse matrix, or anything that NumPy can convert to an array. Texts,
+        categories, booleans, dates and missing cells of a table are kept.
+        `labels` has one entry for each row, or is the path of a file with one line for each;
+        without it, the label column of a table or file is the last one or the one in the option
+        `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
+        has one for each row of a table.
+        Further options are those of the service: `name`, `target`, `schema`, `header`,
+        `delimiter`, `index_base`, `n_features`, `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
         terminals.
         Raises ValueError for data that no format supports.
         """
-        call = upload_call("/v1/datasets", data, labels, columns, media_type, options)
+        call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
         call = replace(call, progress_bar=progress.wanted(progress_bar))
         return AsyncDataset(self._session, await self._session.json(call))
 

@@ -76,7 +76,11 @@ def upload_call(
     columns: Sequence[str] | None,
     media_type: str | None,
     options: Mapping[str, Any],
+    weights: Any = None,
 ) -> Call:
     """The request of an upload. Raises ValueError for data that no format supports."""
-    body = upload_body(data, labels, columns, media_type)
-    return calls.create(path, body.content, body.media_type, {**body.params, **options})
+    body = upload_body(data, labels, columns, media_type, weights, options)
+    params = {**body.params, **options}
+    if "schema" in body.params:  # with that of the options
+        params["schema"] = body.params["schema"]
+    return calls.create(path, body.content, body.media_type, params)

@@ -1,0 +1,122 @@
+"""Tables of callers: frames with categories, booleans, dates and gaps, records, columns."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from service.client import Client
+from service.client.rows import predict_body, upload_body
+
+N = 60
+RANDOM = np.random.default_rng(0)
+AGES = [None if i % 7 == 0 else float(i % 40) + 0.5 for i in range(N)]
+SEXES = [("female", "male")[i % 3 == 0] for i in range(N)]
+ROOMS = [None if i % 11 == 0 else i % 4 for i in range(N)]
+ALONE = [None if i % 13 == 0 else i % 2 == 0 for i in range(N)]
+BORN = [None if i % 5 == 0 else datetime.date(1990, 1, 1 + i % 28) for i in range(N)]
+SIZES = [1 + i % 3 for i in range(N)]
+LABELS = ["yes" if i % 3 == 0 or (i % 40) > 30 else "no" for i in range(N)]
+COLUMNS: dict[str, list[Any]] = {
+    "age": AGES,
+    "sex": SEXES,
+    "rooms": ROOMS,
+    "alone": ALONE,
+    "born": BORN,
+    "size": SIZES,
+}
+
+
+def frame_of() -> pandas.DataFrame:
+    """With nullable, categorical and datetime types."""
+    return pandas.DataFrame(
+        {
+            "age": pandas.Series(AGES, dtype="Float64"),
+            "sex": pandas.Series(SEXES, dtype="category"),
+            "rooms": pandas.Series(ROOMS, dtype="Int64"),
+            "alone": pandas.Series(ALONE, dtype="boolean"),
+            "born": pandas.to_datetime(pandas.Series(BORN)),
+            "size": pandas.Series(SIZES, dtype="category"),
+        }
+    )
+
+
+def records() -> list[dict[str, Any]]:
+    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+
+
+def tables() -> dict[str, Any]:
+    """The same rows in every form that is installed."""
+    forms: dict[str, Any] = {"frame": frame_of(), "columns": COLUMNS, "records": records()}
+    for name, make in (("polars", "DataFrame"), ("pyarrow", "table")):
+        if find_spec(name) is not None:
+            forms[name] = getattr(import_module(name), make)(COLUMNS)
+    return forms
+
+
+SCHEMA = json.dumps({"size": {"kind": "category"}})
+
+
+def test_tables_are_the_same_dataset_and_the_same_predictions(client: Client) -> None:
+    """Frames, records and dictionaries of columns; a category of numbers stays a category."""
+    forms = tables()
+    dataset = client.upload(forms["frame"], LABELS, name="people")
+    kinds = {column["name"]: column["kind"] for column in dataset.data["columns"]}
+    assert kinds == {
+        "age": "number",
+        "sex": "category",
+        "rooms": "number",
+        "alone": "boolean",
+        "born": "date",
+        "size": "category",
+    }
+    for form, data in forms.items():
+        other = client.upload(data, LABELS, schema=SCHEMA)
+        assert other.data["matrix_digest"] == dataset.data["matrix_digest"], form
+    client.train(dataset, "people", seed=1).wait(60)
+    expected = client.predict("people", forms["frame"], outputs="decision")
+    for form, data in forms.items():
+        values = client.predict("people", data, outputs="decision")
+        assert values.tobytes() == expected.tobytes(), form
+    labeled = frame_of().assign(label=LABELS)
+    reply = client.predict("people", labeled, outputs=["label", "decision"])
+    assert reply["ignored_columns"] == ["label"]
+    assert reply["decision"] == expected.tolist()
+    whole = client.upload(labeled)
+    assert whole.data["matrix_digest"] == dataset.data["matrix_digest"]
+
+
+def test_weights_are_a_column_of_their_own(client: Client) -> None:
+    """Beside the features, with the role weight."""
+    weights = RANDOM.uniform(1, 3, size=N)
+    dataset = client.upload(frame_of(), LABELS, weights=weights)
+    assert dataset.n_features == 6
+    assert dataset.data["weight"] == "weight"
+    with pytest.raises(ValueError, match="weights"):
+        client.upload(np.ones((3, 2)), ["a", "b", "a"], weights=[1, 2, 3])
+    with pytest.raises(ValueError, match="2 weights for 60 rows"):
+        client.upload(frame_of(), LABELS, weights=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ({"a": 1}, "one cell"),
+        ({"a": "xy"}, "one cell"),
+        ({"a": [1], "b": [1, 2]}, "several lengths"),
+        (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "twice"),
+    ],
+)
+def test_what_is_not_a_table_is_an_error(data: Any, what: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match=what):
+        predict_body(data)
+    with pytest.raises(ValueError, match=what):
+        upload_body(data, None, None, None)
