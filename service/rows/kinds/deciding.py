@@ -143,7 +143,8 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
             return again
         if question.decimal == "," and column.pointed and question.kind == "number":
             return again
-    numbers_rows = question.name.lower() in ROW_NUMBERS and column.counting
+    name = question.name.lower()
+    numbers_rows = column.counting and (name in ROW_NUMBERS or name.endswith("id"))
     if numbers_rows and question.kind is None and kind == "number" and column.n_values > 1:
         return Ignored("it numbers the rows")
     missing_words = frozenset(column.missing_words & words)

@@ -12,6 +12,9 @@ from service.rows.kinds.words import MISSING_TEXTS
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels, Target
 
+MOST_FRACTIONS = 20
+"""More different labels with fractions are measurements."""
+
 
 class LabelColumn:
     """Takes the cells of the label column."""
@@ -64,7 +67,13 @@ class LabelColumn:
                 message = f"the last column, {self._column!r}, has a different text in every row"
                 hint = hint or "name the label with `target`, or say target=none"
                 raise refuse("too-many-classes", message, column=self._column, hint=hint)
-        elif target.classes is None and hint is not None:
+        elif hint is not None and _are_measurements(target):
             message = f"the last column, {self._column!r}, is taken as the label; {hint}"
             self.warnings.append({"code": "likely-targets", "message": message})
         return target
+
+
+def _are_measurements(target: Target) -> bool:
+    """Whether numbers are unlikely to be classes."""
+    classes = target.classes
+    return classes is None or (len(classes) > MOST_FRACTIONS and isinstance(classes[0], float))

@@ -45,6 +45,23 @@ def loaded(settings: Settings, dataset_id: str) -> tuple[Any, Any]:
     return dataset, data
 
 
+def test_measurements_are_no_likely_label(client: TestClient) -> None:
+    """The reply names the columns that may be meant."""
+    rows = [f"{'u' if i % 4 else 'v'},{'pqr'[i % 3]},{i * 1.37:.2f}" for i in range(200)]
+    reply = made(post(client, "\n".join(["kind,b,t", *rows])))
+    [message] = [w["message"] for w in reply["warnings"] if w["code"] == "likely-targets"]
+    assert "'t'" in message
+    assert "'kind', 'b'" in message
+
+
+@pytest.mark.parametrize("name", ["PassengerId", "row", "customer_id"])
+def test_numbers_of_rows_are_ignored(client: TestClient, name: str) -> None:
+    """Integers that count, under a name that says so."""
+    rows = [f"{i + 7},{'xy'[i % 2]},{'u' if i % 4 else 'v'}" for i in range(30)]
+    reply = made(post(client, "\n".join([f"{name},b,k", *rows])))
+    assert reply["ignored_columns"] == [{"name": name, "reason": "it numbers the rows"}]
+
+
 def test_table_is_described(client: TestClient, settings: Settings) -> None:
     """Kinds, levels, missing cells, what is ignored and how the text was read."""
     reply = made(post(client, PEOPLE))
