@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
 from service.rows.faults import Faults
-from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
 
 HINT = "nothing is imputed: remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"

@@ -13,11 +13,11 @@ from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
 from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value
+from service.rows.cell_texts.dates import days as days_of
+from service.rows.cell_texts.levels import level_of
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
+from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
 from service.rows.faults import shown
-from service.rows.kinds.dates import days as days_of
-from service.rows.kinds.words import MISSING_TEXTS, MISSING_VALUES
-from service.rows.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
-from service.rows.table.levels import level_of
 from svm.data.columns import UNKNOWN, Column
 
 MISSING_HINT = "the model was trained without missing cells in such columns: give a value"

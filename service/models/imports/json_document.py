@@ -23,7 +23,7 @@ from service.models.imports.parts import (
     invalid,
 )
 from service.models.mapped import mapped
-from service.rows.formats.json_stream import Span, elements, is_object, members, raw
+from service.rows.json_reading.stream import Span, elements, is_object, members, raw
 from service.rows.spec import HEADER_BYTES
 from service.rows.table.arrays import ArrayWriter
 from service.settings import Limits

@@ -9,7 +9,7 @@ from service.models.exports import JSON
 from service.models.exports.document import NAME, VERSION, About, Parts
 from service.models.imports import json_document, npz_archive
 from service.models.imports.parts import invalid
-from service.rows.formats.json_stream import raw
+from service.rows.json_reading.stream import raw
 from service.settings import Limits
 from service.web.bodies.strict_json import parse_json
 

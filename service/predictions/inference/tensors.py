@@ -16,7 +16,7 @@ from service.predictions.datatypes import NUMBERS
 from service.rows.cell_faults import CellFault, fault_of_value
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field
-from service.rows.formats import json_numbers
+from service.rows.json_reading import numbers as json_numbers
 
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.rows.cell_faults import HEADER_HINT, HINT, CellFault, fault_of_text, ragged
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS
 from service.rows.faults import Faults
-from service.rows.number_text import BLANKS, BOOLEANS
 from service.rows.table.layout import Layout
 from service.storage.locked_duckdb import connect, literal
 

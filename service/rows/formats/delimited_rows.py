@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidContent
 from service.rows.cell_faults import ragged
+from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.formats.cells import examine
-from service.rows.formats.json_numbers import read_lists
-from service.rows.number_text import is_value
+from service.rows.json_reading.numbers import read_lists
 from service.rows.spec import RowLimits, Rows
 from service.rows.table.layout import Layout
 from service.rows.text import BOM, decode_text, records, unterminated

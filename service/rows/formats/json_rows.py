@@ -11,11 +11,11 @@ from typing import Any
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, shown, too_many
-from service.rows.formats import json_numbers
-from service.rows.formats.json_cells import examine, explained, matrix
-from service.rows.formats.json_numbers import ROWS
-from service.rows.formats.json_stream import Span, elements, members, value
 from service.rows.formats.json_table import batches_of_lists, build, may_be_plain
+from service.rows.json_reading import numbers as json_numbers
+from service.rows.json_reading.cells import examine, explained, matrix
+from service.rows.json_reading.numbers import ROWS
+from service.rows.json_reading.stream import Span, elements, members, value
 from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from service.errors import Fault, InvalidContent, InvalidRequest
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, shown, too_many
-from service.rows.formats import json_numbers
-from service.rows.formats.json_cells import examine, explained, matrix
-from service.rows.formats.json_stream import MAX_DEPTH, loads
 from service.rows.formats.json_table import PLACEHOLDER, build, may_be_plain
+from service.rows.json_reading import numbers as json_numbers
+from service.rows.json_reading.cells import examine, explained, matrix
+from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import make_layout

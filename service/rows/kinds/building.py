@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from service.errors import InvalidContent
+from service.rows.cell_texts.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL
+from service.rows.cell_texts.words import MISSING_VALUES
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.kinds.deciding import (
     Again,
@@ -32,11 +34,9 @@ from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.kinds.roles import Columns
 from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import Weights
-from service.rows.kinds.words import MISSING_VALUES
 from service.rows.spec import ParseSpec
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.joining_tables import table_of
-from service.rows.table.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL
 from service.rows.table.raw import RawWriter
 from service.rows.table.writers import Table
 

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.kinds import dates
+from service.rows.cell_texts import dates
+from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.number_styles import NumberStyle, readings, survey
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
-from service.rows.kinds.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
-from service.rows.table.levels import MAX_LEVELS, in_order
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
 

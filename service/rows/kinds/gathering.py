@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.rows.cell_texts.levels import MAX_LEVELS
+from service.rows.cell_texts.number_text import BLANKS, NUMBER
+from service.rows.cell_texts.words import BOOLEAN_WORDS
 from service.rows.kinds.number_styles import only_groups, survey
-from service.rows.kinds.words import BOOLEAN_WORDS
-from service.rows.number_text import BLANKS, NUMBER
-from service.rows.table.levels import MAX_LEVELS
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]

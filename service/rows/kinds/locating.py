@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.rows.cell_faults import HEADER_HINT, CellFault, fault_of_text, fault_of_value
+from service.rows.cell_texts.number_text import BLANKS
 from service.rows.faults import Faults
 from service.rows.kinds.deciding import Gatherer, Wrong
 from service.rows.kinds.gathering import TextColumn, ValueColumn
 from service.rows.kinds.typed import TypedColumn
-from service.rows.number_text import BLANKS
 
 NUMBER_HINT = (
     "correct the cell; if the word means missing, name it in `missing`; "

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.errors import InvalidContent
+from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, refuse
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
-from service.rows.kinds.words import MISSING_TEXTS
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels, Target
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from service.rows.cell_texts.levels import level_of
 from service.rows.kinds.gathering import TextColumn, Values
-from service.rows.table.levels import level_of
 
 NO_WORDS = frozenset({""})
 """An empty text is a missing cell, like null."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.cell_texts.number_text import NUMBER
 from service.rows.faults import Faults
-from service.rows.number_text import NUMBER
 from service.rows.table.arrays import write_array
 
 HINT = "a weight is a finite number, 0 or larger"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.kinds.dates import iso
+from service.rows.cell_texts.dates import iso
 from service.rows.spec import Stored, TableColumn
 from service.rows.table.raw import stored_blocks
 

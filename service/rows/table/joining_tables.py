@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
+from service.rows.cell_texts.levels import MAX_LEVELS, in_order
 from service.rows.faults import refuse
 from service.rows.spec import ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import blocks, write_array
 from service.rows.table.layout import feature_order
-from service.rows.table.levels import MAX_LEVELS, in_order
 from service.rows.table.raw import RawWriter, is_raw, raw_blocks, stored_blocks
 from service.rows.table.writers import Table
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
+from service.rows.cell_texts.number_text import NOT_FINITE, NUMBER
 from service.rows.faults import Faults, refuse
-from service.rows.number_text import NOT_FINITE, NUMBER
 from service.rows.spec import Label
 
 MAX_CLASSES = 1000

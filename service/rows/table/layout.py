@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from service.errors import Fault, InvalidContent, InvalidRequest
+from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
 from service.rows.faults import refuse, too_many
-from service.rows.number_text import BOOLEANS, NUMBER, is_value
 from service.rows.spec import CSV, TSV, ParseSpec, Stored
 
 NO_TARGET = "none"

@@ -56,7 +56,7 @@ def test_measurements_are_no_likely_label(client: TestClient) -> None:
 
 @pytest.mark.parametrize("name", ["PassengerId", "row", "customer_id"])
 def test_numbers_of_rows_are_ignored(client: TestClient, name: str) -> None:
-    """Integers that count, under a name that says so."""
+    """Integers that count, under a name for that."""
     rows = [f"{i + 7},{'xy'[i % 2]},{'u' if i % 4 else 'v'}" for i in range(30)]
     reply = made(post(client, "\n".join([f"{name},b,k", *rows])))
     assert reply["ignored_columns"] == [{"name": name, "reason": "it numbers the rows"}]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.rows.number_text import BOOLEANS
+from service.rows.cell_texts.number_text import BOOLEANS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET, TSV
 from tests.service.rows.arrays import npy, parquet
 from tests.service.rows.reading import places, refusal, upload

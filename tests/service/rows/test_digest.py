@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.rows.number_text import NUMBER
+from service.rows.cell_texts.number_text import NUMBER
 from service.rows.parser import Parser
 from service.rows.spec import (
     CSV,

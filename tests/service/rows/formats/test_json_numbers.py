@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.rows.columns import Columns
-from service.rows.formats.json_numbers import (
+from service.rows.json_reading.numbers import (
     PIECE_BYTES,
     read_any_document,
     read_any_lines,

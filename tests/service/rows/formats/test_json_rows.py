@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.formats.json_stream import elements, members
+from service.rows.json_reading.stream import elements, members
 from service.rows.spec import JSON
 from tests.service.rows.reading import places, refusal, upload
 

@@ -17,7 +17,7 @@ import simdjson
 from numpy.typing import NDArray
 
 from service.rows.columns import Columns
-from service.rows.formats.json_objects import cells_in_order
+from service.rows.json_reading.objects import cells_in_order
 
 PIECE_BYTES = 256 * 1024
 """Longer texts are parsed in pieces: the parser holds the GIL meanwhile."""

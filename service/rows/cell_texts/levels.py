@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.rows.number_text import NUMBER
+from service.rows.cell_texts.number_text import NUMBER
 
 MAX_LEVELS = 10_000
 """Of one column."""
