@@ -34,6 +34,7 @@ def add_dataset(database: Database, **values: Any) -> str:
         "matrix_digest": "0" * 64,
         "upload_key": dataset_id,
         "arrays": {},
+        "ignored": [],
     }
     with database.write() as connection:
         connection.execute(datasets.insert().values(row | values))

@@ -120,7 +120,7 @@ PREDICTIONS: list[Case] = [
     (NDJSON, ndjson("1e999", label=False), NAN, "b", "1e999"),
     (NDJSON, ndjson("null", label=False), MISSING, "b", "null"),
     (NDJSON, ndjson('"oops"', label=False), WORD, "b", "oops"),
-    (NDJSON, ndjson('4, "c": 5', label=False), "feature-mismatch", "c", None),
+    (NDJSON, b'{"a": 1, "b": 2}\n{"a": 3, "c": 4}\n', "feature-mismatch", "b", None),
     (LIBSVM, libsvm("nan"), NAN, 1, "nan"),
     (LIBSVM, libsvm("oops"), WORD, 1, "oops"),
     (LIBSVM, libsvm("4 1:5"), "libsvm-index", None, "1:5"),
