@@ -57,9 +57,12 @@ def upload(
         str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
     ] = None,
     header: Annotated[
-        str | None, typer.Option(help="CSV and TSV: present, absent, or auto.")
+        str | None, typer.Option(help="CSV, TSV, XLSX: present, absent, or auto.")
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="CSV and TSV: the delimiter.")] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
+    ] = None,
     index_base: Annotated[
         int | None, typer.Option(help="LIBSVM: index of the first feature, 1 (default) or 0.")
     ] = None,
@@ -77,7 +80,7 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ or Parquet."""
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX."""
     named = name or file.name
     with connected(url, as_json) as client:
         dataset = client.upload(
@@ -88,6 +91,7 @@ def upload(
             target=target,
             header=header,
             delimiter=delimiter,
+            sheet=sheet,
             index_base=index_base,
             n_features=n_features,
             media_type=media_type,

@@ -46,6 +46,7 @@ MEDIA_TYPES = {
     ".npy": NPY,
     ".npz": NPZ,
     ".parquet": "application/vnd.apache.parquet",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Formats by the suffix of a file's name."""
 

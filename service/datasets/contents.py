@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
-from service.rows.format_table import FORMATS
+from service.rows.format_table import DOWNLOADS
 from service.rows.parser import Parser
 from service.rows.rendering.columnar import nameable
 from service.rows.spec import LIBSVM, NPY, NPZ, PARQUET, RenderSpec
@@ -34,7 +34,7 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
         unfit |= {NPY, NPZ}
     if dataset.columns and not nameable([*dataset.columns, dataset.target or ""]):
         unfit.add(PARQUET)
-    return tuple(media_type for media_type in FORMATS if media_type not in unfit)
+    return tuple(media_type for media_type in DOWNLOADS if media_type not in unfit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from service.datasets.schemas import (
 )
 from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
-from service.rows.format_table import FORMATS
+from service.rows.format_table import DOWNLOADS, FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import CSV, TSV
 from service.settings import Limits
@@ -99,7 +99,7 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         "holds labels that are numbers, as its last column.",
         response_class=Response,
         responses={
-            **downloads(*FORMATS),
+            **downloads(*DOWNLOADS),
             **responses(
                 *(*_WITH_ETAG, "not-acceptable", "range-not-satisfiable"),
                 *("parsing-failed", "process-lost", "dataset-corrupt", "storage-full"),

@@ -36,8 +36,8 @@ class UploadOptions(BaseModel):
     for data without labels. Default: the last column; the file `labels` or the field `labels`,
     if there is one. LIBSVM lines begin with their label."""
     header: Literal["auto", "present", "absent"] = "auto"
-    """CSV and TSV: whether the first record names the columns. `auto`: what the media type says
-    (`text/csv; header=present`); else it does if none of its feature cells is a number."""
+    """CSV, TSV and XLSX: whether the first record names the columns. `auto`: what the media type
+    says (`text/csv; header=present`); else it does if none of its feature cells is a number."""
     delimiter: (
         Annotated[str, StringConstraints(pattern=r"^(auto|[\t !#$%&*,/:;<=>?@^|~])$")] | None
     ) = None
@@ -52,12 +52,14 @@ class UploadOptions(BaseModel):
     """CSV and TSV: whether thousands may be separated, by the mark that is not decimal, a blank or
     an apostrophe."""
     missing: Annotated[str, StringConstraints(max_length=1000)] = "auto"
-    """CSV and TSV: further words for missing cells, separated by commas. An empty cell, NA, N/A,
-    NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
+    """CSV, TSV and XLSX: further words for missing cells, separated by commas. An empty cell, NA,
+    N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean and date, roles feature, label, weight and ignored. Columns without
     names are called by their position from 0. Default: what the reply shows."""
+    sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
+    """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None

@@ -47,7 +47,13 @@ _UPLOAD = (
     *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
-    *("npy-unsupported", "npy-corrupt", "npz-unsafe", "columnar-unsupported"),
+    *(
+        "npy-unsupported",
+        "npy-corrupt",
+        "npz-unsafe",
+        "columnar-unsupported",
+        "archive-unsupported",
+    ),
     *(
         "too-many-classes",
         "too-many-levels",

@@ -114,6 +114,7 @@ def _spec(
         thousands=_unless_auto(options.thousands),
         missing=_words(options.missing),
         roles=_roles(options.schema_),
+        sheet=_unless_auto(options.sheet),
         index_base=options.index_base,
         n_features=options.n_features,
     )

@@ -37,7 +37,9 @@ def main() -> None:
 def render(spec: RenderSpec) -> Rendered:
     """Write a dataset to a file. Its bytes are a function of the dataset and the format."""
     with Path(spec.out).open("wb") as file:
-        FORMATS[spec.media_type].write(spec.stored, file)
+        write = FORMATS[spec.media_type].write
+        assert write is not None
+        write(spec.stored, file)
     with Path(spec.out).open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return Rendered(sha256=sha256, size_bytes=file.tell())

@@ -25,6 +25,7 @@ from service.rows.spec import (
     NPZ,
     PARQUET,
     TSV,
+    XLSX,
     ParseSpec,
     RowLimits,
     Rows,
@@ -35,6 +36,10 @@ from service.rows.table.writers import Table
 HEAD_BYTES = 64 * 1024
 """Of a body, as much as `Format.begins` needs."""
 _GZIP = b"\x1f\x8b"
+_ARCHIVE = b"PK\x03\x04"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_FIRST_MEMBER = 30
+"""Where its name begins in an archive."""
 _LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
 
@@ -72,8 +77,8 @@ class Format:
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
     lines: bool = False
     """A row is a line."""
-    write: Callable[[Stored, BinaryIO], None]
-    """A stored dataset to a file."""
+    write: Callable[[Stored, BinaryIO], None] | None = None
+    """A stored dataset to a file; None if only uploads are of this format."""
 
     def read(self, spec: ParseSpec) -> Table:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
@@ -127,7 +132,7 @@ FORMATS = {
         Format(
             media_type=NPZ,
             suffixes=(".npz",),
-            begins=_magic(b"PK\x03\x04"),
+            begins=_magic(_ARCHIVE),
             binary=True,
             upload="npz",
             write=binary.write_npz,
@@ -161,10 +166,19 @@ FORMATS = {
             lines=True,
             write=text.write_libsvm,
         ),
+        Format(
+            media_type=XLSX,
+            suffixes=(".xlsx",),
+            begins=_magic(_ARCHIVE),
+            binary=True,
+            upload="xlsx",
+            options=frozenset({"header", "missing", "schema", "sheet"}),
+        ),
     )
 }
 """By media type; those that are preferred for a stored dataset come first."""
 SUFFIXES = {suffix: one.media_type for one in FORMATS.values() for suffix in one.suffixes}
+DOWNLOADS = tuple(one.media_type for one in FORMATS.values() if one.write)
 ROW_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.read_rows)
 LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
 
@@ -177,9 +191,21 @@ def check_format(media_type: str, head: bytes) -> None:
     seen = next((one.media_type for one in FORMATS.values() if one.begins(head)), None)
     if head.startswith(_GZIP):
         seen = "gzip"
+    elif head.startswith(_ARCHIVE):
+        seen = _kind_of_archive(head)
+    elif head.startswith(_OLE):
+        seen = "an old or encrypted file of Excel: save it as .xlsx, without a password"
     elif expected.binary and head:
         seen = seen or "something else"
     if seen is not None:
         raise UnsupportedFormat(
             "format-mismatch", f"Content-Type says {media_type}, but the body looks like {seen}"
         )
+
+
+def _kind_of_archive(head: bytes) -> str:
+    """What an archive holds, by the name of its first member."""
+    name = head[_FIRST_MEMBER:]
+    if name.startswith((b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/")):
+        return XLSX
+    return NPZ if name.startswith((b"X.npy", b"y.npy")) else "a zip archive"

@@ -63,6 +63,7 @@ def _check_options(spec: ParseSpec) -> None:
         "thousands": spec.thousands is not None,
         "missing": bool(spec.missing),
         "schema": bool(spec.roles),
+        "sheet": spec.sheet is not None,
         "index_base": spec.index_base is not None,
     }
     for name in (name for name in given if given[name]):

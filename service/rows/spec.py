@@ -31,6 +31,7 @@ LIBSVM = "text/x-libsvm"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
 PARQUET = "application/vnd.apache.parquet"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""
@@ -129,6 +130,7 @@ class ParseSpec:
     """Further words for missing cells."""
     roles: Roles = field(default_factory=dict)
     sheet: str | None = None
+    """Of a workbook. Default: the first one."""
     dense: str = "auto"
     index_base: int | None = None
     n_features: int | None = None

@@ -1,4 +1,4 @@
-"""Zip archives of arrays: their members as files, whatever the directory of the archive says."""
+"""Zip archives: their members as files, whatever the directory of the archive says."""
 
 from __future__ import annotations
 
@@ -76,6 +76,22 @@ class Archive:
                             raise inflates_too_much("archive", limit_bytes)
                         file.write(chunk)
         return files
+
+    def inflated_bytes(self, limit_bytes: int) -> int:
+        """The size of all members, each read to its end.
+
+        Raises BadArchive, and TooLarge as soon as there are more than `limit_bytes` or 100:1.
+        """
+        limit = min(limit_bytes, MAX_RATIO * self._path.stat().st_size)
+        inflated = 0
+        with self._opened() as archive:
+            for name in self.names:
+                with archive.open(name) as member:
+                    while chunk := member.read(CHUNK_BYTES):
+                        inflated += len(chunk)
+                        if inflated > limit:
+                            raise inflates_too_much("archive", limit_bytes)
+        return inflated
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:

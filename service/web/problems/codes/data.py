@@ -74,6 +74,11 @@ DATA = {
         "It is damaged or encrypted, or a column has an unsupported type. Features are numbers or "
         "booleans; labels can also be texts.",
     ),
+    "archive-unsupported": Problem(
+        422,
+        "The workbook or archive is not supported",
+        "It is damaged or encrypted, or it is not what its name says.",
+    ),
     "parsing-failed": Problem(
         422,
         "The data could not be read",

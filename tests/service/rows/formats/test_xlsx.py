@@ -1,0 +1,135 @@
+"""XLSX: sheets as people have them, and workbooks that are broken or lie."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.rows.spec import CSV, XLSX
+from tests.service.rows.reading import places, refusal, upload
+from tests.service.rows.workbooks import sheet, workbook
+
+DAY = datetime.date(2024, 5, 1)
+PEOPLE: list[list[Any]] = [
+    ["sex", "age", "day", "member", "start", "class"],
+    ["f", 22.5, DAY, True, datetime.time(6), "yes"],
+    ["m", None, None, False, datetime.time(12), "no"],
+    [None, "NA", DAY, None, None, "yes"],
+]
+
+
+def changed(content: bytes, part: str, xml: bytes) -> bytes:
+    """The workbook with another part."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w", 8) as new:
+        for name in old.namelist():
+            new.writestr(name, xml if name == part else old.read(name))
+    return out.getvalue()
+
+
+def test_cells_of_every_kind() -> None:
+    """Texts, numbers, dates, booleans, times as parts of a day, empty cells, a word for them."""
+    result = upload(workbook({"People": PEOPLE}), XLSX)
+    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+        ("sex", "category", 1),
+        ("age", "number", 2),
+        ("day", "date", 1),
+        ("member", "boolean", 1),
+        ("start", "number", 1),
+    ]
+    assert result.rows_of_labels == ["yes", "no", "yes"]
+    np.testing.assert_array_equal(result.arrays["X"][0], [22.5, 19844, 1, 0.25])
+    assert result.parsed.reading == {
+        "sheet": "People",
+        "header": "present",
+        "missing": ["NA"],
+        "columns": {},
+    }
+
+
+def test_numbers_are_as_in_csv() -> None:
+    """The same values, labels and names: the same digest."""
+    rows: list[list[Any]] = [["a", "b", "k"], [1, 2.5, "x"], [3, 0.1, "y"]]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    assert (
+        upload(workbook({"S": rows}), XLSX).parsed.matrix_digest
+        == upload(text, CSV).parsed.matrix_digest
+    )
+
+
+def test_a_sheet_by_name() -> None:
+    """Another one than the first; one that is not there is refused with the names."""
+    content = workbook({"A": [["a", "k"], [1, 1], [2, 2]], "B": PEOPLE, "C": []})
+    result = upload(content, XLSX, sheet="B")
+    assert (result.parsed.n_features, (result.parsed.reading or {})["sheet"]) == (5, "B")
+    assert "it has 'A', 'B', 'C'" in refusal(content, XLSX, sheet="D").detail
+    assert refusal(content, XLSX, sheet="C").code == "empty-data"
+    assert "say sheet=" in refusal(workbook({"C": [], "A": PEOPLE}), XLSX).detail
+
+
+def test_rows_and_columns_without_cells() -> None:
+    """A table that begins somewhere, with an empty row, and an index without a name."""
+    rows: list[list[Any]] = [[], [None, None, "a", "k"], [None, 7, 1, "x"], [], [None, 9, 2, "y"]]
+    result = upload(workbook({"S": rows}), XLSX)
+    assert result.arrays["X"].tolist() == [[1], [2]]
+    assert result.parsed.columns == ["a"]
+    assert result.parsed.ignored == [{"name": "", "reason": "it has no name"}]
+
+
+def test_without_header() -> None:
+    """A first row with a number is a row, unless the caller says otherwise."""
+    content = workbook({"S": [[2020, 2021, "k"], [1, 2, "x"], [3, 4, "y"]]})
+    assert upload(content, XLSX).parsed.n_samples == 3
+    assert upload(content, XLSX, header="present").parsed.columns == ["2020", "2021"]
+
+
+def test_faults_name_sheet_row_and_column() -> None:
+    """Of each cell that does not fit its column."""
+    rows = [["a", "k"], *([i, "x"] for i in range(9)), ["lots", "y"]]
+    error = refusal(workbook({"Table 1": rows}), XLSX)
+    assert places(error) == [("not-a-number", 10, "a", "lots")]
+    assert error.detail.startswith("sheet 'Table 1': row 10, column 'a': 'lots'")
+    long = workbook({"S": [["a", "k"], ["x" * 5000, "x"]]})
+    assert places(refusal(long, XLSX)) == [("csv-cell-too-large", 1, 0, "x" * 64)]
+
+
+@pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml"])
+def test_damaged_parts(part: str) -> None:
+    content = changed(workbook({"S": PEOPLE}), part, b"<workbook <sheetData><row><c")
+    assert refusal(content, XLSX).code in ("archive-unsupported", "empty-data")
+
+
+def test_damaged_archives() -> None:
+    """Cut off, of something else, with an entry that comes twice."""
+    content = workbook({"S": PEOPLE})
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.txt", "a")
+    for broken in (content[:-30], content[:100], out.getvalue()):
+        assert refusal(broken, XLSX).code == "archive-unsupported"
+    assert refusal("a,b\n1,2\n", XLSX).code == "format-mismatch"
+    assert "openxmlformats" in refusal(content, CSV).detail
+    assert "without a password" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" * 90, XLSX).detail
+
+
+def test_a_far_cell() -> None:
+    """A grid of 17 thousand million cells, two of them there."""
+    xml = sheet([["a"]]).replace("</sheetData>", '<row r="1048576"><c r="XFD1048576"><v>1</v></c>')
+    error = refusal(workbook({"S": xml + "</row></sheetData></worksheet>"}), XLSX)
+    assert error.code in ("parsing-failed", "too-many-columns")
+    far = xml.replace("XFD", "ZZ") + "</row></sheetData></worksheet>"
+    assert "far outside" in refusal(workbook({"S": far}), XLSX).detail
+
+
+def test_bombs() -> None:
+    """What inflates beyond 100:1 is refused before it is read, whatever its directory says."""
+    content = workbook({"S": PEOPLE})
+    bomb = changed(content, "xl/styles.xml", b" " * 20_000_000)
+    assert refusal(bomb, XLSX).code == "decompression-limit"
+    limits = {"inflated_bytes": 1000}
+    assert refusal(content, XLSX, limits=limits).code == "decompression-limit"
