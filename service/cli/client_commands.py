@@ -80,7 +80,10 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX."""
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX.
+
+    The file may also be in a zip file of its own, or compressed by gzip.
+    """
     named = name or file.name
     with connected(url, as_json) as client:
         dataset = client.upload(

@@ -49,15 +49,19 @@ MEDIA_TYPES = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Formats by the suffix of a file's name."""
+ZIP = "application/zip"
+_ARCHIVES = {".zip": ZIP, ".gz": "application/gzip"}
+_NAMED = MEDIA_TYPES.keys() | _ARCHIVES.keys()
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body, with the query parameters that it needs."""
+    """A body, with the query parameters and headers that it needs."""
 
     media_type: str
     content: Content
     params: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def media_type_of(path: Path) -> str:
@@ -67,6 +71,14 @@ def media_type_of(path: Path) -> str:
     except KeyError:
         suffixes = ", ".join(MEDIA_TYPES)
         raise ValueError(f"{path.name}: not one of {suffixes}; give the media type") from None
+
+
+def _file(path: Path, media_type: str | None) -> Body:
+    """A file; one that ends in .gz is sent as it is, and named as compressed."""
+    if path.suffix.lower() != ".gz":
+        return Body(media_type or media_type_of(path), path)
+    inner = path.with_suffix("")
+    return Body(media_type or media_type_of(inner), path, headers={"Content-Encoding": "gzip"})
 
 
 def upload_body(
@@ -85,12 +97,13 @@ def upload_body(
         raise ValueError("weights need a table with named columns, such as a frame")
     if isinstance(data, (str, Path)):
         path = Path(data)
-        media_type = media_type or media_type_of(path)
+        if media_type is None and path.suffix.lower() == ".zip":
+            media_type = ZIP
         if isinstance(labels, (str, Path)):
             _only_rows(None, columns, "a file")
             return _form(path, media_type, Path(labels))
         _only_rows(labels, columns, "a file")
-        return Body(media_type, path)
+        return _file(path, media_type)
     if isinstance(data, (bytes, bytearray, memoryview)):
         _only_rows(labels, columns, "bytes")
         if media_type is None:
@@ -123,8 +136,7 @@ def predict_body(rows: Any) -> Body:
     """Rows to predict. Arrays are sent in binary; frames with column names, which the service
     matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
-        path = Path(rows)
-        return Body(media_type_of(path), path)
+        return _file(Path(rows), None)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if not isinstance(rows, Sequence):
@@ -164,16 +176,25 @@ def _only_rows(labels: Any, columns: Any, what: str) -> None:
         raise ValueError(f"{what} contains labels and names itself: give `target`, or an array")
 
 
-def _form(file: Path, media_type: str, labels: Path) -> Body:
+def _form(file: Path, media_type: str | None, labels: Path) -> Body:
     """Data and labels in two files: the parts of a form."""
     boundary = uuid.uuid4().hex
-    types = {"file": media_type, "labels": MEDIA_TYPES.get(labels.suffix.lower(), CSV)}
+    types = {
+        "file": media_type or _type_of_part(file) or media_type_of(file),
+        "labels": _type_of_part(labels) or MEDIA_TYPES.get(labels.suffix.lower(), CSV),
+    }
     content: list[bytes | Path] = []
     for name, path in (("file", file), ("labels", labels)):
-        start = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"'
+        shown = name + "".join(one for one in path.suffixes if one.lower() in _NAMED)
+        start = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{shown}"'
         content += [f"{start}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
     content.append(f"--{boundary}--\r\n".encode())
     return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
+
+
+def _type_of_part(path: Path) -> str | None:
+    """Of an archive: the service looks for the format in it, or in its name."""
+    return _ARCHIVES.get(path.suffix.lower())
 
 
 def _may_be_table(data: Any) -> bool:

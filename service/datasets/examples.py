@@ -7,7 +7,7 @@ from typing import Any
 
 from service.datasets.schemas import UploadOptions
 from service.rows.format_table import FORMATS, SUFFIXES
-from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
+from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV, ZIP
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _ROWS: tuple[tuple[tuple[float, ...], str], ...] = (
@@ -37,6 +37,7 @@ def request_body() -> dict[str, Any]:
         else {"schema": text}
         for one in FORMATS.values()
     }
+    content[ZIP] = {"schema": {**binary, "example": "@data.csv.zip"}}
     content[JSON]["schema"] = _JSON_SCHEMA
     examples = {
         CSV: _delimited(","),
@@ -89,7 +90,8 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             "file": {
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
-                f"from the file's name: {', '.join(SUFFIXES)}; else it is CSV.",
+                f"from the file's name: {', '.join(SUFFIXES)}; else it is CSV. "
+                "It may be in a zip file of its own, or compressed by gzip, such as data.csv.gz.",
                 "example": "iris.csv",
             },
             "labels": {

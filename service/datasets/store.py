@@ -31,6 +31,8 @@ from svm.data.stored_rows import StoredArray, StoredRows
 LATEST_DATASET = "latest"
 NEVER = 0.0
 """When the parts of a split were uploaded."""
+_PARSED = tuple(one.name for one in fields(Parsed) if one.name != "media_type")
+"""Columns of the table; a part of a split has the format of the whole dataset."""
 JobWithDataset = Callable[[sa.Connection, str], str | None]
 """Gives the id of a job that still needs the dataset with this id."""
 
@@ -135,7 +137,7 @@ class DatasetStore:
             "uploaded_at": now() if is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
-            **{field.name: getattr(parsed, field.name) for field in fields(parsed)},
+            **{name: getattr(parsed, name) for name in _PARSED},
             "tags": {},
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},

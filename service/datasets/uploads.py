@@ -11,7 +11,8 @@ from service.datasets.schemas import UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.kinds.roles import check_roles
-from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Roles
+from service.rows.spec import CSV, GZIP, TSV, ZIP, ParseSpec, ReadLimits, Roles
+from service.rows.unwrapping import ARCHIVES
 from service.settings import Limits
 from service.web.bodies.strict_json import decode_json
 from service.web.bodies.uploads import FormPart, IncomingBody, media_type, parameter
@@ -20,6 +21,12 @@ from service.web.bodies.validation import parameter_error
 FORM = "multipart/form-data"
 _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
 """What browsers and curl send for files that they do not know."""
+_ARCHIVE_TYPES = {
+    **{one: one for one in ARCHIVES.values()},
+    "application/x-zip-compressed": ZIP,
+    "application/x-gzip": GZIP,
+}
+"""Also as browsers of some systems call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +45,13 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
-    if body.media_type not in FORMATS:
-        raise _unsupported(body.media_type, (*FORMATS, FORM))
+    found = _ARCHIVE_TYPES.get(body.media_type, body.media_type)
+    if found not in (*FORMATS, *_ARCHIVE_TYPES):
+        raise _unsupported(found, (*FORMATS, ZIP, FORM))
     path = folder / "body"
     await body.save(path, *sizes)
     options = _with_header(query, body.content_type)
-    return Upload(options, _spec(options, body.media_type, path, folder, limits))
+    return Upload(options, _spec(options, found, path, folder, limits))
 
 
 def _of_form(
@@ -58,7 +66,11 @@ def _of_form(
     options = _with_header(_options(parts, query), file.content_type)
     return Upload(
         options,
-        _spec(options, _format(file, tuple(FORMATS)), file.path, folder, limits, labels),
+        _spec(
+            *(options, _format(file, tuple(FORMATS)), file.path, folder, limits),
+            file.filename,
+            labels,
+        ),
         file.filename,
     )
 
@@ -96,6 +108,7 @@ def _spec(
     path: Path,
     folder: Path,
     limits: Limits,
+    name: str = "",
     labels: FormPart | None = None,
 ) -> ParseSpec:
     delimiter = None if options.delimiter == "auto" else options.delimiter
@@ -105,6 +118,8 @@ def _spec(
         out=str(folder),
         limits=read_limits(limits),
         labels=None if labels is None else str(labels.path),
+        name=name,
+        labels_name="" if labels is None else labels.filename,
         labels_media_type=CSV if labels is None else _format(labels, LABEL_FORMATS),
         target=options.target,
         header=options.header,
@@ -148,8 +163,13 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 def _format(part: FormPart, offered: tuple[str, ...]) -> str:
     found = media_type(part.content_type)
+    suffix = PurePosixPath(part.filename).suffix.lower()
+    # Clients that look a name up say `text/csv` of data.csv.gz.
+    archive = ARCHIVES.get(suffix) or _ARCHIVE_TYPES.get(found)
+    if archive is not None:
+        return archive
     if found in _SAY_NOTHING:
-        found = SUFFIXES.get(PurePosixPath(part.filename).suffix.lower(), CSV)
+        found = SUFFIXES.get(suffix, CSV)
     if found not in offered:
         raise _unsupported(found, offered)
     return found

@@ -18,6 +18,7 @@ from service.rows.formats import delimited_rows, json_rows, libsvm, ndjson, npy
 from service.rows.rendering import binary, columnar, text
 from service.rows.spec import (
     CSV,
+    GZIP,
     JSON,
     LIBSVM,
     NDJSON,
@@ -26,6 +27,7 @@ from service.rows.spec import (
     PARQUET,
     TSV,
     XLSX,
+    ZIP,
     ParseSpec,
     RowLimits,
     Rows,
@@ -190,7 +192,7 @@ def check_format(media_type: str, head: bytes) -> None:
         return
     seen = next((one.media_type for one in FORMATS.values() if one.begins(head)), None)
     if head.startswith(_GZIP):
-        seen = "gzip"
+        seen = GZIP
     elif head.startswith(_ARCHIVE):
         seen = _kind_of_archive(head)
     elif head.startswith(_OLE):
@@ -208,4 +210,4 @@ def _kind_of_archive(head: bytes) -> str:
     name = head[_FIRST_MEMBER:]
     if name.startswith((b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/")):
         return XLSX
-    return NPZ if name.startswith((b"X.npy", b"y.npy")) else "a zip archive"
+    return NPZ if name.startswith((b"X.npy", b"y.npy")) else ZIP

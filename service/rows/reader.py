@@ -18,10 +18,12 @@ from service.rows.spec import Parsed, ParseSpec
 from service.rows.table.joining import append, expecting
 from service.rows.table.labels import Target
 from service.rows.table.summary import finished
+from service.rows.unwrapping import unwrapped
 
 
 def read(spec: ParseSpec) -> Parsed:
     """Write the arrays and describe them. Raises ServiceError for whatever is wrong with them."""
+    spec = unwrapped(spec)
     _check_options(spec)
     _check_format(spec.media_type, Path(spec.data))
     if spec.labels is not None:
@@ -35,7 +37,8 @@ def read(spec: ParseSpec) -> Parsed:
     if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
     _check_labels(table.target, spec.limits.cell_bytes)
-    return finished(folder, table, spec.limits.columns)
+    parsed = finished(folder, table, spec.limits.columns)
+    return replace(parsed, media_type=spec.media_type)
 
 
 def _check_labels(target: Target | None, limit_bytes: int) -> None:

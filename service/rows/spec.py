@@ -32,6 +32,8 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 PARQUET = "application/vnd.apache.parquet"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ZIP = "application/zip"
+GZIP = "application/gzip"
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""
@@ -111,6 +113,7 @@ class ParseSpec:
     """One upload to read."""
 
     media_type: str
+    """A format, or an archive that holds one file."""
     data: str
     """Path of the file."""
     out: str
@@ -119,6 +122,9 @@ class ParseSpec:
     labels: str | None = None
     """Path of a file with one label a line, or of an NPY file with one label a row."""
     labels_media_type: str = CSV
+    name: str = ""
+    """Of the file, as the caller has it."""
+    labels_name: str = ""
     target: str | None = None
     """The label column: its name or position, `none`, or None for the format's default."""
     header: Header = "auto"
@@ -175,6 +181,8 @@ class Parsed:
     warnings: list[dict[str, Any]]
     matrix_digest: str
     arrays: list[str]
+    media_type: str = ""
+    """Of the file that was read; it may have been in an archive."""
     table: list[TableColumn] | None = None
     weight: str | None = None
     ignored: list[dict[str, str]] = field(default_factory=list)

@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 import schemathesis
 
-from service.rows.spec import NDJSON, NPY, NPZ, PARQUET
+from service.rows.spec import NDJSON, NPY, NPZ, PARQUET, XLSX, ZIP
 from tests.service.rows.arrays import npy, parquet
 from tests.service.rows.formats.test_npz import npz
+from tests.service.rows.workbooks import workbook, zipped
 
 X = np.arange(24.0).reshape(6, 4) % 5
 BINARY = {
     NPY: npy(X),
     NPZ: npz(X=X, y=np.array(["a", "b"] * 3)),
     PARQUET: parquet({f"c{i}": column for i, column in enumerate(X.T)}),
+    XLSX: workbook({"Data": X.tolist()}),
+    ZIP: zipped({"data.npy": npy(X)}),
 }
 TEXTUAL = ("text/", NDJSON)
 KEPT = set(os.environ.get("FUZZ_KEPT", "").split(","))

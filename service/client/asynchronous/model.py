@@ -125,7 +125,11 @@ async def predict(
         method="POST",
         path=f"{calls.model_path(model)}/predict",
         params={"outputs": None if names == "label" else names},
-        headers={"Content-Type": body.media_type, "Accept": NPY if single else calls.JSON},
+        headers={
+            "Content-Type": body.media_type,
+            "Accept": NPY if single else calls.JSON,
+            **body.headers,
+        },
         content=body.content,
     )
     reply = await session.send(call)

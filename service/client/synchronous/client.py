@@ -68,7 +68,8 @@ class Client:
     ) -> Dataset:
         """Upload a dataset.
 
-        `data` is the path of a file in any format of the service, bytes with their `media_type`,
+        `data` is the path of a file in any format of the service, also in a zip file of its own or
+        compressed by gzip (`.csv.gz`), bytes with their `media_type`,
         a table (a pandas or polars frame, an Arrow table, a list of records, a dictionary of
         columns), a SciPy sparse matrix, or anything that NumPy can convert to an array. Texts,
         categories, booleans, dates and missing cells of a table are kept.
@@ -77,7 +78,7 @@ class Client:
         `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
         has one for each row of a table.
         Further options are those of the service: `name`, `target`, `schema`, `header`,
-        `delimiter`, `index_base`, `n_features`, `validate_only`.
+        `delimiter`, `sheet`, `index_base`, `n_features`, `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
         terminals.
         Raises ValueError for data that no format supports.

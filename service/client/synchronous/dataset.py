@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,4 +85,5 @@ def upload_call(
     params = {**body.params, **options}
     if "schema" in body.params:  # with that of the options
         params["schema"] = body.params["schema"]
-    return calls.create(path, body.content, body.media_type, params)
+    call = calls.create(path, body.content, body.media_type, params)
+    return replace(call, headers={**call.headers, **body.headers})

@@ -124,7 +124,11 @@ def predict(session: Session, model: str, rows: Any, outputs: str | Sequence[str
         method="POST",
         path=f"{calls.model_path(model)}/predict",
         params={"outputs": None if names == "label" else names},
-        headers={"Content-Type": body.media_type, "Accept": NPY if single else calls.JSON},
+        headers={
+            "Content-Type": body.media_type,
+            "Accept": NPY if single else calls.JSON,
+            **body.headers,
+        },
         content=body.content,
     )
     reply = session.send(call)

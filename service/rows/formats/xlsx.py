@@ -26,7 +26,7 @@ from service.rows.spec import ParseSpec
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
-"""Sheets, pictures and the like of one workbook."""
+"""Sheets, pictures and other parts of one workbook."""
 MEMORY_BYTES = 128 * 1024 * 1024
 """Of the process that reads, for any small workbook."""
 MEMORY_RATIO = 8

@@ -93,7 +93,7 @@ def _write(rows: Iterator[list[Any]], task: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _plain(cell: Any) -> Any:
-    """A value of JSON: whole numbers without a fraction, dates as texts, times as parts of a day."""
+    """A value of JSON: dates as texts, times as parts of a day."""
     if isinstance(cell, float):
         return int(cell) if cell.is_integer() and abs(cell) < 2**53 else cell
     if isinstance(cell, str):

@@ -26,6 +26,7 @@ from service.client import (
 )
 from svm.solvers import Newton
 from svm.stopping import Stopping
+from tests.service.rows.workbooks import workbook
 
 IRIS = load_iris()
 X: npt.NDArray[np.float64] = IRIS.data
@@ -124,6 +125,26 @@ def test_same_data_in_any_format(client: Client, tmp_path: Path) -> None:
     ]
     assert len({dataset.matrix_digest for dataset in made}) == 1
     assert [dataset.target for dataset in made[:2]] == ["species", None]
+
+
+def test_packed_files(client: Client, tmp_path: Path, iris: str) -> None:
+    """Archives of one file, a workbook, data and labels in archives; compressed rows to predict."""
+    frame = pandas.DataFrame(X, columns=NAMES)
+    labeled = frame.assign(species=SPECIES)
+    files = [tmp_path / name for name in ("iris.csv.gz", "iris.csv.zip", "rows.csv.gz")]
+    for path, table in zip(files, (labeled, labeled, frame), strict=True):
+        table.to_csv(path, index=False)
+    labeled["species"].to_csv(tmp_path / "species.csv.zip", index=False)
+    rows = [[*NAMES, "species"], *labeled.to_numpy().tolist()]
+    files[2].with_name("iris.xlsx").write_bytes(workbook({"Iris": rows}))
+    made = [
+        client.upload(labeled),
+        *(client.upload(path) for path in files[:2]),
+        client.upload(tmp_path / "iris.xlsx", sheet="Iris"),
+        client.upload(files[2], tmp_path / "species.csv.zip", header="present"),
+    ]
+    assert len({dataset.matrix_digest for dataset in made}) == 1
+    assert np.array_equal(client.predict(iris, files[2]), client.predict(iris, X))
 
 
 FLAGS = np.array([[True, False], [True, True], [False, True], [False, False]])

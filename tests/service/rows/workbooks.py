@@ -45,6 +45,15 @@ def workbook(sheets: Mapping[str, Rows | str]) -> bytes:
     return out.getvalue()
 
 
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    """A zip file with these members."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
 def sheet(rows: Rows) -> str:
     """The XML of a sheet; None is an empty cell."""
     lines = (f'<row r="{n}">{"".join(_cells(row, n))}</row>' for n, row in enumerate(rows, 1))

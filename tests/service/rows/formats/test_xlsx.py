@@ -90,7 +90,7 @@ def test_without_header() -> None:
 
 def test_faults_name_sheet_row_and_column() -> None:
     """Of each cell that does not fit its column."""
-    rows = [["a", "k"], *([i, "x"] for i in range(9)), ["lots", "y"]]
+    rows: list[list[Any]] = [["a", "k"], *([i, "x"] for i in range(9)), ["lots", "y"]]
     error = refusal(workbook({"Table 1": rows}), XLSX)
     assert places(error) == [("not-a-number", 10, "a", "lots")]
     assert error.detail.startswith("sheet 'Table 1': row 10, column 'a': 'lots'")
