@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.datasets.dataset import Dataset, Origin, stored_columns
-from service.rows.kinds.dialect import ENCODINGS
+from service.rows.cell_texts.reading import ENCODINGS
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339

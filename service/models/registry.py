@@ -117,9 +117,11 @@ class ModelRegistry:
         also: Callable[[sa.Connection, ModelVersion], None] | None = None,
     ) -> ModelVersion:
         """Store an imported model as the next version; `also` runs in the same transaction."""
+        reading = imported["origin"].get("reading")
+        result = {} if reading is None else {"reading": reading}
         with self._database.write() as connection:
             number = self.register(
-                connection, prepared, model_name=name, spec={}, result={}, imported=imported
+                connection, prepared, model_name=name, spec={}, result=result, imported=imported
             )
             version = find_version(connection, name, number)
             if also is not None:

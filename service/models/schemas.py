@@ -94,6 +94,9 @@ class ModelVersionRead(BaseModel):
     n_features: int
     table: TableRead | None
     """Of a model of a table with categories, dates or gaps; null if all features are numbers."""
+    reading: dict[str, Any] | None
+    """How the training file was written, as `reading` of the dataset: rows in CSV and TSV may be
+    written so, or with decimal points and ISO dates in UTF-8. Null for binary formats."""
     n_support_vectors: int | None
     calibration: str | None
     """How scores become probabilities: `sigmoid` or `isotonic`; null if they do not."""
@@ -134,6 +137,7 @@ class ModelVersionRead(BaseModel):
             columns=version.columns,
             n_features=version.n_features,
             table=result.get("table"),
+            reading=result.get("reading"),
             n_support_vectors=version.n_support_vectors,
             calibration=version.calibration,
             metrics=result.get("metrics", {}),

@@ -17,6 +17,7 @@ from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import to_bytes
 from service.predictions.unknown_cells import Unknown
+from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.model_changes import ANY
@@ -46,6 +47,8 @@ class LoadedModel:
     fitted: FittedPipeline
     nbytes: int
     """Memory that it takes."""
+    reading: Reading = USUAL
+    """How its training file was written."""
 
     @cached_property
     def work_per_row(self) -> int:
@@ -67,7 +70,7 @@ class LoadedModel:
         """What the readers of rows need to know of the model."""
         encoder = self.fitted.encoder
         if encoder is None:
-            return Columns(self.n_features, self.columns)
+            return Columns(self.n_features, self.columns, reading=self.reading)
         refused = None
         if encoder.encoding.unseen == "refuse":
             refused = dict(_untrained(encoder))
@@ -77,6 +80,7 @@ class LoadedModel:
             encoder.columns,
             refuses_missing=encoder.encoding.missing == "refuse",
             refused=refused,
+            reading=self.reading,
         )
 
     @cached_property
@@ -235,7 +239,8 @@ class LoadedModels:
                 self._known.clear()
                 self._n_known = 0
             # Without what takes memory and decides no prediction.
-            brief = replace(found, spec={}, result={}, imported=None)
+            kept = {"reading": found.result.get("reading")}
+            brief = replace(found, spec={}, result=kept, imported=None)
             self._known.setdefault(name, {})[reference] = _Meaning(brief, epoch)
             self._n_known += 1
         return found
@@ -253,6 +258,7 @@ class LoadedModels:
                 n_features=version.n_features,
                 fitted=fitted,
                 nbytes=nbytes,
+                reading=Reading.of(version.result.get("reading")),
             )
             self._keep(loaded)
             return loaded

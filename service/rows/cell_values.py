@@ -13,9 +13,12 @@ from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
 from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value
+from service.rows.cell_texts.dates import ISO
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.levels import level_of
+from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
+from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
@@ -49,21 +52,30 @@ def reader_of(
     of_text: bool,
     refuses_missing: bool = False,
     refused: Collection[str] | None = None,
+    reading: Reading = USUAL,
+    style: NumberStyle | None = None,
 ) -> Reader:
     """The reader of a column's cells.
 
     `of_text`: cells of a text file, not values of JSON. `refused`: levels that are an error, as
-    are all that the column does not have; None if no level is. Readers raise BadCell; those of
-    JSON may raise TypeError for a list or an object.
+    are all that the column does not have; None if no level is. `reading`: how the training file
+    was written, of which dates and words for missing cells may be in any rows. `style`: of numbers
+    in a text file, if they are not plain. Readers raise BadCell; those of JSON may raise TypeError
+    for a list or an object.
     """
     if column.kind == "category":
-        return _Levels(column, refused).__getitem__
+        return _Levels(column, refused, reading.missing).__getitem__
     missing = _refuse_missing if refuses_missing else _accept_missing
-    if column.kind == "boolean":
-        return _Booleans(missing).__getitem__
     if column.kind == "date":
-        return _date_reader(missing)
-    return _NumberTexts(missing).__getitem__ if of_text else _number_reader(missing)
+        return _date_reader(missing, reading.missing, reading.dates.get(column.name, ISO))
+    if column.kind == "number" and not of_text:
+        return _number_reader(missing, reading.missing)
+    words = MISSING_VALUES | reading.missing
+    if column.kind == "boolean":
+        return _Booleans(missing, words).__getitem__
+    if style is None:
+        return _NumberTexts(missing, words).__getitem__
+    return _StyledNumbers(missing, words, style).__getitem__
 
 
 def read_cell(reader: Reader, cell: Any) -> float:
@@ -90,13 +102,15 @@ def _refuse_missing(cell: str | None) -> float:
     raise BadCell(CellFault("missing-value", what, cell, MISSING_HINT))
 
 
-def _number_reader(missing: Callable[[str | None], float]) -> Reader:
+def _number_reader(missing: Callable[[str | None], float], words: Collection[str]) -> Reader:
     def read(cell: Any) -> float:
         kind = type(cell)
         if kind is float or kind is int or kind is bool:
             number: float = cell
             return number
         if cell is None:
+            return missing(cell)
+        if kind is str and cell.strip(BLANKS) in words:
             return missing(cell)
         fault = fault_of_value(cell)
         assert fault is not None
@@ -108,9 +122,10 @@ def _number_reader(missing: Callable[[str | None], float]) -> Reader:
 class _NumberTexts(dict[str, float]):
     """Text → number, filled with those texts that are not written as numbers."""
 
-    def __init__(self, missing: Callable[[str | None], float]) -> None:
+    def __init__(self, missing: Callable[[str | None], float], words: Collection[str]) -> None:
         super().__init__(BOOLEANS)
         self._missing = missing
+        self._words = words
 
     def __missing__(self, cell: str) -> float:
         try:
@@ -121,7 +136,7 @@ class _NumberTexts(dict[str, float]):
             if -inf < number < inf and cell.isascii() and "_" not in cell:
                 return number
         text = cell.strip(BLANKS)
-        if text in MISSING_VALUES:
+        if text in self._words:
             return self._missing(cell)
         if text in self:
             return self[text]
@@ -130,20 +145,48 @@ class _NumberTexts(dict[str, float]):
         raise BadCell(fault)
 
 
+class _StyledNumbers(dict[str, float]):
+    """The same of numbers that are written as in the training file."""
+
+    def __init__(
+        self,
+        missing: Callable[[str | None], float],
+        words: Collection[str],
+        style: NumberStyle,
+    ) -> None:
+        super().__init__(BOOLEANS)
+        self._missing = missing
+        self._words = words
+        self._style = style
+
+    def __missing__(self, cell: str) -> float:
+        text = cell.strip(BLANKS)
+        if text in self._words:
+            return self._missing(cell)
+        if text in self:
+            return self[text]
+        value = self._style.value(text)
+        if value is None:
+            hint = f"write numbers as the training file does: {self._style.described}"
+            raise BadCell(CellFault("not-a-number", "is not a number", cell, hint))
+        return value
+
+
 class _Booleans(dict[Any, float]):
     """Words and numbers → 1 or 0. A dictionary takes true, 1 and 1.0 for the same key."""
 
-    def __init__(self, missing: Callable[[str | None], float]) -> None:
+    def __init__(self, missing: Callable[[str | None], float], words: Collection[str]) -> None:
         super().__init__({1: 1.0, 0: 0.0, "1": 1.0, "0": 0.0})
         self.update(BOOLEANS)
         self._missing = missing
+        self._words = words
 
     def __missing__(self, cell: Any) -> float:
         if cell is None:
             return self._missing(cell)
         if type(cell) is str:
             text = cell.strip(BLANKS)
-            if text in MISSING_VALUES:
+            if text in self._words:
                 return self._missing(cell)
             if text in self:
                 return self[text]
@@ -162,18 +205,25 @@ def _days(text: str) -> float | None:
     return days_of(text)
 
 
-def _date_reader(missing: Callable[[str | None], float]) -> Reader:
+def _date_reader(
+    missing: Callable[[str | None], float], own_words: Collection[str], form: str
+) -> Reader:
+    words = MISSING_VALUES.union(own_words)
+    hint = DATE_HINT if form == ISO else f"{DATE_HINT}; or {form}, as the training file does"
+
     def read(cell: Any) -> float:
         if cell is None:
             return missing(cell)
         if type(cell) is str:
             text = cell.strip(BLANKS)
             days = _days(text)
+            if days is None and form != ISO:
+                days = days_of(text, form)
             if days is not None:
                 return days
-            if text in MISSING_VALUES:
+            if text in words:
                 return missing(cell)
-        raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), DATE_HINT))
+        raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), hint))
 
     return read
 
@@ -181,8 +231,10 @@ def _date_reader(missing: Callable[[str | None], float]) -> Reader:
 class _Levels(dict[Any, float]):
     """Text → position among the levels of a column."""
 
-    def __init__(self, column: Column, refused: Collection[str] | None) -> None:
-        super().__init__(dict.fromkeys(MISSING_TEXTS, nan))
+    def __init__(
+        self, column: Column, refused: Collection[str] | None, words: Collection[str]
+    ) -> None:
+        super().__init__(dict.fromkeys((*MISSING_TEXTS, *words), nan))
         positions = {level: float(i) for i, level in enumerate(column.levels)}
         self.update(positions)
         self[None] = nan

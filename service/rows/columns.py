@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 import svm.data.columns
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.cell_faults import add_not_finite
+from service.rows.cell_texts.number_styles import NumberStyle
+from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import MAX_VALUE_CHARACTERS, Faults, shown
 from svm.data.columns import Column
@@ -38,6 +40,9 @@ class Columns:
     """Of a table: a missing number, boolean or date is an error."""
     refused: Mapping[str, frozenset[str]] | None = None
     """Of a table, by column: levels that are an error, as is every unknown one. None if none is."""
+
+    reading: Reading = USUAL
+    """How the training file was written: rows in text files may be written so, too."""
 
     def column(self, position: int) -> str | int:
         """What a fault calls a feature."""
@@ -64,10 +69,24 @@ class Columns:
         """The same of a cell of a text file."""
         return [self._reader(column, of_text=True) for column in self.table or ()]
 
-    def _reader(self, column: Column, *, of_text: bool) -> Reader:
+    @cached_property
+    def styled_readers(self) -> list[Reader]:
+        """The same of a text file whose numbers are written as in the training file; of finite
+        numbers too."""
+        names = self.names or map(str, range(self.n_features))
+        columns = self.table or tuple(Column(name) for name in names)
+        style = self.reading.style
+        return [self._reader(one, of_text=True, style=style(one.name)) for one in columns]
+
+    def _reader(self, column: Column, *, of_text: bool, style: NumberStyle | None = None) -> Reader:
         refused = None if self.refused is None else self.refused.get(column.name, ())
         return reader_of(
-            column, of_text=of_text, refuses_missing=self.refuses_missing, refused=refused
+            column,
+            of_text=of_text,
+            refuses_missing=self.refuses_missing or self.table is None,
+            refused=refused,
+            reading=self.reading,
+            style=style,
         )
 
     def require_numbers(self) -> None:

@@ -119,6 +119,7 @@ def finish_with_model(
         None if dataset.columns is None else list(dataset.columns),
         warm_start.with_rows(rows).to_arrays(),
     )
+    reading = dataset.reading
     attempt.finish(
         outcome,
         lambda connection: context.models.register(
@@ -129,7 +130,7 @@ def finish_with_model(
             dataset=dataset,
             spec=spec,
             seed=request.seed,
-            result=result,
+            result=result if reading is None else {**result, "reading": dict(reading)},
             n_support_vectors=n_support_vectors,
             set_alias=None if outcome.state is State.CANCELED else request.set_alias,
         ),

@@ -25,7 +25,7 @@ EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(E
 _ORIGIN = (
     *("name", "version", "created_at", "digest", "dataset_digest", "job_id", "seed", "spec"),
     *("metrics", "certificate", "converged", "stop_reason", "epochs", "updates"),
-    "n_support_vectors",
+    *("n_support_vectors", "reading"),
 )
 
 

@@ -9,6 +9,7 @@ from service.models.exports import JSON
 from service.models.exports.document import NAME, VERSION, About, Parts
 from service.models.imports import json_document, npz_archive
 from service.models.imports.parts import invalid
+from service.rows.cell_texts.reading import Reading
 from service.rows.json_reading.stream import raw
 from service.settings import Limits
 from service.web.bodies.strict_json import parse_json
@@ -61,6 +62,10 @@ def _about(document: Any) -> About:
         raise invalid("`columns` has a name twice")
     if type(origin) is not dict:
         raise invalid("`origin` is not an object")
+    try:
+        Reading.of(origin.get("reading"))
+    except ValueError as error:
+        raise invalid(f"`reading` of its origin: {error}") from None
     return About(columns, origin)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidContent, InvalidRequest
+from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import text_table
 from service.rows.formats.cells import examine, matrix, released_after
@@ -20,7 +21,6 @@ from service.rows.spec import TSV, ParseSpec
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
-from service.rows.text import Slice, check_lengths, records, slices, unterminated
 
 _QUOTED = re.compile(r'"[^"]*"')
 

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from service.errors import InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
-from service.rows.cell_values import BadCell, read_cell
+from service.rows.cell_texts.text import BOM, decode_text, records, unterminated
+from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.formats.cells import examine
+from service.rows.formats.uploaded_rows import explained, possible, uploaded_records
 from service.rows.json_reading.numbers import read_lists
 from service.rows.spec import RowLimits, Rows
 from service.rows.table.layout import Layout
-from service.rows.text import BOM, decode_text, records, unterminated
 from svm.data.columns import UNKNOWN
 
 BLOCK_ROWS = 4096
@@ -36,11 +37,48 @@ def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
-    read = None if columns.table is not None else _numbers_at_once(body, columns, delimiter)
-    X, ignored = read or _record_by_record(body, columns, limits, delimiter)
+    if columns.reading.is_plain(delimiter):
+        X, ignored = _read_plain(body, columns, limits, delimiter)
+    else:
+        X, ignored = _read_either(body, columns, limits, delimiter)
     if len(X) > limits.rows:
         raise too_many("rows", limits.rows)
     return Rows(X, ignored=ignored)
+
+
+def _read_either(
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Rows as the training file is written, or plain ones: as the first line says. If it may be
+    either, they are read as the training file if all cells can be."""
+    body = columns.reading.as_utf8(body)
+    text = decode_text(body)
+    own, plain = possible(text, columns, delimiter)
+    refused = None
+    if own:
+        try:
+            rows = uploaded_records(text, columns)
+            return _read_records(rows, columns, limits, columns.styled_readers)
+        except InvalidContent as error:
+            refused = explained(error, columns.reading, delimiter)
+            if not plain:
+                raise refused from None
+    try:
+        return _read_plain(body, columns, limits, delimiter)
+    except InvalidContent as error:
+        raise refused or explained(error, columns.reading, delimiter) from None
+
+
+def _read_plain(
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    read = None if columns.table is not None else _numbers_at_once(body, columns, delimiter)
+    if read is not None:
+        return read
+    text = decode_text(body)
+    csv.field_size_limit(len(text) + 1)
+    readers = None if columns.table is None else columns.text_readers
+    return _read_records(records(text, delimiter), columns, limits, readers)
 
 
 def _numbers_at_once(
@@ -87,24 +125,23 @@ def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | 
     return b"\n".join([b",".join([row[i] for i in order]) for row in rows]), ignored
 
 
-def _record_by_record(
-    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
+def _read_records(
+    rows: Iterator[list[str]], columns: Columns, limits: RowLimits, readers: list[Reader] | None
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    text = decode_text(body)
-    csv.field_size_limit(len(text) + 1)
-    rows = records(text, delimiter)
+    """`readers`: of the cells; None for finite numbers."""
     try:
         first = next(rows, None)
         if first is None:
             raise InvalidContent("empty-data", "the body holds no row")
-        named = _named(first, columns)
+        named = _named(first, columns, readers)
     except csv.Error:
         raise unterminated(1) from None
     if named is None:
-        return _read(chain([first], rows), None, columns.n_features, columns, limits), ()
+        rows = chain([first], rows)
+        return _read(rows, None, columns.n_features, columns, limits, readers), ()
     order, ignored = named
     width = len(first)
-    return _read(rows, order, width, columns, limits, check_width=not ignored), ignored
+    return _read(rows, order, width, columns, limits, readers, check_width=not ignored), ignored
 
 
 def _read(
@@ -113,6 +150,7 @@ def _read(
     width: int,
     columns: Columns,
     limits: RowLimits,
+    readers: list[Reader] | None,
     *,
     check_width: bool = True,
 ) -> NDArray[np.float64]:
@@ -132,10 +170,10 @@ def _read(
                 faults.add(*ragged(len(row), width), row=done)
                 continue
             cells = row if order is None else [row[i] for i in order]
-            if columns.table is None:
+            if readers is None:
                 values += examine([cells], layout, done, limits.cell_bytes, faults)
             else:
-                values.append(_table_row(cells, columns, done, faults))
+                values.append(_table_row(cells, columns, readers, done, faults))
             if len(values) == BLOCK_ROWS:
                 blocks.append(np.array(values, np.float64))
                 values.clear()
@@ -150,9 +188,10 @@ def _read(
     return np.concatenate([*blocks, last]) if blocks else last
 
 
-def _table_row(cells: list[str], columns: Columns, number: int, faults: Faults) -> list[float]:
+def _table_row(
+    cells: list[str], columns: Columns, readers: list[Reader], number: int, faults: Faults
+) -> list[float]:
     """The raw values; every bad cell is a fault, and NaN."""
-    readers = columns.text_readers
     try:
         return [read(cell) for read, cell in zip(readers, cells, strict=True)]
     except BadCell:
@@ -166,7 +205,9 @@ def _table_row(cells: list[str], columns: Columns, number: int, faults: Faults) 
         return values
 
 
-def _named(first: list[str], columns: Columns) -> tuple[list[int], tuple[str, ...]] | None:
+def _named(
+    first: list[str], columns: Columns, readers: list[Reader] | None
+) -> tuple[list[int], tuple[str, ...]] | None:
     """The position of each feature, and the names that are not of features, if the first record
     names the columns; None if it is a row.
 
@@ -174,22 +215,20 @@ def _named(first: list[str], columns: Columns) -> tuple[list[int], tuple[str, ..
     """
     names = [name.strip() for name in first]
     if columns.names is None:
-        unlike = any(is_value(name) or not name for name in names)
+        unlike = _is_row(names, columns, readers)
         nameless = unlike or len(names) != columns.n_features
         return None if nameless else (list(range(len(names))), ())
-    if columns.names_set.isdisjoint(names) and _is_row(names, columns):
+    if columns.names_set.isdisjoint(names) and _is_row(names, columns, readers):
         return None
     return columns.select("the header", names)
 
 
-def _is_row(cells: list[str], columns: Columns) -> bool:
+def _is_row(cells: list[str], columns: Columns, readers: list[Reader] | None) -> bool:
     """Whether cells that are not names may be a row: one of them is a value that can be told from
     a name."""
-    if columns.table is None:
+    if readers is None or len(cells) != columns.n_features:
         return any(is_value(cell) or not cell for cell in cells)
-    if len(cells) != columns.n_features:
-        return any(is_value(cell) or not cell for cell in cells)
-    for read, cell in zip(columns.text_readers, cells, strict=True):
+    for read, cell in zip(readers, cells, strict=True):
         try:
             if read(cell) != UNKNOWN:
                 return True

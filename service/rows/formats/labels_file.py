@@ -6,12 +6,12 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from service.rows.cell_texts.text import records, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats import npy
 from service.rows.formats.delimited import delimiter_of
 from service.rows.spec import NPY, ParseSpec
 from service.rows.table.labels import Labels, Target, wrong_count
-from service.rows.text import records, slices, unterminated
 
 
 def read(spec: ParseSpec, n_samples: int) -> Target:

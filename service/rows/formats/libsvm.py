@@ -13,13 +13,13 @@ import numpy.typing as npt
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_faults import CellFault, fault_of_text
 from service.rows.cell_texts.number_text import NUMBER
+from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
 from service.rows.table.writers import SparseWriter, Table
-from service.rows.text import check_lengths, decode_text, slices
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")

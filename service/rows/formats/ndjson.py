@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, InvalidRequest
+from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, shown, too_many
 from service.rows.formats.json_table import PLACEHOLDER, build, may_be_plain
@@ -23,7 +24,6 @@ from service.rows.kinds.building import Batch
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
-from service.rows.text import check_lengths, decode_text, slices
 from service.web.bodies.strict_json import decode_json
 
 ROW_HINT = 'a row is an object, such as {"a": 1, "b": 2}'

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.rows.cell_faults import CellFault, ragged
+from service.rows.cell_texts.text import check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.cells import has_long_cell
 from service.rows.kinds.building import Batch, Builder
@@ -17,7 +18,6 @@ from service.rows.kinds.dialect import Dialect, is_comment, recognized, split_re
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
-from service.rows.text import check_lengths, slices, unterminated
 
 PLACEHOLDER = "0"
 """A cell of a row that is wrong: the file is refused, and this adds no other fault."""

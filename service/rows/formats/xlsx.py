@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError
+from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.kinds.building import Batch, Builder
 from service.rows.kinds.roles import arranged
-from service.rows.kinds.words import MISSING_TEXTS
 from service.rows.spec import ParseSpec
 from service.rows.table.writers import Table
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import orjson
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.text import bad_encoding
+from service.rows.cell_texts.text import bad_encoding
 
 BLOCK_BYTES = 256 * 1024
 """Small: an element as a Python object takes many times its length."""

@@ -216,28 +216,24 @@ class Builder:
 
     def _refuse_ambiguous(self) -> None:
         for feature in self._features:
-            if isinstance(feature.decision, Ambiguous):
-                cell, point, comma = (
-                    feature.decision.cell,
-                    feature.decision.point,
-                    feature.decision.comma,
-                )
+            cell = feature.decision
+            if isinstance(cell, Ambiguous):
                 name = self._columns.name(feature.position)
-                message = f"column {name!r}: {cell!r} may be {point:g} or {comma:g}"
+                message = f"column {name!r}: {cell.text!r} may be {cell.point:g} or {cell.comma:g}"
                 hint = "say decimal=. (a point) or decimal=, (a comma)"
-                raise refuse("ambiguous-number", message, column=name, value=cell, hint=hint)
+                raise refuse("ambiguous-number", message, column=name, value=cell.text, hint=hint)
 
     def _add_wrong(self, faults: Faults) -> None:
         """Add each cell that does not fit the kind of its column."""
         wrong = {
-            feature.position: (feature.decision, self._words)
+            feature.position: feature.decision
             for feature in self._features
             if isinstance(feature.decision, Wrong)
         }
         if not wrong:
             return
         names = {position: self._columns.name(position) for position in wrong}
-        for position, (decision, _) in wrong.items():
+        for position, decision in wrong.items():
             if decision.kind == "category":
                 message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
                 raise refuse("too-many-levels", message, column=names[position])
@@ -245,15 +241,7 @@ class Builder:
         unnamed = self._columns.names is None
         done = 0
         for batch in self._passes(Faults()):
-            add_faults(
-                batch,
-                done,
-                {p: d for p, (d, _) in wrong.items()},
-                gatherers,
-                names,
-                faults,
-                unnamed,
-            )
+            add_faults(batch, done, wrong, gatherers, names, faults, unnamed)
             done += len(batch[0])
 
     def _kept(self) -> list[tuple[_Feature, Kept]]:
@@ -265,17 +253,7 @@ class Builder:
         return kept
 
     def _write(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
-        table = [
-            {
-                "name": str(self._columns.name(feature.position))
-                if self._columns.names is not None
-                else str(i),
-                "kind": decision.kind,
-                "levels": decision.levels,
-                "missing": decision.missing,
-            }
-            for i, (feature, decision) in enumerate(kept)
-        ]
+        table = self._table(kept)
         places = [self._features.index(feature) for feature, _ in kept]
         with RawWriter(self._folder, table, self._spec.limits) as writer:
             for block in blocks(self._folder / "spool"):
@@ -287,6 +265,19 @@ class Builder:
             writer.finish()
         (self._folder / "spool").unlink()
         return table
+
+    def _table(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": str(self._columns.name(feature.position))
+                if self._columns.names is not None
+                else str(i),
+                "kind": decision.kind,
+                "levels": decision.levels,
+                "missing": decision.missing,
+            }
+            for i, (feature, decision) in enumerate(kept)
+        ]
 
     def _ignored(self) -> list[dict[str, str]]:
         proposed = [
@@ -312,14 +303,18 @@ class Builder:
 
     def _notes(self, kept: list[tuple[_Feature, Kept]]) -> dict[str, Any]:
         """The part of `reading` that the columns decide."""
-        by_column = {
-            str(self._columns.name(feature.position)): decision.notes
-            for feature, decision in kept
-            if decision.notes
-        }
+        by_column: dict[str, dict[str, Any]] = {}
+        marks = self._marks()
+        for column, (feature, decision) in zip(self._table(kept), kept, strict=True):
+            notes = decision.notes
+            if len(marks) > 1 and decision.kind == "number" and feature.gatherer.mark == ".":
+                notes = {"decimal": "."} | notes
+            if notes:
+                by_column[column["name"]] = notes
         decimals = {notes["decimal"] for notes in by_column.values() if "decimal" in notes}
         thousands = {notes["thousands"] for notes in by_column.values() if "thousands" in notes}
         words = {word for _, decision in kept for word in decision.missing_words}
+        words.update(self._spec.missing)
         return {
             "decimal": min(decimals) if decimals else ".",
             "thousands": min(thousands) if thousands else None,

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.number_styles import NumberStyle, readings, survey
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
-from service.rows.kinds.number_styles import NumberStyle, readings, survey
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
@@ -73,9 +73,9 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """A column of numbers that have two readings."""
+    """A cell with two readings, in a column of numbers."""
 
-    cell: str
+    text: str
     point: float | None
     comma: float | None
 

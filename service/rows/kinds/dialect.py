@@ -12,18 +12,16 @@ from itertools import chain
 from pathlib import Path
 
 from service.errors import Fault, InvalidContent, InvalidRequest
+from service.rows.cell_texts.reading import DELIMITERS
+from service.rows.cell_texts.text import UTF16, Slice, slices
 from service.rows.faults import too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
-from service.rows.text import Slice, slices
 
-ENCODINGS = ("utf-8", "windows-1252", "iso-8859-1", "iso-8859-15", "windows-1250", "utf-16")
-DELIMITERS = (",", ";", "\t", "|", " ")
 COMMENT = "#"
 BLOCK_BYTES = 1024 * 1024
 RECORDS = 200
 """Of the head of a file, to find its delimiter."""
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ def recognized(spec: ParseSpec) -> Dialect:
         raise InvalidContent("empty-data", "the file is empty")
     csv.field_size_limit(len(head.text) + spec.limits.line_bytes)
     delimiter = spec.delimiter or _delimiter(spec, head)
-    rows = _first_records(head.text, delimiter)
+    rows = first_records(head.text, delimiter)
     if not rows:
         raise InvalidContent("empty-data", "the file has no rows, but comments")
     first = rows[0]
@@ -113,7 +111,7 @@ def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:
         head = file.read(4)
     encoding = spec.encoding
     if encoding is None:
-        encoding = "utf-16" if head.startswith(_UTF16) else "utf-8"
+        encoding = "utf-16" if head.startswith(UTF16) else "utf-8"
         if encoding == "utf-8":
             if _is_utf8(path):
                 return path, encoding
@@ -157,7 +155,7 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
     best, best_share = default, 0.0
     for one in candidates:
         try:
-            rows = _first_records(head.text, one)
+            rows = first_records(head.text, one)
         except csv.Error:
             continue
         except InvalidContent:
@@ -171,7 +169,7 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
     return best
 
 
-def _first_records(text: str, delimiter: str) -> list[list[str]]:
+def first_records(text: str, delimiter: str) -> list[list[str]]:
     """The first records without comments."""
     part = Slice(text, '"' in text)
     found: list[list[str]] = []

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import orjson
 
 from service.rows.cell_texts.levels import MAX_LEVELS
+from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import BLANKS, NUMBER
 from service.rows.cell_texts.words import BOOLEAN_WORDS
-from service.rows.kinds.number_styles import only_groups, survey
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidContent
-from service.rows.text import records, slices
+from service.rows.cell_texts.text import records, slices
 
 cells = st.text(st.sampled_from('ab,"\n é€'), max_size=4)
 

@@ -65,6 +65,12 @@ class NumberStyle:
     def plain(self) -> bool:
         return self == PLAIN
 
+    @property
+    def described(self) -> str:
+        """Such as "with a decimal comma and €"."""
+        mark = "point" if self.decimal == "." else "comma"
+        return f"with a decimal {mark}" + (f" and {self.unit}" if self.unit else "")
+
     def value(self, text: str) -> float | None:
         """The finite number of a cell, None if it is not one in this style."""
         number, unit = _split(text)

@@ -17,7 +17,7 @@ RECORD_BYTES = 4 * 1024 * 1024
 """A longer record is refused."""
 
 BOM = b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def slices(
     with path.open("rb") as file:
         if (head := file.read(len(BOM))) != BOM:
             file.seek(0)
-        if head.startswith(_UTF16):
+        if head.startswith(UTF16):
             raise bad_encoding("this is UTF-16", 1)
         # Of a record that has not ended yet as much again: it is looked through a few times only.
         while block := file.read(max(slice_bytes, len(rest))):
@@ -113,7 +113,7 @@ def _end_of_records(data: bytes, quotes: bool) -> int:
 
 def decode_text(data: bytes) -> str:
     """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
-    if data.startswith(_UTF16):
+    if data.startswith(UTF16):
         raise bad_encoding("this is UTF-16", 1)
     return _decode(data.removeprefix(BOM), 1)
 

@@ -1,0 +1,130 @@
+"""How the texts of a training file were written: rows to predict may be written so, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.rows.cell_texts import dates
+from service.rows.cell_texts.number_styles import OTHER, NumberStyle
+from service.rows.cell_texts.text import UTF16, bad_encoding
+from service.rows.cell_texts.words import MISSING_VALUES
+
+ENCODINGS = ("utf-8", "windows-1252", "iso-8859-1", "iso-8859-15", "windows-1250", "utf-16")
+DELIMITERS = (",", ";", "\t", "|", " ")
+LONGEST_UNIT = 16
+"""Characters; an imported model may claim any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a dataset's `reading` says of the texts of rows. Names are those of columns."""
+
+    delimiter: str | None = None
+    """None if the rows did not come as text."""
+    encoding: str = "utf-8"
+    trailing: bool = False
+    """Whether each row ends with a delimiter."""
+    missing: frozenset[str] = frozenset()
+    """Words for missing cells, besides those that any table has."""
+    decimal: str = "."
+    """Of columns that `numbers` does not have."""
+    numbers: Mapping[str, NumberStyle] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
+    """The form of dates, if it is not ISO 8601."""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any] | None) -> Reading:
+        """Raises ValueError for a document that no upload gives."""
+        if document is None:
+            return cls()
+        if not isinstance(document, dict):
+            raise ValueError("it is not an object")
+        columns = document.get("columns", {})
+        if not isinstance(columns, dict) or not all(isinstance(c, dict) for c in columns.values()):
+            raise ValueError("`columns` is not an object of objects")
+        decimal = _one_of(document, "decimal", tuple(OTHER), ".")
+        numbers = {
+            name: NumberStyle(_one_of(notes, "decimal", tuple(OTHER), decimal), _unit(notes))
+            for name, notes in columns.items()
+            if not notes.keys().isdisjoint(("decimal", "thousands", "unit"))
+        }
+        forms = {
+            name: _one_of(notes, "dates", tuple(dates.FORMS), dates.ISO)
+            for name, notes in columns.items()
+            if "dates" in notes
+        }
+        delimiter = None
+        if document.get("delimiter") is not None:
+            delimiter = _one_of(document, "delimiter", DELIMITERS, ",")
+        return cls(
+            delimiter=delimiter,
+            encoding=_one_of(document, "encoding", ENCODINGS, "utf-8"),
+            trailing=document.get("trailing_delimiter") is True,
+            missing=_words(document) - MISSING_VALUES,
+            decimal=decimal,
+            numbers=numbers,
+            dates=forms,
+        )
+
+    def is_plain(self, delimiter: str) -> bool:
+        """Whether rows with this delimiter, decimal points and UTF-8 are written so."""
+        if self.delimiter is None:
+            return True
+        as_usual = self.delimiter == delimiter and self.encoding == "utf-8" and not self.trailing
+        return as_usual and self.decimal == "." and not self.numbers
+
+    def style(self, name: str) -> NumberStyle:
+        """Of the numbers of a column."""
+        return self.numbers.get(name) or NumberStyle(self.decimal)
+
+    def as_utf8(self, body: bytes) -> bytes:
+        """The text in UTF-8: it may come so, or in the encoding of the file.
+
+        Raises InvalidRequest `bad-encoding`.
+        """
+        if self.encoding == "utf-16":
+            other = body.startswith(UTF16) or b"\0" in body
+        else:
+            other = not _is_utf8(body)
+        if not other:
+            return body
+        try:
+            return body.decode(self.encoding).encode()
+        except UnicodeDecodeError:
+            what = "nor text in the encoding of the training file"
+            raise bad_encoding(f"{what}, {self.encoding}") from None
+
+
+USUAL = Reading()
+"""Of rows that did not come as text."""
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _one_of(document: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
+    value = document.get(name, default)
+    if value not in choices:
+        raise ValueError(f"`{name}` is not one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def _unit(notes: Mapping[str, Any]) -> str:
+    unit = notes.get("unit", "")
+    if not isinstance(unit, str) or len(unit) > LONGEST_UNIT:
+        raise ValueError("`unit` is not a short text")
+    return unit
+
+
+def _words(document: Mapping[str, Any]) -> frozenset[str]:
+    words = document.get("missing", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError("`missing` is not a list of texts")
+    return frozenset(words)
