@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +13,7 @@ from starlette.responses import Response
 
 from service.dashboard.context import PageContext
 from service.dashboard.page import back, checked, go, last_entries, page, queue
+from service.dashboard.prediction_form import MAX_INPUTS, inputs_of, line_of, row_of
 from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
@@ -37,12 +36,10 @@ from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"
-MAX_INPUTS = 24
-"""With more features a row is entered as a line, not with an input for each."""
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
-CSV_BODY = [(b"content-type", b"text/csv"), (b"accept", b"application/json")]
+CSV_BODY = [(b"content-type", b"text/csv; header=absent"), (b"accept", b"application/json")]
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -135,7 +132,7 @@ async def _show(
     def show() -> Response:
         name = version.model_name
         dataset = training_data(context.datasets, version)
-        example = _example(version, dataset)
+        inputs = [] if loaded is None else inputs_of(loaded, dataset)
         labeled = [one for one in context.datasets.page(OFFERED).items if one.classes]
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
@@ -155,14 +152,15 @@ async def _show(
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
             formats=formats(),
-            names=_names(version),
+            inputs=inputs,
             by_field=version.n_features <= MAX_INPUTS,
-            example=example,
+            example_line=line_of([one.text for one in inputs]).rstrip(),
             entries=entries,
             answer=answer,
             error=error,
             url=str(request.base_url).rstrip("/"),
-            example_json=json.dumps(example),
+            example_json=json.dumps([one.example for one in inputs]),
+            example_python=[one.example for one in inputs],
         )
 
     return await run_sync(show)
@@ -186,18 +184,6 @@ def _exists(context: PageContext, job_id: str | None) -> bool:
     return True
 
 
-def _names(version: ModelVersion) -> list[str]:
-    return version.columns or [f"feature {i}" for i in range(version.n_features)]
-
-
-def _example(version: ModelVersion, dataset: Dataset | None) -> list[float]:
-    """An example row: the mean of the training data, with three significant digits."""
-    statistics = None if dataset is None else dataset.statistics
-    if statistics is None:
-        return [0.0] * version.n_features
-    return [0.0 if mean is None else float(f"{mean:.3g}") for mean in statistics["mean"]]
-
-
 async def _predict(
     context: PageContext, version: ModelVersion, entries: Mapping[str, str]
 ) -> Mapping[str, Any]:
@@ -208,10 +194,7 @@ async def _predict(
         outputs.append("probability")
     by_field = "rows" not in entries
     if by_field:
-        line = [entries.get(f"x{i}", "") for i in range(version.n_features)]
-        text = io.StringIO()
-        csv.writer(text).writerow(line)
-        rows = text.getvalue()
+        rows = row_of(entries, version.n_features)
         if _explainable(loaded):
             outputs.append("explanation")
     else:

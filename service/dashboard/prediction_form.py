@@ -1,0 +1,99 @@
+"""The inputs of the form that predicts one row: as the columns of the model are."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from service.datasets.dataset import Dataset
+from service.predictions.loaded_models import LoadedModel
+from svm.data.columns import Column, Kind
+
+MAX_INPUTS = 24
+"""With more columns a row is entered as a line, not with an input for each."""
+MAX_OPTIONS = 200
+"""A category with more levels has an input for its text."""
+_FIRST = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The input of one column."""
+
+    label: str
+    kind: Kind
+    options: tuple[str, ...]
+    """Texts to choose from; none if the value is typed in."""
+    may_be_empty: bool
+    """Whether an empty input is a missing cell."""
+    example: float | str | bool | None
+
+    @property
+    def text(self) -> str:
+        """The example as an input shows it."""
+        if isinstance(self.example, bool):
+            return "true" if self.example else "false"
+        return "" if self.example is None else str(self.example)
+
+
+def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
+    """An input for each column, with an example row: means and frequent levels of the training
+    data, which `dataset` is if it is still there."""
+    names = model.columns or [f"feature {i}" for i in range(model.n_features)]
+    encoder = model.fitted.encoder
+    means: list[float | None] = [0.0] * model.n_features
+    if dataset is not None and dataset.statistics is not None:
+        means = dataset.statistics["mean"]
+    if encoder is None:
+        return [
+            Input(name, "number", (), False, _rounded(mean))
+            for name, mean in zip(names, means, strict=True)
+        ]
+    inputs, start = [], 0
+    refuses = encoder.encoding.missing == "refuse"
+    for name, column, mean in zip(names, encoder.columns, means, strict=True):
+        optional = column.kind == "category" or not refuses
+        options: tuple[str, ...] = ()
+        example: float | str | bool | None
+        if column.kind == "category":
+            counts = encoder.counts[start : start + len(column.levels)]
+            start += len(column.levels)
+            example = column.levels[int(counts.argmax())] if len(counts) else None
+            options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
+        else:
+            example = _example(column, mean)
+            options = ("true", "false") if column.kind == "boolean" else ()
+        inputs.append(Input(name, column.kind, options, optional, example))
+    return inputs
+
+
+def line_of(cells: list[str]) -> str:
+    """The row as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+def row_of(entries: Mapping[str, str], n_features: int) -> str:
+    """The row that was entered, as a line of CSV."""
+    return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
+
+
+def _example(column: Column, mean: float | None) -> float | str | bool | None:
+    if mean is None:
+        return None
+    match column.kind:
+        case "boolean":
+            return mean > 0.5
+        case "date":
+            return (_FIRST + timedelta(days=int(mean // 1))).isoformat()
+        case _:
+            return _rounded(mean)
+
+
+def _rounded(mean: float | None) -> float:
+    """With three significant digits."""
+    return 0.0 if mean is None else float(f"{mean:.3g}")
