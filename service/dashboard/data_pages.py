@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -13,18 +14,28 @@ from starlette.responses import Response
 
 from service.dashboard.context import PageContext
 from service.dashboard.page import HERE, go, page
+from service.dashboard.proposals import (
+    SHOWN_COLUMNS,
+    column_problems,
+    proposed_columns,
+    reading_in_words,
+    values_of,
+)
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.uploads import Upload, read_limits, receive
-from service.errors import NotFound
+from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobSummary
-from service.rows.spec import CSV, ParseSpec
+from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec
+from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.names import DatasetId
 from service.web.http.pagination import PageParams, next_page_token
+from service.web.problems import status_of
+from service.web.problems.codes import PROBLEMS
 
 SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
@@ -32,6 +43,8 @@ SAMPLES = {
     "circle": "Inside or outside of a circle: separable by squares of the features. 400 rows.",
 }
 RECENT = PageRequest(size=5)
+FIXED = (LIBSVM, NPY, NPZ)
+"""Formats whose columns are numbers, with nothing to choose."""
 COLUMNS = 50
 """Columns on one page of a dataset."""
 
@@ -74,11 +87,18 @@ def _add_home(routes: APIRouter, context: PageContext) -> None:
 def _add_upload(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/datasets")
     @requires_scope("train")
-    async def upload(request: Request) -> Response:
+    async def upload(request: Request, look: bool = False) -> Response:
+        """`look`: show the columns and keep nothing, if there is something to choose."""
         context.blobs.check_room()
         with context.blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), UploadOptions(), folder, context.limits)
-            dataset = await _keep(context, folder, upload)
+            try:
+                if look and upload.spec.media_type not in FIXED:
+                    return _proposal(request, upload, await _look(context, upload))
+                dataset = await _keep(context, folder, upload)
+            except InvalidContent as error:
+                read = await _without_labels(context, folder, upload)
+                return _proposal(request, upload, read, error)
         return go(request, f"/datasets/{dataset.id}")
 
     @routes.post("/samples/{name}")
@@ -96,6 +116,52 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
             )
             dataset = await _keep(context, folder, Upload(UploadOptions(name=name), spec))
         return go(request, f"/datasets/{dataset.id}")
+
+
+async def _look(context: PageContext, upload: Upload) -> DatasetRead:
+    """What would be kept."""
+    parsed = await context.parser.parse(upload.spec)
+    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, None)
+
+
+async def _without_labels(context: PageContext, folder: Path, upload: Upload) -> DatasetRead | None:
+    """The columns of a file whose label was refused, to choose another one from; None if something
+    else is wrong."""
+    if upload.spec.media_type in FIXED or upload.spec.labels is not None:
+        return None
+    roles = {name: said for name, said in upload.spec.roles.items() if said.get("role") != "label"}
+    out = folder / "without-labels"
+    out.mkdir()
+    spec = replace(upload.spec, target=NO_TARGET, roles=roles, out=str(out))
+    try:
+        return await _look(context, replace(upload, spec=spec))
+    except ServiceError:
+        return None
+
+
+def _proposal(
+    request: Request,
+    upload: Upload,
+    read: DatasetRead | None,
+    error: InvalidContent | None = None,
+) -> Response:
+    known = None if error is None else PROBLEMS.get(error.code)
+    target = None if error is not None else upload.options.target
+    return page(
+        request,
+        "proposal.html",
+        200 if error is None else status_of(error),
+        scripted="hx-request" in request.headers,
+        read=read,
+        reading=None if read is None else reading_in_words(read.reading),
+        columns=[] if read is None else proposed_columns(read, target),
+        limit=SHOWN_COLUMNS,
+        separate_labels=upload.spec.labels is not None,
+        error=error,
+        problems=[] if error is None else column_problems(error),
+        title=known.title if known else "",
+        about=known.description if known else None,
+    )
 
 
 async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
@@ -120,7 +186,8 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
         request: Request, id: DatasetId, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0
     ) -> Response:
         row = context.datasets.get(id)
-        columns = DatasetRead.of(row).columns
+        read = DatasetRead.of(row)
+        columns = read.columns
         shown = None if columns is None else columns[first : first + COLUMNS]
         jobs = context.jobs.page(JobFilter(dataset_id=id), RECENT).items
         return page(
@@ -128,6 +195,9 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             "dataset.html",
             dataset=row,
             columns=shown,
+            values=[values_of(column) for column in shown or ()],
+            ignored=read.ignored_columns,
+            reading=reading_in_words(read.reading),
             first=first,
             step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,

@@ -61,6 +61,10 @@ class Distributions:
 def _bars(
     values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32] | None, n_classes: int
 ) -> list[Bar]:
+    known = ~np.isnan(values)  # other cells are missing
+    values, codes = values[known], codes if codes is None else codes[known]
+    if not len(values):
+        return []
     low, high = float(values.min()), float(values.max())
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
 from svm.data.columns import Column, Kind
+from svm.data.matrices import Indices
 
 MAX_INPUTS = 24
 """With more columns a row is entered as a line, not with an input for each."""
@@ -36,7 +37,7 @@ class Input:
         """The example as an input shows it."""
         if isinstance(self.example, bool):
             return "true" if self.example else "false"
-        return "" if self.example is None else str(self.example)
+        return "" if self.example is None else str(self.example).removesuffix(".0")
 
 
 def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
@@ -54,14 +55,14 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
         ]
     inputs, start = [], 0
     refuses = encoder.encoding.missing == "refuse"
-    for name, column, mean in zip(names, encoder.columns, means, strict=True):
+    for j, (name, column, mean) in enumerate(zip(names, encoder.columns, means, strict=True)):
         optional = column.kind == "category" or not refuses
         options: tuple[str, ...] = ()
         example: float | str | bool | None
         if column.kind == "category":
             counts = encoder.counts[start : start + len(column.levels)]
             start += len(column.levels)
-            example = column.levels[int(counts.argmax())] if len(counts) else None
+            example = _most_frequent(column, counts, int(encoder.missing[j]))
             options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
         else:
             example = _example(column, mean)
@@ -80,6 +81,10 @@ def line_of(cells: list[str]) -> str:
 def row_of(entries: Mapping[str, str], n_features: int) -> str:
     """The row that was entered, as a line of CSV."""
     return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
+
+
+def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:
+    return None if missing >= counts.max(initial=0) else column.levels[int(counts.argmax())]
 
 
 def _example(column: Column, mean: float | None) -> float | str | bool | None:

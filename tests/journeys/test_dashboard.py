@@ -132,10 +132,11 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
     page.set_input_files("#file", bad)
     watched.click("Upload")
-    expect(page.locator("#upload-problem .faults .bad")).to_have_text("oops")
+    expect(page.locator("#upload-answer .faults .bad")).to_have_text("oops")
     watched.examine()
     page.set_input_files("#file", good)
     watched.click("Upload")
+    watched.click("Keep this table")
     page.wait_for_url(re.compile("/datasets/ds_"))
     assert page.locator(".histogram").count() == 8
     watched.examine()
@@ -221,6 +222,53 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
         watched.open(path)
         watched.examine()
     watched.messages = [text for text in watched.messages if "status of 400" not in text]
+    watched.assert_no_errors()
+
+
+def test_table_is_trained_and_served_by_choosing_its_label(
+    watched: Watched, tmp_path: Path
+) -> None:
+    """A file with texts, gaps and dates is dropped; typing is not needed. Accessible."""
+    page = watched.open("/")
+    path = tmp_path / "Passengers.csv"
+    path.write_text(
+        "alive,sex,age,joined,fare,port\n"
+        + "".join(
+            f"{'yes' if i % 3 else 'no'},{'female' if i % 3 else 'male'},{i % 50 if i % 6 else ''},"
+            f"20{10 + i % 9}-03-{1 + i % 28:02},{'unpaid' if i == 9 else i % 31},{'CSQ'[i % 3]}\n"
+            for i in range(120)
+        )
+        + "yes,female,30,2014-03-01,5,\n"
+    )
+    transfer = page.evaluate_handle(
+        "text => { const data = new DataTransfer();"
+        " data.items.add(new File([text], 'Passengers.csv', {type: 'text/csv'})); return data; }",
+        path.read_text(),
+    )
+    page.dispatch_event(".drop", "drop", {"dataTransfer": transfer})
+    answer = page.locator("#upload-answer")
+    expect(answer).to_contain_text("unpaid")
+    watched.examine()
+    watched.click("Treat as missing")
+    expect(answer).to_contain_text("the label is missing")
+    page.get_by_label("Label: the column to predict").select_option("alive")
+    expect(answer).to_contain_text("no (40), yes (81)")
+    page.get_by_label("Use of port").select_option("ignored")
+    expect(answer).to_contain_text("as you decided")
+    watched.examine()
+    watched.click("Keep this table")
+    page.wait_for_url(re.compile("/datasets/ds_"))
+    watched.examine()
+    watched.click("Train a model", "link")
+    watched.click("Start the training")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    watched.click("See the model", "link")
+    page.get_by_label("sex").select_option("male")
+    page.get_by_label("age", exact=True).fill("")
+    page.get_by_label("joined").fill("2015-06-30")
+    watched.click("Predict")
+    expect(page.locator("#prediction .label")).to_have_text("no")
+    watched.examine()
     watched.assert_no_errors()
 
 

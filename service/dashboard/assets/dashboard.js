@@ -12,6 +12,7 @@ for (const name of ["dragover", "dragleave", "drop"]) {
     zone.classList.toggle("over", name === "dragover");
     const files = event.dataTransfer.files;
     if (name === "drop" && files.length) {
+      if (document.getElementById("proposal")) startOver(zone.closest("form"));
       zone.querySelector("input").files = files;
       zone.closest("form").requestSubmit();
     }
@@ -47,3 +48,46 @@ document.addEventListener("click", async (event) => {
     }
   }
 });
+
+// The switches of a proposal fill in the form of the upload, and send it again.
+const choose = (control) => {
+  const form = control.closest("form.upload");
+  const { target, schema, missing, decimal } = form.elements;
+  const { set, column, was } = control.dataset;
+  const columns = schema.value.trim() ? JSON.parse(schema.value) : {};
+  if (set === "target" || control.value === "label") {
+    target.value = column ?? control.value;
+    delete columns[target.value];
+  } else if (set === "missing") {
+    missing.value = [missing.value, control.value].filter(Boolean).join(",");
+  } else if (set === "decimal") {
+    decimal.value = control.value;
+  } else {
+    if (was === "label") target.value = "none";
+    const role = ["weight", "ignored"].includes(control.value);
+    for (const [name, one] of Object.entries(columns)) { // one weight at most
+      if (control.value === "weight" && one.role === "weight") delete columns[name];
+    }
+    columns[column] = { [role ? "role" : "kind"]: control.value };
+  }
+  schema.value = Object.keys(columns).length ? JSON.stringify(columns) : "";
+  form.requestSubmit();
+};
+document.addEventListener("change", (event) => {
+  if (event.target.matches("select[data-set]") && event.target.value) choose(event.target);
+  const answer = event.target.matches("form.upload input[type=file]") && document.getElementById("proposal");
+  if (answer) startOver(event.target.form);
+});
+document.addEventListener("reset", (event) => {
+  if (event.target.matches("form.upload")) document.getElementById("upload-answer").replaceChildren();
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-set]");
+  if (button) choose(button);
+});
+// What was chosen for one file is not right for another.
+const startOver = (form) => {
+  for (const name of ["target", "schema", "missing"]) form.elements[name].value = "";
+  form.elements.decimal.value = "auto";
+  document.getElementById("upload-answer").replaceChildren();
+};

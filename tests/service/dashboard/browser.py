@@ -76,7 +76,7 @@ class Page(HTMLParser):
                 self.labelled.add(given.get("for", ""))
             case "input":
                 self._input(given)
-            case "select":
+            case "select" if "name" in given:  # others are for scripts
                 self._select = given["name"]
                 self.inputs[given["name"]] = given.get("id")
             case "option" if self._select is not None:

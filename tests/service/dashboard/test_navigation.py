@@ -85,11 +85,13 @@ def test_labels_can_be_in_a_separate_file(browser: Browser) -> None:
 
 def test_rejected_rows_are_shown_in_a_table(browser: Browser) -> None:
     """With row, column, value and hint; nothing is stored."""
-    _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n")
+    _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n4,<b>oops</b>,y\n" + "1,2,y\n" * 80)
     assert browser.page.status == 422
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html)
+    problems = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html)
+    assert problems[1:3] == ["2", '<code class="bad">&lt;b&gt;oops&lt;/b&gt;</code> ']
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", browser.page.html.partition("The cells")[2])
     assert cells[:3] == ["2", "b", '<code class="bad">&lt;b&gt;oops&lt;/b&gt;</code>']
-    assert cells[5:7] == ["3", "a"]
+    assert cells[5:7] == ["4", "b"]
     browser.go("/datasets")
     assert "There are no datasets yet" in browser.page.text
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from tests.service.dashboard.browser import Browser
+from tests.service.dashboard.browser import Browser, Page
 
 pytestmark = pytest.mark.one_application
 
@@ -46,3 +47,106 @@ def test_row_of_a_table_is_predicted_by_lists_and_dates(browser: Browser, worker
     assert "age" in browser.page.text
     browser.go("/models/people/versions/1/card")
     assert "sex: 2 levels" in browser.page.text
+
+
+def _look(client: TestClient, text: str, **fields: str) -> Page:
+    """What a script is shown before anything is kept."""
+    reply = client.post(
+        "/datasets?look=true",
+        files={"file": ("people.csv", text, "text/csv")},
+        data=fields,
+        headers={"HX-Request": "true", "Origin": str(client.base_url)},
+    )
+    return Page(reply)
+
+
+def test_columns_are_proposed_before_they_are_kept(client: TestClient) -> None:
+    """With kinds, values, missing cells and the label."""
+    page = _look(client, PEOPLE)
+    assert page.status == 200
+    assert client.get("/v1/datasets").json()["datasets"] == []
+    rows = re.findall('<tr class="use-(.*?)"><th scope="row">(.*?)</th>', page.html)
+    assert rows == [
+        ("label", "survived"),
+        ("category", "sex"),
+        ("number", "age"),
+        ("boolean", "member"),
+        ("date", "born"),
+    ]
+    assert "no (40), yes (20)" in page.text
+    assert "female, male" in page.text
+    assert "20 to 59" in page.text
+    assert "1950-01-11 to 1989" in page.text
+    assert re.search('data-label="Missing">9<', page.html)
+    assert "Read as UTF-8 text, commas between cells, the first line has the names" in page.text
+    assert "Keep this table" in page.text
+
+
+def test_choices_of_columns_change_the_proposal(client: TestClient) -> None:
+    """As the form sends them: `schema` and `target`."""
+    schema = (
+        '{"sex": {"role": "ignored"}, "age": {"kind": "category"}, "member": {"role": "label"}}'
+    )
+    page = _look(client, PEOPLE, schema=schema)
+    found = re.findall('<tr class="use-(.*?)"><th scope="row">(.*?)</th>', page.html)
+    assert {name: use for use, name in found} == {
+        **{"member": "label", "age": "category", "born": "date"},
+        **{"survived": "category", "sex": "ignored"},
+    }
+    assert "as you decided" in page.text
+
+
+def test_columns_without_names_are_called_by_position(client: TestClient) -> None:
+    """Those of the file, whichever is the label."""
+    text = "".join(f"{i % 2},a{i % 3},{i}.5,w{i % 4}\n" for i in range(20))
+    for target, expected in (
+        ("", {"0": "number", "1": "category", "2": "number", "3": "label"}),
+        ("0", {"0": "label", "1": "category", "2": "number", "3": "category"}),
+        ("none", {"0": "number", "1": "category", "2": "number", "3": "category"}),
+    ):
+        page = _look(client, text, target=target, header="absent")
+        found = re.findall('<tr class="use-(.*?)"><th scope="row">(.*?)</th>', page.html)
+        assert {name: use for use, name in found} == expected
+
+
+def test_problems_are_shown_by_column_with_ways_out(client: TestClient) -> None:
+    """How many cells, which texts, and a button for each decision."""
+    rows = [
+        f"{'n.v.' if i % 30 == 7 else i},{'<oops>' if i == 3 else i},x{i % 2}" for i in range(90)
+    ]
+    page = _look(client, "size,price,label\n" + "\n".join(rows) + "\n")
+    assert page.status == 422
+    problems = page.html.partition("Problems by column")[2].partition("</table>")[0]
+    assert re.findall('<th scope="row">(.*?)</th>', problems) == ["price", "size"]
+    assert re.findall('data-label="Cells">(.*?)<', problems) == ["1", "3"]
+    assert '<code class="bad">&lt;oops&gt;</code>' in problems
+    assert '<button type="button" data-set="missing" value="n.v.">' in problems
+    assert '<button type="button" data-set="use" data-column="size" value="category">' in problems
+    schema, missing = '{"price": {"kind": "category"}}', "n.v."
+    text = "size,price,label\n" + "\n".join(rows) + "\n"
+    assert _look(client, text, schema=schema, missing=missing).status == 200
+
+
+def test_refused_label_leaves_the_choice_of_another(client: TestClient) -> None:
+    """The columns are shown, and none is chosen."""
+    text = PEOPLE.replace("male,21,", "male,,", 1) + "male,30,true,1960-01-01,\n"
+    page = _look(client, text)
+    assert page.status == 422
+    assert "the label is missing" in page.text
+    assert '<option value="" selected>choose a column</option>' in page.html
+    assert "<option>sex</option>" in page.html
+    assert "Keep this table" not in page.text
+    assert _look(client, text, target="sex").status == 200
+
+
+def test_page_of_a_table_shows_kinds_and_what_is_ignored(browser: Browser) -> None:
+    """Kinds, levels, missing cells, ignored columns and how the text was read."""
+    header, *lines = PEOPLE.splitlines()
+    lines = [f"passenger number {i},{line}" for i, line in enumerate(lines)]
+    _upload(browser, "\n".join([f"name,{header}", *lines]) + "\n")
+    assert browser.page.path.startswith("/datasets/ds_")
+    text = browser.page.text
+    for expected in ("category", "boolean", "female, male", "1950-01-11 to 1989", "Read as UTF-8"):
+        assert expected in text
+    assert re.search("Ignored columns name an identifier or free text", text)
+    assert browser.page.html.count('class="histogram"') == 4
