@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
 from service.rows.faults import Faults
 
-HINT = "nothing is imputed: remove the row, or give a number"
+HINT = "remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"
 RANGE_HINT = "numbers reach up to 1.8e308"
 QUOTES_HINT = "send numbers or booleans, without quotes"

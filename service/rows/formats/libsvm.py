@@ -28,7 +28,7 @@ _INDEX = re.compile(r"[0-9]+")
 _NO_INDEX = re.compile(r"[^ \n0-9][^ \n:]*:")
 """A character other than a digit somewhere in front of a colon."""
 
-VALUE_HINT = "a pair is index:value, the value a finite number; nothing is imputed"
+VALUE_HINT = "a pair is index:value, the value a finite number"
 _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
 

@@ -27,8 +27,8 @@ DATA = {
     "not-a-number": Problem(
         422,
         "A feature is not a number",
-        "Encode words as numbers before sending them. Numbers have a decimal point and no "
-        "thousands separators; booleans are 1 and 0.",
+        "Correct the cell. In CSV and TSV: if the word means that the value is missing, name it in "
+        "`missing`; if the column is a category, say so in `schema`. Booleans are 1 and 0.",
     ),
     "not-a-boolean": Problem(
         422, "A cell is not true or false", "Write true or false, 1 or 0; null if it is missing."
@@ -45,7 +45,10 @@ DATA = {
         "`unseen: zero`.",
     ),
     "missing-value": Problem(
-        422, "A value is missing", "Values are not imputed: remove the row or fill the cell."
+        422,
+        "A value is missing",
+        "Remove the row or fill the cell. Labels and weights of rows are never missing; features "
+        "can be in CSV and TSV, and in rows to predict if the training accepts it.",
     ),
     "non-finite-value": Problem(
         422, "A number is not finite", "NaN, Infinity and numbers beyond 1.8e308 are not accepted."
