@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from service.dashboard.context import PageContext
 from service.dashboard.curves import Curve, curves_of
-from service.dashboard.filled_form import number_in
+from service.dashboard.forms.filled import number_in
 from service.dashboard.page import back, checked, form_of, page, queue
 from service.errors import InvalidRequest
 from service.jobs.comparisons.schemas import ComparisonCreate

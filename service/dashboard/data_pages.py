@@ -154,7 +154,7 @@ def _proposal(
         scripted="hx-request" in request.headers,
         read=read,
         reading=None if read is None else reading_in_words(read.reading),
-        columns=[] if read is None else proposed_columns(read, target),
+        columns=[] if read is None else proposed_columns(read, target, upload.spec.roles),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
         error=error,

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.context import PageContext
+from service.dashboard.forms.prediction import MAX_INPUTS, inputs_of, line_of, row_of
 from service.dashboard.page import back, checked, go, last_entries, page, queue
-from service.dashboard.prediction_form import MAX_INPUTS, inputs_of, line_of, row_of
 from service.dashboard.weights import weights_of
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError

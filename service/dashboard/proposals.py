@@ -10,6 +10,7 @@ from typing import Any
 from service.dashboard.formatting import number, without_location
 from service.datasets.schemas import ColumnRead, DatasetRead
 from service.errors import Fault, ServiceError
+from service.rows.spec import Roles
 from service.web.problems.codes import PROBLEMS
 
 SHOWN_LEVELS = 6
@@ -48,8 +49,9 @@ class ColumnProblem:
     """Of `missing`, `category`, `ignored`, `label`, `decimal`: what can be done about it."""
 
 
-def proposed_columns(read: DatasetRead, target: str | None) -> list[ProposedColumn]:
-    """The columns: label, weight, features, then ignored ones. `target`: as it was asked for."""
+def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> list[ProposedColumn]:
+    """The columns: label, weight, features, then ignored ones. `target` and
+    `roles`: as the upload gives them."""
     features = read.columns or []
     names = [column.name for column in features if column.name is not None]
     label = read.target
@@ -65,7 +67,8 @@ def proposed_columns(read: DatasetRead, target: str | None) -> list[ProposedColu
         for name, column in zip(names, features, strict=True)
     ]
     for one in read.ignored_columns:
-        reason = "as you decided" if one.reason == "the caller says so" else one.reason
+        decided = roles.get(one.name, {}).get("role") == "ignored"
+        reason = "as you decided" if decided else one.reason
         rows.append(ProposedColumn(one.name, "ignored", reason, 0))
     return rows
 

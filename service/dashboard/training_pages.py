@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.context import PageContext
-from service.dashboard.filled_form import Entries, body_of, entries_of
+from service.dashboard.forms.filled import Entries, body_of, entries_of
+from service.dashboard.forms.schema import Field, fields_of
 from service.dashboard.page import checked, last_entries, page, queue
-from service.dashboard.schema_form import Field, fields_of
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.dashboard.filled_form import body_of, entries_of
-from service.dashboard.schema_form import Field, Group, Text, Variants, fields_of
+from service.dashboard.forms.filled import body_of, entries_of
+from service.dashboard.forms.schema import Field, Group, Text, Variants, fields_of
 from service.jobs.training.schemas import JobCreate
 from svm.solvers import CHOICES
 from svm.transforms.features import FEATURES

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeAlias
 
-from service.dashboard.schema_form import (
+from service.dashboard.forms.schema import (
     ABSENT,
     Choice,
     Field,

@@ -1,6 +1,6 @@
 """Converts a JSON Schema to the fields of an HTML form.
 
-It works for any schema: new members of a request appear on the page by themselves. `filled_form`
+It works for any schema: new members of a request appear on the page by themselves. `filled`
 converts the entries.
 """
 
