@@ -254,7 +254,8 @@ class Builder:
 
     def _write(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
         table = self._table(kept)
-        places = [self._features.index(feature) for feature, _ in kept]
+        place = {feature.position: i for i, feature in enumerate(self._features)}
+        places = [place[feature.position] for feature, _ in kept]
         with RawWriter(self._folder, table, self._spec.limits) as writer:
             for block in blocks(self._folder / "spool"):
                 columns = [block[:, i] for i in places]

@@ -43,7 +43,7 @@ class RawWriter(DenseWriter):
     def __init__(self, folder: Path, table: Sequence[TableColumn], limits: ReadLimits) -> None:
         super().__init__(folder, len(table), limits)
         self._categories = category_positions(table)
-        self._numbers = [i for i in range(len(table)) if i not in set(self._categories)]
+        self._numbers = [i for i, column in enumerate(table) if column["kind"] != "category"]
         most = max((len(table[i]["levels"]) for i in self._categories), default=0)
         if self._categories:
             self._files["codes"] = ArrayWriter(folder / "codes.npy", code_type(most))
