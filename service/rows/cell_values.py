@@ -12,7 +12,7 @@ from datetime import date
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value
+from service.rows.cell_faults import QUOTES_HINT, CellFault, fault_of_text, fault_of_value
 from service.rows.cell_texts.dates import ISO
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.levels import level_of
@@ -114,7 +114,9 @@ def _number_reader(missing: Callable[[str | None], float], words: Collection[str
             return missing(cell)
         fault = fault_of_value(cell)
         assert fault is not None
-        raise BadCell(fault._replace(hint=number_hint(str(cell)) or NUMBER_HINT))
+        quoted = type(cell) is str and NUMBER.fullmatch(cell.strip(BLANKS))
+        hint = QUOTES_HINT if quoted else number_hint(str(cell)) or NUMBER_HINT
+        raise BadCell(fault._replace(hint=hint))
 
     return read
 
