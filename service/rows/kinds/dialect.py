@@ -68,7 +68,8 @@ def recognized(spec: ParseSpec) -> Dialect:
         width = len(first) if len(rows) == 1 else width
     else:
         names = [name.strip() for name in first]
-        if len(names) == width - 1:  # R leaves out the name of the row names
+        if len(names) == width - 1 and _are_different([row[0] for row in rows[1:]]):
+            # R leaves out the name of the row names
             names = ["", *names]
         width = len(names)
         if not names[0] and width > 1:
@@ -102,6 +103,10 @@ def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
 def is_comment(record: list[str], width: int) -> bool:
     """Whether a record is a comment: `#` before its first cell, and another number of cells."""
     return record[0].startswith(COMMENT) and len(record) != width
+
+
+def _are_different(texts: list[str]) -> bool:
+    return len(set(texts)) == len(texts)
 
 
 def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:

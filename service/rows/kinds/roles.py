@@ -57,6 +57,7 @@ def arranged(
     label = _only(roles, texts, "label")
     if weight is not None:
         dropped.add(weight)
+    _check_target(spec, texts, dropped)
     kept = [i for i in range(n_cells) if i not in dropped]
     if label is not None:
         if spec.target not in (None, texts[label]) or spec.labels is not None:
@@ -69,6 +70,10 @@ def arranged(
             spec = replace(spec, target=str(kept.index(position)))
     layout = make_layout(spec, len(kept), None if known is None else [known[i] for i in kept])
     target = None if layout.target is None else kept[layout.target]
+    if target is not None and roles.get(texts[target], {}).get("role") == "feature":
+        message = f"`schema` says that {texts[target][:64]!r} is a feature, but it is the label"
+        hint = "name the label with `target`, or say target=none"
+        raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
     features = [i for i in kept if i != target]
     kinds = {i: roles[texts[i]]["kind"] for i in features if "kind" in roles.get(texts[i], {})}
     if spec.onto is not None:
@@ -84,6 +89,13 @@ def arranged(
         n_cells=n_cells,
         names=known,
     )
+
+
+def _check_target(spec: ParseSpec, texts: list[str], dropped: set[int]) -> None:
+    if spec.target in texts and texts.index(spec.target) in dropped:
+        name = spec.target[:64]
+        message = f"`target` names {name!r}, but in `schema` it is ignored or has the weights"
+        raise InvalidRequest("invalid-parameter", f"{message}; name another column as `target`")
 
 
 def check_roles(roles: Any) -> Roles:
