@@ -46,6 +46,7 @@ _UPLOAD = (
     *("unsupported-format", "format-mismatch", "decompression-limit"),
     *("empty-data", "bad-column-name", "feature-mismatch", "target-missing", "label-count"),
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
+    *("not-a-boolean", "not-a-date"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
     *(
         "npy-unsupported",

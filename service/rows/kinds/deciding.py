@@ -15,6 +15,7 @@ from service.rows.cell_texts.levels import MAX_LEVELS, in_order
 from service.rows.cell_texts.number_styles import NumberStyle, readings, survey
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.mistakes import FEW, boolean, is_beyond, mostly_dates, mostly_numbers
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
@@ -26,8 +27,6 @@ ROW_NUMBERS = frozenset(
     }
 )
 """Names, in lower case, of columns that may number the rows."""
-FEW = 0.05
-"""A smaller share of cells that are not numbers, or a single one, is taken for mistakes."""
 MIN_ROWS_OF_IDENTIFIERS = 10
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
@@ -121,7 +120,7 @@ def _decide_typed(column: TypedColumn, question: Question) -> Decision:
         return _decide_texts(column.texts, question)
     if not (column.n_numbers or column.n_booleans) and question.kind is None:
         return Ignored("empty: every cell is missing")
-    kind = "number" if column.n_numbers or question.kind == "number" else "boolean"
+    kind = question.kind or ("number" if column.n_numbers else "boolean")
     return Kept(kind=kind, missing=column.n_missing)
 
 
@@ -130,9 +129,10 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
     kind = "number" if column.kind is None else column.kind
     if column.exceptions:
         if column.kind is None:  # begun as plain numbers
-            bad = column.exceptions.total()
+            texts = {t: n for t, n in column.exceptions.items() if not is_beyond(t)}
+            bad = sum(texts.values())
             few = bad <= max(1, FEW * (column.n_values + bad))
-            if not (few and all(readings(text) == (None, None) for text in column.exceptions)):
+            if not (few and all(readings(text) == (None, None) for text in texts)):
                 return again
         return Wrong(None, kind)
     if column.kind is None:
@@ -160,8 +160,11 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
     there = [text for text in texts if text not in question.words]
     if not there:
         return _without_values(column, question)
-    as_number = question.kind in (None, "number", "boolean") and not question.typed
-    if as_number and question.kind != "number" and all(text in BOOLEAN_WORDS for text in there):
+    if question.kind == "boolean":
+        bad = frozenset(text for text in there if boolean(text) is None)
+        return Wrong(bad, "boolean") if bad else _coded(column, question, "boolean", boolean)
+    as_number = question.kind in (None, "number") and not question.typed
+    if as_number and question.kind is None and all(text in BOOLEAN_WORDS for text in there):
         return _coded(column, question, "boolean", BOOLEAN_WORDS.get)
     if as_number:
         decision = _numbers(column, question, there)
@@ -178,6 +181,10 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
             return Wrong(bad, "date")
         if forms:
             return _category(column, question, undecided=forms)
+        if (form := mostly_dates(column, question.words, iso_only=question.typed)) is not None:
+            if column.overflowed:
+                return _dates(column, question, form)
+            return Wrong(frozenset(t for t in there if dates.days(t, form) is None), "date")
     if question.kind is not None:
         numbers = NumberStyle(question.decimal or ".")
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
@@ -192,7 +199,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
     found = survey(there)
-    if question.kind is None and not _mostly_numbers(column, question):
+    if question.kind is None and not mostly_numbers(column, question.words):
         return None
     mark = found.decided or ("." if not found.only and found.either is None else None)
     if mark is None and not found.only:
@@ -226,17 +233,6 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if column.overflowed:
         return Again(lambda: styled(question.words, value, "number", notes))
     return _coded(column, question, "number", value, notes)
-
-
-def _mostly_numbers(column: TextColumn, question: Question) -> bool:
-    """Whether the cells are numbers or booleans, but for few of them."""
-    good = n_bad = 0
-    for text, count in zip(column.texts, column.counts, strict=True):
-        if text in BOOLEAN_WORDS or readings(text) != (None, None):
-            good += count
-        elif text not in question.words:
-            n_bad += count
-    return good > 0 and n_bad <= max(1, FEW * (good + n_bad))
 
 
 def _dates(column: TextColumn, question: Question, form: str) -> Decision:
@@ -301,12 +297,13 @@ def _category(
     column: TextColumn, question: Question, undecided: list[str] | None = None
 ) -> Decision:
     words = _missing_texts(question)
-    if column.overflowed:
+    texts = column.texts
+    there = {text for text in texts if text not in words}
+    if column.overflowed or len(there) > MAX_LEVELS:
         if question.kind is None:
             return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
         return Wrong(frozenset(), "category")
-    texts = column.texts
-    levels = in_order({text for text in texts if text not in words})
+    levels = in_order(there)
     place = {level: float(code) for code, level in enumerate(levels)}
     raw = np.array([place.get(text, nan) for text in texts], dtype=np.float64)
     counts = zip(texts, column.counts, strict=True)

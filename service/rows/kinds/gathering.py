@@ -17,7 +17,7 @@ import orjson
 from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import BLANKS, NUMBER
-from service.rows.cell_texts.words import BOOLEAN_WORDS
+from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_VALUES
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]
@@ -34,6 +34,7 @@ class ValueColumn:
 
     def __init__(self, words: Words, parse: Callable[[str], float | None] | None = None) -> None:
         self.words = words
+        self._numbers_are_missing = any(map(NUMBER.fullmatch, words - MISSING_VALUES))
         self.parse = parse
         self.kind: str | None = None
         """What `parse` gives: None for plain numbers."""
@@ -62,7 +63,9 @@ class ValueColumn:
 
     def _at_once(self, texts: Sequence[str]) -> Values | None:
         joined = ",".join(texts)
-        values = self._numbers(joined, len(texts), _PLAIN)
+        values = None
+        if not self._numbers_are_missing:
+            values = self._numbers(joined, len(texts), _PLAIN)
         if values is None:
             if " " in joined or "\t" in joined:
                 texts = [text.strip(BLANKS) for text in texts]

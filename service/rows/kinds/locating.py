@@ -17,7 +17,11 @@ NUMBER_HINT = (
     "if the column is a category, say so in `schema`"
 )
 
-TYPED_HINT = "all cells of a column are of one type, or null"
+TYPED_HINT = (
+    "all cells of a column are of one type, or null; "
+    "if the column is a category, say so in `schema`"
+)
+_CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-date"}
 
 
 def add_faults(
@@ -35,13 +39,19 @@ def add_faults(
         gatherer = gatherers[position]
         for row, cell in enumerate(batch[position], done + 1):
             if isinstance(gatherer, TypedColumn):
-                if gatherer.is_wrong(cell):
+                if gatherer.is_wrong(cell) or _is_wrong_text(cell, decision):
                     found.append((row, position, _fault_of_value(cell, decision)))
             elif _is_wrong(cell.strip(BLANKS), decision, gatherer):
                 hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
                 found.append((row, position, _fault_of_text(cell, decision, hint)))
     for row, position, fault in sorted(found, key=lambda place: place[:2]):
         faults.add(*fault, row=row, column=names[position])
+
+
+def _is_wrong_text(cell: Any, decision: Wrong) -> bool:
+    if decision.texts is None or not isinstance(cell, str):
+        return False
+    return cell.strip(BLANKS) in decision.texts
 
 
 def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) -> bool:
@@ -55,11 +65,14 @@ def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) ->
 
 def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:
     fault = fault_of_text(cell, hint) if decision.kind == "number" else None
-    return fault or CellFault("not-a-number", f"is not a {decision.kind}", cell, hint)
+    return fault or CellFault(_CODES[decision.kind], f"is not a {decision.kind}", cell, hint)
 
 
 def _fault_of_value(cell: Any, decision: Wrong) -> CellFault:
-    fault = fault_of_value(cell)
+    fault = fault_of_value(cell) if decision.kind == "number" else None
     return fault or CellFault(
-        "invalid-field", f"is not a {decision.kind}", str(cell)[:64], TYPED_HINT
+        _CODES.get(decision.kind, "invalid-field"),
+        f"is not a {decision.kind}",
+        str(cell)[:64],
+        TYPED_HINT,
     )

@@ -65,7 +65,7 @@ class TypedColumn:
             return True
         if self.texts is not None:
             return self.kind != "category" and not isinstance(cell, str)
-        if isinstance(cell, str):
+        if isinstance(cell, str) or (self.kind == "boolean" and cell not in (0, 1)):
             return True
         try:
             return not isfinite(cell)
@@ -77,7 +77,7 @@ class TypedColumn:
 
     def _values(self, cells: Sequence[Any]) -> Values:
         kinds = set(map(type, cells))
-        if kinds <= {int, float}:
+        if kinds <= {int, float} and self.kind != "boolean":
             try:
                 values = np.array(cells, dtype=np.float64)
                 if np.isfinite(values).all():

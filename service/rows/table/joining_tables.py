@@ -51,8 +51,12 @@ def append_table(
         for block in stored_blocks(stored):
             yield _moved(block, first)
         second = _places(after, merged)
+        done = 0
         for block in _read_blocks(table, folder):
-            yield _moved(block if order is None else block[:, order], second)
+            block = block if order is None else block[:, order]
+            _require_booleans(block, done, before, after)
+            done += len(block)
+            yield _moved(block, second)
 
     new = folder / "joined"
     new.mkdir(exist_ok=True)
@@ -102,6 +106,23 @@ def _merged(before: TableColumn, after: TableColumn) -> TableColumn:
         raise InvalidContent("too-many-levels", message, extra={"limit": MAX_LEVELS})
     missing = before["missing"] + after["missing"]
     return {**before, "levels": levels, "missing": missing}
+
+
+def _require_booleans(
+    block: Block, done: int, before: list[TableColumn], after: list[TableColumn]
+) -> None:
+    """Numbers for a column of booleans are 1 and 0; `done` rows came before the block."""
+    for i, (column, new) in enumerate(zip(before, after, strict=True)):
+        if column["kind"] != "boolean" or new["kind"] == "boolean":
+            continue
+        cells = block[:, i]
+        bad = np.flatnonzero((cells != 0.0) & (cells != 1.0) & ~np.isnan(cells))
+        if len(bad):
+            row, value = done + int(bad[0]) + 1, f"{cells[bad[0]]:g}"
+            message = f"row {row}, column {column['name']!r}: {value!r} is not true or false"
+            hint = "the dataset has booleans there: give true or false, 1 or 0"
+            name = column["name"]
+            raise refuse("not-a-boolean", message, row=row, column=name, value=value, hint=hint)
 
 
 def _places(columns: list[TableColumn], merged: list[TableColumn]) -> dict[int, Block]:

@@ -1,0 +1,145 @@
+"""Cells that do not fit their column: refused with their place, never read as something else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.service.datasets.test_routes import made, post, problem
+
+pytestmark = pytest.mark.one_application
+
+
+def table(cells: list[str]) -> str:
+    """A file with these cells as its column `d`."""
+    return "a,d,y\n" + "".join(f"{i},{cell},{'uv'[i % 2]}\n" for i, cell in enumerate(cells))
+
+
+def column(reply: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {one["name"]: one for one in reply["columns"]}["d"]
+    return described
+
+
+@pytest.mark.parametrize("word", ["-99", "9999", "0.0"])
+def test_number_that_means_missing(client: TestClient, word: str) -> None:
+    """Whether or not all other cells are plain numbers."""
+    for cells in (["1", word, "2"], ["1", word, "", "NA"], ["1", f" {word}", "2.5"]):
+        kept = column(made(post(client, table([*cells, "3", "4"]), missing=word)))
+        assert kept["kind"] == "number"
+        assert kept["missing"] == sum(cell.strip() in (word, "", "NA") for cell in cells)
+        assert kept["max"] == 4
+
+
+def test_boolean_that_is_demanded(client: TestClient) -> None:
+    """0 and 1 are booleans if the schema says so; another number is refused."""
+    schema = '{"d": {"kind": "boolean"}}'
+    assert column(made(post(client, table(["0", "1.0", "", "true"]), schema=schema)))["kind"] == (
+        "boolean"
+    )
+    reply = problem(post(client, table(["0", "5", "1", "x"]), schema=schema), 422, "not-a-boolean")
+    assert [(f["row"], f["value"]) for f in reply["errors"]] == [(2, "5"), (4, "x")]
+
+
+def test_boolean_that_is_demanded_of_json(client: TestClient) -> None:
+    """The same of values with types."""
+    rows: list[list[Any]] = [[1, 0], [2, True], [3, None]]
+    body = {"columns": ["a", "d"], "rows": rows, "labels": ["u", "v", "u"]}
+    schema = '{"d": {"kind": "boolean"}}'
+    assert column(made(post(client, json.dumps(body), "application/json", schema=schema)))[
+        "kind"
+    ] == ("boolean")
+    body["rows"] = [[1, 0], [2, 5], [3, None]]
+    reply = problem(
+        post(client, json.dumps(body), "application/json", schema=schema), 422, "not-a-boolean"
+    )
+    assert [(f["row"], f["column"], f["code"]) for f in reply["errors"]] == [
+        (2, "d", "not-a-boolean")
+    ]
+
+
+@pytest.mark.parametrize("media_type", ["text/csv", "application/json"])
+def test_append_numbers_to_booleans(client: TestClient, media_type: str) -> None:
+    """In a column of booleans, 1 and 0 are accepted, 5 is not."""
+    base = made(post(client, "a,b,y\n1,true,u\n2,,v\n3,false,u\n"))
+    for value, status in ((1, 201), (5, 422)):
+        rows = {"columns": ["a", "b"], "rows": [[4, value], [5, 0]], "labels": ["u", "v"]}
+        text = f"a,b,y\n4,{value},u\n5,0,v\n"
+        body = text if media_type == "text/csv" else json.dumps(rows)
+        reply = client.post(
+            f"/v1/datasets/{base['id']}/append",
+            content=body,
+            headers={"Content-Type": media_type},
+        )
+        assert reply.status_code == status, reply.text
+        if status == 422:
+            assert reply.json()["errors"][0]["row"] == 1
+            assert reply.json()["code"] == "not-a-boolean"
+
+
+@pytest.mark.parametrize("bad", ["2024-02-30", "0000-00-00", "10000-01-01", "soon"])
+def test_date_that_is_not_one(client: TestClient, bad: str) -> None:
+    """One wrong cell among dates does not make levels of them."""
+    cells = [f"2024-01-{day:02}" for day in range(1, 10)]
+    cells[3] = bad
+    reply = problem(post(client, table(cells)), 422, "not-a-date")
+    assert [(f["row"], f["column"], f["code"]) for f in reply["errors"]] == [(4, "d", "not-a-date")]
+    kept = column(made(post(client, table(cells), missing=bad)))
+    assert (kept["kind"], kept["missing"]) == ("date", 1)
+
+
+def test_date_that_is_not_one_in_json(client: TestClient) -> None:
+    """Also with a demanded kind: the column is not left out in silence."""
+    cells = ["2024-01-01", "2024-13-01", "2024-01-03", None]
+    body = {
+        "columns": ["a", "d"],
+        "rows": [[i, cell] for i, cell in enumerate(cells)],
+        "labels": ["u", "v", "u", "v"],
+    }
+    for query in ({}, {"schema": '{"d": {"kind": "date"}}'}):
+        reply = problem(
+            post(client, json.dumps(body), "application/json", **query), 422, "not-a-date"
+        )
+        assert [(f["row"], f["code"]) for f in reply["errors"]] == [(2, "not-a-date")]
+
+
+@pytest.mark.parametrize("bad", ["inf", "-Infinity", "1e999"])
+def test_number_that_is_not_finite(client: TestClient, bad: str) -> None:
+    """However many there are, numbers do not become levels."""
+    reply = problem(post(client, table(["1", bad, "2.5", bad, "3", bad])), 422, "non-finite-value")
+    assert [f["row"] for f in reply["errors"]] == [2, 4, 6]
+
+
+def test_more_levels_than_allowed(client: TestClient) -> None:
+    """10,000 different texts are a category, one more are not."""
+    for extra in (0, 1):
+        texts = [f"k{i % (10_000 + extra)}" for i in range(20_100)]
+        reply = made(post(client, table(texts)))
+        names = [one["name"] for one in reply["columns"]]
+        assert names == (["a"] if extra else ["a", "d"])
+    demanded = post(client, table(texts), schema='{"d": {"kind": "category"}}')
+    problem(demanded, 422, "too-many-levels")
+
+
+def test_first_cells_that_are_not_row_names(client: TestClient) -> None:
+    """A header with one name less is R's only if the first cells tell the rows apart."""
+    lines = [f"{i % 2},1,{i},{'uv'[i % 2]}" for i in range(6)]
+    problem(post(client, "\n".join(["a,b,y", *lines]), target="y"), 422, "ragged-row")
+    named = [f"r{i},1,{i},{'uv'[i % 2]}" for i in range(6)]
+    assert made(post(client, "\n".join(["a,b,y", *named]), target="y"))["n_features"] == 2
+
+
+def test_schema_against_the_label(client: TestClient) -> None:
+    """The label is not a feature, and what is ignored cannot be the label."""
+    text = table(["1", "2", "3", "4"])
+    reply = problem(
+        post(client, text, schema='{"y": {"role": "feature"}}'), 400, "invalid-parameter"
+    )
+    assert "but it is the label" in reply["detail"]
+    for role in ("ignored", "weight"):
+        schema = json.dumps({"d": {"role": role}})
+        said = post(client, text, schema=schema, target="d")
+        reply = problem(said, 400, "invalid-parameter")
+        assert "`target` names 'd'" in reply["detail"]
