@@ -34,7 +34,7 @@ def test_number_that_means_missing(client: TestClient, word: str) -> None:
 
 
 def test_boolean_that_is_demanded(client: TestClient) -> None:
-    """0 and 1 are booleans if the schema says so; another number is refused."""
+    """0 and 1 are booleans if the schema reports it; another number is refused."""
     schema = '{"d": {"kind": "boolean"}}'
     assert column(made(post(client, table(["0", "1.0", "", "true"]), schema=schema)))["kind"] == (
         "boolean"
