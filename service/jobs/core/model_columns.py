@@ -15,6 +15,8 @@ from svm.encoding import recoding
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 
+HINT = "use a dataset with the features that the model was trained on"
+
 
 def check_columns(dataset: Dataset, version: ModelVersion) -> None:
     """Raises as `taken_by`, which needs the model itself for its levels."""
@@ -56,6 +58,8 @@ def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
 
     Raises InvalidContent `feature-mismatch`.
     """
+    if dataset.columns is not None and version.columns is not None:
+        _require_all(dataset, version.columns)
     if dataset.n_features != version.n_features:
         message = (
             f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
@@ -68,11 +72,24 @@ def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
     if given == version.columns:
         return None
     place = {name: position for position, name in enumerate(given)}
-    missing = [name for name in version.columns if name not in place]
-    if missing:
-        message = f"the dataset lacks the model's column {missing[0]!r}"
-        raise _mismatch(message, version.columns, given[:MAX_FAULTS], missing[0])
     return [place[name] for name in version.columns]
+
+
+def _require_all(dataset: Dataset, expected: list[str]) -> None:
+    """Raises InvalidContent `feature-mismatch` if the dataset lacks columns of the model."""
+    assert dataset.columns is not None
+    given = list(dataset.columns)
+    missing = sorted(set(expected) - set(given), key=expected.index)
+    if not missing:
+        return
+    name = missing[0]
+    message = f"the dataset lacks the model's column {name!r}"
+    hint = HINT
+    reasons = {one["name"]: one["reason"] for one in dataset.ignored}
+    if name in reasons:
+        message += f": its upload ignored it ({reasons[name]})"
+        hint = f"upload the data again, with the kind of {name!r} in `schema`"
+    raise _mismatch(message, expected, given[:MAX_FAULTS], name, hint)
 
 
 def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callable[[Any], Any]:
@@ -91,7 +108,8 @@ def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callabl
     return recoding(given, onto)
 
 
-def _mismatch(message: str, expected: Any, got: Any, first: str | int) -> InvalidContent:
-    hint = "use a dataset with the features that the model was trained on"
+def _mismatch(
+    message: str, expected: Any, got: Any, first: str | int, hint: str = HINT
+) -> InvalidContent:
     difference = {"expected": expected, "got": got, "first_difference": first}
     return InvalidContent.at("/dataset_id", "feature-mismatch", message, hint, **difference)

@@ -276,3 +276,18 @@ def test_plain_tables_show_the_scaling_they_had(client: TestClient, worker: Work
     job = carry_out(client, worker, create(client, dataset_id))
     assert job["spec"]["scaling"] == "none"
     assert "encoding" not in job["metrics"]
+
+
+def test_column_that_the_upload_ignored_is_named(
+    client: TestClient, worker: Worker, settings: Settings
+) -> None:
+    """With the reason, and the way out: a test set may have one level only."""
+    text = "n,k,y\n" + "".join(f"{i % 7},{'ab'[i % 3 == 0]},{'uv'[i % 2]}\n" for i in range(40))
+    trained(client, worker, upload(client, text), encoding={})
+    constant = text.replace(",b,", ",a,").replace("0,a,u\n", "0,a,v\n", 1)
+    body = {"dataset_id": upload(client, constant), "model": "clouds"}
+    for path in ("/v1/evaluations", "/v1/batch-predictions"):
+        reply = client.post(path, json=body)
+        assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
+        assert "its upload ignored it (constant: every cell is 'a')" in reply.json()["detail"]
+        assert "with the kind of 'k' in `schema`" in reply.text
