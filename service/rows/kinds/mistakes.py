@@ -48,8 +48,14 @@ def mostly_dates(column: TextColumn, words: Words, *, iso_only: bool) -> str | N
     pairs = zip(column.texts, column.counts, strict=True)
     cells = [(text, count) for text, count in pairs if text not in words]
     total = sum(count for _, count in cells)
+    most = min(max(1, FEW * total), (total - 1) / 2)
     for form in [dates.ISO] if iso_only else dates.FORMS:
-        good = sum(count for text, count in cells if dates.days(text, form) is not None)
-        if total - good <= max(1, FEW * total) and good > total - good:
+        n_bad = 0
+        for text, count in cells:
+            if dates.days(text, form) is None:
+                n_bad += count
+                if n_bad > most:
+                    break
+        else:
             return form
     return None
