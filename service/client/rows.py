@@ -206,11 +206,9 @@ def _may_be_table(data: Any) -> bool:
 def _table(
     data: Any, table: Columns, labels: Any, weights: Any, options: Mapping[str, Any]
 ) -> Body:
-    """A table of numbers as JSON, other ones as CSV, with their categories in `schema`."""
+    """As JSON, in which texts stay texts; categories of the caller's library are in `schema`."""
     target = options.get("target")
     last = next(reversed(table), None) if labels is None and target is None else target
-    if weights is None and is_numeric(table, last):
-        return _json_table(list(table), zip(*table.values(), strict=True), labels)
     if labels is not None and target is not None:
         raise ValueError("give `labels` or `target`, not both")
     params: dict[str, Any] = {}
@@ -218,16 +216,15 @@ def _table(
         name: {"kind": "category"} for name in categories_of(data) if name != last
     }
     table = dict(table)
-    if labels is not None:
-        params["target"] = _added(table, "label", list(map(plain, _labels(labels).tolist())))
-    elif weights is not None and target is None:
+    if weights is not None and labels is None and target is None:
         params["target"] = last
     if weights is not None:
         schema[_added(table, "weight", list(map(plain, weights)))] = {"role": "weight"}
     schema |= json.loads(options.get("schema") or "{}")
     if schema:
         params["schema"] = json.dumps(schema)
-    return Body(CSV, as_csv(table), params)
+    body = _json_table(list(table), zip(*table.values(), strict=True), labels)
+    return replace(body, params=params)
 
 
 def _added(table: Columns, name: str, cells: list[Any]) -> str:

@@ -15,6 +15,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+_PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
+"""Types of JSON."""
+
 Columns: TypeAlias = dict[str, list[Any]]
 """Cells by name: numbers, booleans, texts, None for a missing one."""
 
@@ -22,7 +25,8 @@ Columns: TypeAlias = dict[str, list[Any]]
 def columns_of(data: Any) -> Columns | None:
     """The columns of a table; None if the data are not one.
 
-    Raises ValueError for a name that comes twice, and columns of several lengths.
+    Raises ValueError for a name that comes twice, cells that JSON does not have, and columns of
+    several lengths.
     """
     pairs = _pairs(data)
     if pairs is None:
@@ -32,9 +36,19 @@ def columns_of(data: Any) -> Columns | None:
         if str(name) in columns:
             raise ValueError(f"the column {str(name)!r} comes twice")
         columns[str(name)] = [plain(cell) for cell in cells]
+        _require_plain(str(name), columns[str(name)])
     if len(set(map(len, columns.values()))) > 1:
         raise ValueError("the columns have several lengths")
     return columns
+
+
+def _require_plain(name: str, cells: list[Any]) -> None:
+    other = next((cell for cell in cells if not isinstance(cell, _PLAIN)), None)
+    if other is not None:
+        raise ValueError(
+            f"the column {name!r} has cells of the type {type(other).__name__}: "
+            "give numbers, booleans, texts or dates, such as their str()"
+        )
 
 
 def _pairs(data: Any) -> Iterable[tuple[Any, Iterable[Any]]] | None:

@@ -120,3 +120,31 @@ def test_what_is_not_a_table_is_an_error(data: Any, what: str) -> None:
         predict_body(data)
     with pytest.raises(ValueError, match=what):
         upload_body(data, None, None, None)
+
+
+@pytest.mark.parametrize("labels", [[True, False], ["1", "2"], ["NA", "US"], ["true", "no"]])
+def test_texts_and_labels_keep_their_types(client: Client, labels: list[Any]) -> None:
+    """A text that looks like a number, a boolean or a missing cell is a level."""
+    frame = pandas.DataFrame(
+        {"n": range(N), "k": ["NA", "?", "1", "true"] * (N // 4), "d": ["1", "2"] * (N // 2)}
+    )
+    dataset = client.upload(frame, labels * (N // 2))
+    assert dataset.classes == sorted(labels)
+    levels = {one["name"]: (one["levels"], one["missing"]) for one in dataset.columns or []}
+    assert levels["k"] == (["1", "?", "NA", "true"], 0)
+    assert levels["d"] == (["1", "2"], 0)
+
+
+def test_category_of_numbers_alone(client: Client) -> None:
+    """The type of the caller's library counts if no other column has texts."""
+    sizes = pandas.Categorical([1, 2, 3] * (N // 3))
+    frame = pandas.DataFrame({"n": range(N), "size": sizes})
+    dataset = client.upload(frame, LABELS)
+    assert [one["kind"] for one in dataset.columns or []] == ["number", "category"]
+
+
+def test_cells_of_other_types(client: Client) -> None:
+    """Are refused with the column and the type."""
+    frame = pandas.DataFrame({"n": range(N), "span": pandas.cut(pandas.Series(range(N)), 3)})
+    with pytest.raises(ValueError, match="the column 'span' has cells of the type Interval"):
+        client.upload(frame, LABELS)
