@@ -27,6 +27,7 @@ from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
 from service.jobs.read_schemas import JobSummary
+from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec
 from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
@@ -139,6 +140,12 @@ async def _without_labels(context: PageContext, folder: Path, upload: Upload) ->
         return None
 
 
+def _options(upload: Upload) -> set[str]:
+    """The options that uploads of this format have; of an archive those of a table."""
+    media_type = upload.spec.media_type
+    return {"target", *FORMATS[CSV if media_type not in FORMATS else media_type].options}
+
+
 def _proposal(
     request: Request,
     upload: Upload,
@@ -158,7 +165,7 @@ def _proposal(
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
         error=error,
-        problems=[] if error is None else column_problems(error),
+        problems=[] if error is None else column_problems(error, _options(upload)),
         title=known.title if known else "",
         about=known.description if known else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -106,21 +106,26 @@ def reading_in_words(reading: Mapping[str, Any] | None) -> str:
     if thousands := reading.get("thousands"):
         parts.append(f"{_MARKS.get(thousands, repr(thousands))} between thousands")
     if words := [word for word in reading.get("missing") or [] if word]:
-        parts.append(f"missing cells: {', '.join(words)}")
+        parts.append("missing cells: " + ", ".join(f"“{word}”" for word in words))
     return f"Read as {', '.join(parts)}." if parts else ""
 
 
-def column_problems(error: ServiceError) -> list[ColumnProblem]:
-    """What is wrong, by column; empty if the error is about something else."""
+def column_problems(error: ServiceError, options: Collection[str]) -> list[ColumnProblem]:
+    """What is wrong, by column; empty if the error is about something else. `options`: those that
+    uploads of the format have."""
     first: dict[tuple[str, str], Fault] = {}
     for fault in error.faults:
         if fault.column is not None:
             first.setdefault((str(fault.column), fault.code), fault)
     counted = error.extra.get("columns") or _counted(error.faults)
-    return [_problem(one, first.get((str(one["column"]), one["code"]))) for one in counted if first]
+    if not first:
+        return []
+    return [_problem(one, first.get((str(one["column"]), one["code"])), options) for one in counted]
 
 
-def _problem(counted: Mapping[str, Any], fault: Fault | None) -> ColumnProblem:
+def _problem(
+    counted: Mapping[str, Any], fault: Fault | None, options: Collection[str]
+) -> ColumnProblem:
     code, examples = counted["code"], counted["examples"]
     message = PROBLEMS[code].title if code in PROBLEMS else code
     if fault is not None and code not in _NUMBERS:
@@ -134,6 +139,8 @@ def _problem(counted: Mapping[str, Any], fault: Fault | None) -> ColumnProblem:
         actions = ("ignored", "label")
     elif code == "ambiguous-number":
         actions = ("decimal", "category", "ignored")
+    needed = {"missing": "missing", "decimal": "decimal", "label": "target"}
+    actions = tuple(one for one in actions if needed.get(one, "schema") in options)
     return ColumnProblem(
         column=str(counted["column"]),
         message=message,

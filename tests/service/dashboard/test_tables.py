@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -150,3 +151,17 @@ def test_page_of_a_table_shows_kinds_and_what_is_ignored(browser: Browser) -> No
         assert expected in text
     assert re.search("Ignored columns name an identifier or free text", text)
     assert browser.page.html.count('class="histogram"') == 4
+
+
+def test_ways_out_are_those_of_the_format(client: TestClient) -> None:
+    """JSON has no words for missing cells: its columns can be a category or ignored."""
+    rows = [["big" if i == 3 else i] for i in range(60)]
+    data = {"columns": ["size"], "rows": rows, "labels": ["a", "b"] * 30}
+    reply = client.post(
+        "/datasets?look=true",
+        files={"file": ("sizes.json", json.dumps(data), "application/json")},
+        headers={"HX-Request": "true", "Origin": str(client.base_url)},
+    )
+    assert reply.status_code == 422
+    assert 'data-column="size" value="ignored"' in reply.text
+    assert 'data-set="missing"' not in reply.text
