@@ -84,14 +84,16 @@ def _add_upload(
         operation_id="create_dataset",
         summary="Upload a dataset",
         description="The body is the data itself, its format the `Content-Type`; or a form with "
-        "the data as `file`. Either may come with `Content-Encoding: gzip`, and each file may "
-        "be in a zip file of its own, or compressed by gzip; then its suffix is its format. "
-        "Each column gets a kind (number, boolean, date, category) from all of its cells; "
-        "`schema` overrides it. Missing cells are kept as missing. Identifiers, free text and "
-        "constant texts are ignored, with a warning. A column of numbers with few other cells "
-        "is refused, with each of them. `reading` says how the text was read. As labels "
-        "booleans stay booleans, in CSV and TSV texts. The same values, labels and names again, "
-        "in any format, give the existing dataset, with its name.",
+        "the data as `file`. Either may come with `Content-Encoding: gzip`, and each file may be "
+        "in a zip file of its own, or compressed by gzip; then its suffix is its format. Each "
+        "column gets a kind (number, boolean, date, category) from all of its cells; `schema` "
+        "overrides it. Missing cells are kept as missing. Identifiers, free text and constant "
+        "texts are ignored, with a warning. A column of numbers with few other cells is refused, "
+        "with each of them. `reading` says how the text was read. As labels booleans stay "
+        "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas "
+        'writes it with `orient="records"`, `{"records": […]}`, an object of columns, or `split`. '
+        "The same values, labels and names again, in any format, give the existing dataset, with "
+        "its name.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "It exists, or was only validated."},

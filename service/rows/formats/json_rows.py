@@ -1,4 +1,7 @@
-"""JSON: `{"columns": […], "rows": [[…], …], "labels": […]}`; only `rows` is required."""
+"""JSON: `{"columns": […], "rows": [[…], …], "labels": […]}`; only `rows` is required.
+
+Or in a layout of other programs.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from typing import Any
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, shown, too_many
-from service.rows.formats.json_table import batches_of_lists, build, may_be_plain
+from service.rows.formats.json_layouts import is_split, read_list, read_members
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import examine, explained, matrix
 from service.rows.json_reading.numbers import ROWS
 from service.rows.json_reading.stream import Span, elements, members, value
 from service.rows.kinds.building import Batch
+from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, make_layout
@@ -34,7 +38,16 @@ def read(spec: ParseSpec) -> Table:
     The labels are `labels`, or with named columns the target column, or there are none.
     """
     path = Path(spec.data)
-    parts = members(path)
+    table = read_list(spec)
+    if table is not None:
+        return table
+    parts = members(path, most=spec.limits.columns + 2)
+    if is_split(path, parts):
+        return _read_split(spec, path, parts)
+    if "rows" not in parts:
+        table = read_members(spec, parts)
+        if table is not None:
+            return table
     for name in parts:
         if name not in _KNOWN:
             raise invalid_field(
@@ -43,7 +56,22 @@ def read(spec: ParseSpec) -> Table:
             )
     if "rows" not in parts:
         raise invalid_field("/rows", f"missing; the body is such as {EXAMPLE}")
-    names = _names(path, parts)
+    return _read_parts(spec, path, parts, _names(path, parts))
+
+
+def _read_split(spec: ParseSpec, path: Path, parts: dict[str, Span]) -> Table:
+    """As pandas writes it: `data` are the rows, and `index` is not kept."""
+    names = value(path, parts["columns"])
+    if isinstance(names, list):  # numbers, if the frame has no names
+        names = [str(name) if type(name) is int else name for name in names]
+    _check_names(names)
+    table = _read_parts(spec, path, {"rows": parts["data"]}, names)
+    return replace(table, reading={**(table.reading or {}), "layout": "split"})
+
+
+def _read_parts(
+    spec: ParseSpec, path: Path, parts: dict[str, Span], names: list[str] | None
+) -> Table:
     batches = elements(path, parts["rows"])
     if batches is None:
         raise invalid_field("/rows", "should be an array of arrays; a single row is [[1, 2]]")
@@ -101,10 +129,14 @@ def _read_plain(
 def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:
     if "columns" not in parts:
         return None
-    names = value(path, parts["columns"])
+    names: list[str] = value(path, parts["columns"])
+    _check_names(names)
+    return names
+
+
+def _check_names(names: Any) -> None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise invalid_field("/columns", "should be an array of texts; without names leave it out")
-    return names
 
 
 def _with_target(spec: ParseSpec, names: list[str] | None, *, labeled: bool) -> ParseSpec:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -16,11 +17,11 @@ from service.errors import Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, shown, too_many
-from service.rows.formats.json_table import PLACEHOLDER, build, may_be_plain
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import examine, explained, matrix
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.building import Batch
+from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
@@ -30,11 +31,16 @@ ROW_HINT = 'a row is an object, such as {"a": 1, "b": 2}'
 
 
 def read(spec: ParseSpec) -> Table:
-    """Write `X.npy`. Raises ServiceError with every fault of the rows.
+    """Write `X.npy`. Raises ServiceError with every fault of the rows."""
+    return read_objects(spec, partial(_batches, spec))
+
+
+def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -> Table:
+    """The table of rows that are objects, read from their beginning as often as needed.
 
     The first row says which columns there are; the others have the same, in any order.
     """
-    batches = _batches(spec)
+    batches = read_all()
     first = next(batches, None)
     if first is None:
         raise InvalidContent("empty-data", "there is no row")
@@ -51,7 +57,7 @@ def read(spec: ParseSpec) -> Table:
 
     def passes(faults: Faults) -> Iterator[Batch]:
         done = 0
-        for batch in _batches(spec):
+        for batch in read_all():
             rows = _rows(batch, keys)
             if None in rows:
                 _examine_keys(batch, keys, done + 1, faults)

@@ -84,7 +84,10 @@ class _Marks:
 
 
 def members(
-    path: Path, span: Span | None = None, block_bytes: int = BLOCK_BYTES
+    path: Path,
+    span: Span | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    most: int = MAX_MEMBERS,
 ) -> dict[str, Span]:
     """The names of the file's object, or of the one at `span`, and the positions of their values.
 
@@ -92,7 +95,8 @@ def members(
     values is looked at when they are read.
     """
     start = _start_of_object(path, span)
-    marks = _marks(path, start, path.stat().st_size if span is None else span.end, block_bytes)
+    end = path.stat().st_size if span is None else span.end
+    marks = _marks(path, start, end, block_bytes, most)
     if marks.end is None:
         malformed("it ends too early")
     found: dict[str, Span] = {}
@@ -121,12 +125,19 @@ def members(
 
 def is_object(path: Path, span: Span) -> bool:
     """Whether the value begins as an object does."""
-    return _beginning(path, span.start, span.end).startswith(b"{")
+    return beginning(path, span).startswith(b"{")
 
 
-def _beginning(path: Path, start: int, end: int) -> bytes:
+def beginning(path: Path, span: Span) -> bytes:
     """How a value begins, without the blanks before it."""
-    return raw(path, Span(start, min(end, start + 1024))).lstrip(BLANKS)
+    return raw(path, Span(span.start, min(span.end, span.start + 1024))).lstrip(BLANKS)
+
+
+def whole(path: Path) -> Span:
+    """All of the file but a byte order mark."""
+    size = path.stat().st_size
+    start = len(BOM) if raw(path, Span(0, min(size, len(BOM)))) == BOM else 0
+    return Span(start, size)
 
 
 def _start_of_object(path: Path, span: Span | None) -> int:
@@ -140,7 +151,7 @@ def _start_of_object(path: Path, span: Span | None) -> int:
     return start + len(head) - len(text)
 
 
-def _marks(path: Path, start: int, end_of_all: int, block_bytes: int) -> _Marks:
+def _marks(path: Path, start: int, end_of_all: int, block_bytes: int, most: int) -> _Marks:
     marks = _Marks()
     scanner = _Scanner()
     with path.open("rb") as file:
@@ -154,8 +165,8 @@ def _marks(path: Path, start: int, end_of_all: int, block_bytes: int) -> _Marks:
             characters, depth = scanner.scan(block)
             marks.colons += _positions(start, (characters == _COLON) & (depth == 1))
             marks.commas += _positions(start, (characters == _COMMA) & (depth == 1))
-            if max(len(marks.commas), len(marks.colons)) > MAX_MEMBERS:
-                malformed(f"more than {MAX_MEMBERS} names in one object")
+            if max(len(marks.commas), len(marks.colons)) > most:
+                malformed(f"more than {most:,} names in one object")
             if (closing := np.flatnonzero(depth == 0)).size:
                 end = int(closing[0])
                 if characters[end] != ord("}") or block[end + 1 :].strip(BLANKS):
@@ -188,18 +199,20 @@ def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator
 
     Raises InvalidRequest `malformed-json`, on the way.
     """
-    start = span.start
-    with path.open("rb") as file:
-        file.seek(start)
-        head = file.read(min(1024, span.end - start))
-    stripped = head.lstrip(BLANKS)
-    if not stripped.startswith(b"["):
+    if not beginning(path, span).startswith(b"["):
         value(path, span)
         return None
-    return _elements(path, start + len(head) - len(stripped) + 1, span.end, block_bytes)
+    return map(loads, raw_elements(path, span, block_bytes))
 
 
-def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[list[Any]]:
+def raw_elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The same of an array, each time some elements as the text of an array."""
+    head = raw(path, Span(span.start, min(span.end, span.start + 1024)))
+    start = span.start + len(head) - len(head.lstrip(BLANKS)) + 1
+    return _elements(path, start, span.end, block_bytes)
+
+
+def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[bytes]:
     scanner = _Scanner(depth=1)
     rest = b""
     first = True
@@ -237,11 +250,10 @@ def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[li
     malformed("an array does not end")
 
 
-def _batch(text: bytes) -> list[Any]:
+def _batch(text: bytes) -> bytes:
     if not text.strip(BLANKS):
         malformed("a comma without a value")
-    batch: list[Any] = loads(b"[" + text + b"]")
-    return batch
+    return b"[" + text + b"]"
 
 
 def loads(text: bytes) -> Any:
