@@ -63,6 +63,10 @@ def upload(
     sheet: Annotated[
         str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
     ] = None,
+    dense: Annotated[
+        str | None,
+        typer.Option(help="LIBSVM: always, never, or auto: if half of the values are not 0."),
+    ] = None,
     index_base: Annotated[
         int | None, typer.Option(help="LIBSVM: index of the first feature, 1 (default) or 0.")
     ] = None,
@@ -95,6 +99,7 @@ def upload(
             header=header,
             delimiter=delimiter,
             sheet=sheet,
+            dense=dense,
             index_base=index_base,
             n_features=n_features,
             media_type=media_type,

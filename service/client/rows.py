@@ -309,7 +309,7 @@ def _libsvm(matrix: Any, labels: Any) -> Body:
     for first, (start, stop) in zip(firsts, pairwise(indptr), strict=True):
         pairs = zip(indices[start:stop], values[start:stop], strict=True)
         lines.append(" ".join([str(first), *(f"{j}:{value!r}" for j, value in pairs)]))
-    params: dict[str, Any] = {"n_features": n_features}
+    params: dict[str, Any] = {"n_features": n_features, "dense": "never"}
     if labels is None:
         params["target"] = "none"
     return Body(LIBSVM, "\n".join([*lines, ""]).encode(), params)

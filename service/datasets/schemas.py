@@ -60,6 +60,9 @@ class UploadOptions(BaseModel):
     names are called by their position from 0. Default: what the reply shows."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
     """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
+    dense: Literal["auto", "always", "never"] = "auto"
+    """LIBSVM: whether zeros are stored, so that `standardize` works. `auto`: if at least half of
+    the values are not 0; appended rows are stored as the dataset is."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None

@@ -90,10 +90,10 @@ def _add_upload(
         "overrides it. Missing cells are kept as missing. Identifiers, free text and constant "
         "texts are ignored, with a warning. A column of numbers with few other cells is refused, "
         "with each of them. `reading` says how the text was read. As labels booleans stay "
-        "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas "
-        'writes it with `orient="records"`, `{"records": […]}`, an object of columns, or `split`. '
-        "The same values, labels and names again, in any format, give the existing dataset, with "
-        "its name.",
+        "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas writes it "
+        "with `orient='records'`, `{'records': […]}`, an object of columns, or `split`. LIBSVM "
+        "data of which at least half is not 0 become dense. The same values, labels and names "
+        "again, in any format, give the existing dataset, with its name.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "It exists, or was only validated."},

@@ -130,6 +130,7 @@ def _spec(
         missing=_words(options.missing),
         roles=_roles(options.schema_),
         sheet=_unless_auto(options.sheet),
+        dense=options.dense,
         index_base=options.index_base,
         n_features=options.n_features,
     )

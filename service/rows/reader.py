@@ -68,6 +68,7 @@ def _check_options(spec: ParseSpec) -> None:
         "schema": bool(spec.roles),
         "sheet": spec.sheet is not None,
         "index_base": spec.index_base is not None,
+        "dense": spec.dense != "auto",
     }
     for name in (name for name in given if given[name]):
         readers = {one.media_type for one in FORMATS.values() if name in one.options}

@@ -137,7 +137,8 @@ class ParseSpec:
     roles: Roles = field(default_factory=dict)
     sheet: str | None = None
     """Of a workbook. Default: the first one."""
-    dense: str = "auto"
+    dense: Literal["auto", "always", "never"] = "auto"
+    """Whether LIBSVM data are stored with their zeros."""
     index_base: int | None = None
     n_features: int | None = None
     onto: Stored | None = None

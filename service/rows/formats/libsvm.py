@@ -1,4 +1,4 @@
-"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse."""
+"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse unless it is full."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.table.filling import fill, is_full
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
 from service.rows.table.writers import SparseWriter, Table
@@ -44,7 +45,10 @@ class Lines:
 
 
 def read(spec: ParseSpec) -> Table:
-    """Write the CSR arrays. Raises ServiceError with every fault of the file."""
+    """Write the CSR arrays, or of nearly full data `X.npy`.
+
+    Raises ServiceError with every fault of the file.
+    """
     if spec.target not in (None, NO_TARGET) or spec.labels is not None:
         raise InvalidRequest(
             "invalid-parameter",
@@ -84,10 +88,18 @@ def read(spec: ParseSpec) -> Table:
         if n_features == 0:
             raise InvalidContent("empty-data", "no line holds a feature")
         writer.finish()
+    dense = is_full(spec, (done, n_features), writer.n_stored)
+    if dense:
+        fill(Path(spec.out), n_features, spec.limits)
     return Table(
         n_samples=done,
         n_features=n_features,
-        sparse=True,
+        sparse=not dense,
+        reading={
+            "index_base": base,
+            "layout": "dense" if dense else "sparse",
+            "share_stored": writer.n_stored / (done * n_features),
+        },
         target=None if spec.target == NO_TARGET else labels.finish(),
     )
 

@@ -20,10 +20,19 @@ from service.rows.table.writers import Table
 def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
     """What to expect of rows to append to `stored`.
 
-    Raises InvalidContent `feature-mismatch` for dense rows to sparse ones or the other way, and for
-    fewer columns than there are.
+    LIBSVM rows are stored as those of the dataset are. Raises InvalidContent `feature-mismatch` for
+    dense rows to sparse ones, LIBSVM rows to columns with names or kinds, and for fewer columns
+    than there are.
     """
     sparse = spec.media_type == LIBSVM
+    if sparse and not stored.sparse and stored.columns is None and stored.table is None:
+        if spec.dense == "never":
+            raise InvalidContent("feature-mismatch", "the dataset is dense: leave out `dense`")
+        if spec.n_features not in (None, stored.n_features):
+            raise _fewer(stored, spec)
+        return replace(spec, n_features=stored.n_features, dense="always")
+    if sparse and spec.dense == "always":
+        raise InvalidContent("feature-mismatch", "the dataset is sparse: leave out `dense`")
     if sparse != stored.sparse:
         message = f"the dataset is {'sparse' if stored.sparse else 'dense'}, the rows are not"
         hint = f"send them as {LIBSVM}" if stored.sparse else "send them in a dense format"
@@ -31,12 +40,16 @@ def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
     if not sparse:
         return spec
     if spec.n_features is not None and spec.n_features < stored.n_features:
-        raise InvalidContent(
-            "feature-mismatch",
-            f"the dataset has {stored.n_features} columns, n_features says {spec.n_features}",
-            extra={"expected": stored.n_features, "got": spec.n_features},
-        )
-    return replace(spec, n_features=spec.n_features or stored.n_features)
+        raise _fewer(stored, spec)
+    return replace(spec, n_features=spec.n_features or stored.n_features, dense="never")
+
+
+def _fewer(stored: Stored, spec: ParseSpec) -> InvalidContent:
+    return InvalidContent(
+        "feature-mismatch",
+        f"the dataset has {stored.n_features} columns, n_features says {spec.n_features}",
+        extra={"expected": stored.n_features, "got": spec.n_features},
+    )
 
 
 def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Table:

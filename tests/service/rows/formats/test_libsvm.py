@@ -16,6 +16,8 @@ from tests.service.rows.reading import Result, places, refusal, upload
 
 def dense(result: Result) -> list[list[float]]:
     arrays = result.arrays
+    if not result.parsed.sparse:
+        return arrays["X"].tolist()  # type: ignore[no-any-return]
     parts = (arrays["data"], arrays["indices"], arrays["indptr"])
     shape = (result.parsed.n_samples, result.parsed.n_features)
     matrix: list[list[float]] = csr_array(parts, shape=shape).toarray().tolist()
@@ -148,3 +150,56 @@ def test_large_file_in_slices_is_read_whole() -> None:
     assert np.array_equal(data[:, 0], np.arange(1, n + 1))
     assert np.array_equal(result.arrays["indices"].reshape(n, 2)[:, 1], 1 + np.arange(1, n + 1) % 7)
     assert np.array_equal(result.arrays["y"], np.arange(1, n + 1) % 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "sparse"),
+    [
+        ("1 1:1 2:2\n2 2:3\n1\n", "auto", False),
+        ("1 1:1 2:2\n2 2:3 3:0\n1\n", "auto", True),
+        ("1 1:1 2:2\n2 2:3\n1\n", "never", True),
+        ("1 1:1 2:2\n2 2:3 9:0\n1\n", "always", False),
+    ],
+)
+def test_nearly_full_data_are_dense(text: str, option: Any, sparse: bool) -> None:
+    """If half of the values are not 0, unless the caller wants it otherwise; `reading` says so."""
+    result = upload(text, LIBSVM, dense=option)
+    assert result.parsed.sparse == sparse
+    assert (result.parsed.reading or {})["layout"] == ("sparse" if sparse else "dense")
+    assert dense(result)[0][:2] == [1, 2]
+    if not sparse:
+        assert set(result.arrays) == {"X", "y"}
+
+
+def test_auto_stays_within_the_limits() -> None:
+    """A matrix that is too wide to be dense stays sparse; `always` is refused."""
+    text = "1 1:1 2:2\n2 1:3 2:4\n"
+    for limits in ({"columns": 1}, {"stored_values": 4, "columns": 1}):
+        assert upload(text, LIBSVM, limits=limits).parsed.sparse
+        assert isinstance(refusal(text, LIBSVM, limits=limits, dense="always"), TooLarge)
+
+
+def test_many_rows_become_dense() -> None:
+    """In several blocks: the same values as from an array."""
+    X = np.random.default_rng(3).integers(0, 4, (600, 4000)) / 3
+    text = "".join(
+        "1 " + " ".join(f"{j}:{value!r}" for j, value in enumerate(row, 1)) + "\n"
+        for row in X.tolist()
+    )
+    result = upload(text, LIBSVM, target="none")
+    expected = upload(npy(X), NPY, target="none")
+    assert result.parsed.matrix_digest == expected.parsed.matrix_digest
+
+
+def test_rows_are_appended_as_the_dataset_is() -> None:
+    """To dense data densely, to sparse data sparsely."""
+    full, few = "1 1:1 2:2\n2 1:3 2:4\n", "1 1:5\n2\n2\n2\n2\n"
+    for dense_option in ("always", "never"):
+        first = upload(full, LIBSVM, dense=dense_option)
+        both = upload(few, LIBSVM, onto=first)
+        whole = upload(full + few, LIBSVM, dense=dense_option)
+        assert both.parsed.matrix_digest == whole.parsed.matrix_digest
+        other = "never" if dense_option == "always" else "always"
+        assert refusal(few, LIBSVM, onto=first, dense=other).code == "feature-mismatch"
+    wider = refusal("1 3:1\n", LIBSVM, onto=upload(full, LIBSVM))
+    assert wider.code == "libsvm-index"
