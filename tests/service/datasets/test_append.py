@@ -76,9 +76,9 @@ def test_append_of_sparse_rows(rows: list[dict[int, float]], data: st.DataObject
         for row in rows
     ]
     cut = data.draw(st.integers(1, len(rows) - 1))
-    first = upload("\n".join(lines[:cut]), LIBSVM, n_features=6)
+    first = upload("\n".join(lines[:cut]), LIBSVM, n_features=6, dense="never")
     second = upload("\n".join(lines[cut:]), LIBSVM, onto=first)
-    same(second, upload("\n".join(lines), LIBSVM, n_features=6))
+    same(second, upload("\n".join(lines), LIBSVM, n_features=6, dense="never"))
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_too_many_words() -> None:
 
 def test_sparse_data_get_more_columns_if_asked() -> None:
     """An index beyond the last column is a mistake unless n_features says more."""
-    base = upload("1 1:5 3:6\n2 2:1\n", LIBSVM)
+    base = upload("1 1:5 3:6\n2 2:1\n", LIBSVM, dense="never")
     error = refusal("1 4:1\n", LIBSVM, onto=base)
     assert places(error) == [("libsvm-index", 1, None, "4:1")]
     assert "n_features" in str(error.faults[0].hint)
     wider = upload("1 4:1\n", LIBSVM, onto=base, n_features=5)
-    same(wider, upload("1 1:5 3:6\n2 2:1\n1 4:1\n", LIBSVM, n_features=5))
+    same(wider, upload("1 1:5 3:6\n2 2:1\n1 4:1\n", LIBSVM, n_features=5, dense="never"))
     assert refusal("1 1:1\n", LIBSVM, onto=base, n_features=2).code == "feature-mismatch"
 
 
@@ -251,7 +251,7 @@ def test_limits_count_both(limits: dict[str, int], code: str, limit: int) -> Non
     """Four rows of two values."""
     error = refusal("a,b,k\n5,6,x\n7,8,x\n", onto=upload(BASE), limits=limits)
     assert (error.code, error.extra["limit"]) == (code, limit)
-    sparse = upload("1 1:1 2:2\n2 1:3 2:4\n", LIBSVM)
+    sparse = upload("1 1:1 2:2\n2 1:3 2:4\n", LIBSVM, dense="never")
     error = refusal("1 1:1 2:2\n2 1:3 2:4\n", LIBSVM, onto=sparse, limits=limits)
     assert (error.code, error.extra["limit"]) == (code, limit)
 

@@ -158,8 +158,8 @@ def test_sparse_data_are_read_again(
         for row in rows
     ]
     target = "none" if unlabeled else None
-    first = upload("\n".join(lines), LIBSVM, n_features=width, target=target)
-    again = upload(rendered(first, LIBSVM), LIBSVM, target=target)
+    first = upload("\n".join(lines), LIBSVM, n_features=width, target=target, dense="never")
+    again = upload(rendered(first, LIBSVM), LIBSVM, target=target, dense="never")
     assert again.parsed.matrix_digest == first.parsed.matrix_digest
 
 
@@ -271,7 +271,7 @@ def test_accept_chooses_the_format(client: TestClient, accept: str, media_type: 
 def test_formats_that_a_dataset_cannot_have(client: TestClient) -> None:
     """Words in an array of numbers, dense data in LIBSVM, sparse data in anything else."""
     dense = post(client, IRIS).headers["Location"]
-    sparse = post(client, "1 1:1\n2 2:1\n", LIBSVM).headers["Location"]
+    sparse = post(client, "1 1:1\n2 2:1\n", LIBSVM, dense="never").headers["Location"]
     booleans = post(client, '{"rows": [[1]], "labels": [true]}', JSON).headers["Location"]
     for path, accept in (
         (dense, NPY),

@@ -243,7 +243,7 @@ def test_same_upload_again_heals(
     sparse: bool,
 ) -> None:
     """Lost and damaged files are written again, for every machine; the dataset is the same one."""
-    upload = ("1 1:5 3:6\n2 2:7\n", LIBSVM) if sparse else (IRIS, CSV)
+    upload = ("1 1:5 3:6\n2 4:7\n", LIBSVM) if sparse else (IRIS, CSV)
     dataset, _ = add(store, blobs, *upload)
     for name in dataset.arrays:
         spoil(blobs, dataset, damage, name)

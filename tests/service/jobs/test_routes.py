@@ -243,7 +243,7 @@ def test_scaling_that_would_make_sparse_data_dense_is_refused(
     client: TestClient, scaling: str
 ) -> None:
     """The hint names the scaling that does not."""
-    text = "".join(f"{sign} 1:{k} 3:0.5\n" for k in range(1, 9) for sign in (1, -1))
+    text = "".join(f"{sign} 1:{k} 9:0.5\n" for k in range(1, 9) for sign in (1, -1))
     reply = client.post(
         "/v1/datasets", content=text.encode(), headers={"Content-Type": "text/x-libsvm"}
     )
