@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from svm.data.matrices import Vector
 from svm.errors import InvalidData
@@ -39,6 +40,10 @@ FIRST_DAY, LAST_DAY = -719_162.0, 2_932_897.0
 """Dates are those of the years 1 … 9999: the first day, and the day after the last one."""
 
 
+BLOCK_ROWS = 1024
+"""Rows checked at a time: they fit into the processor's cache."""
+
+
 def require_raw(X: Vector, columns: Columns) -> None:
     """Raises InvalidData (`feature-mismatch`, `non-finite-value`, `not-a-number`) if X is not a
     matrix of raw values of these columns."""
@@ -46,6 +51,9 @@ def require_raw(X: Vector, columns: Columns) -> None:
         raise InvalidData(
             "feature-mismatch", f"expected rows with {len(columns)} columns, got {X.shape[1]}"
         )
+    bounds = _bounds(columns)
+    if all(_are_raw(X[k : k + BLOCK_ROWS], *bounds) for k in range(0, len(X), BLOCK_ROWS)):
+        return
     for j, column in enumerate(columns):
         cells = X[:, j]
         with np.errstate(invalid="ignore"):
@@ -67,3 +75,24 @@ def require_raw(X: Vector, columns: Columns) -> None:
             code = "not-a-number" if np.isfinite(cells[i]) else "non-finite-value"
             where = f"row {i} (counted from 0), column {column.name!r}"
             raise InvalidData(code, f"{where}: {cells[i]:g} is not {expected}")
+
+
+def _bounds(columns: Columns) -> tuple[Vector, Vector, npt.NDArray[np.bool_]]:
+    """The least and the largest value of each column, and whether its values are whole."""
+    largest = np.finfo(np.float64).max
+    bounds = {
+        "number": (-largest, largest),
+        "boolean": (0.0, 1.0),
+        "date": (FIRST_DAY, np.nextafter(LAST_DAY, 0.0)),
+    }
+    both = [bounds.get(c.kind, (UNKNOWN, len(c.levels) - 1.0)) for c in columns]
+    whole = np.array([column.kind in ("boolean", "category") for column in columns])
+    low, high = np.array(both, dtype=np.float64).reshape(-1, 2).T
+    return low, high, whole
+
+
+def _are_raw(X: Vector, low: Vector, high: Vector, whole: npt.NDArray[np.bool_]) -> bool:
+    good = (low <= X) & (high >= X)
+    good &= (np.floor(X) == X) | ~whole
+    good |= np.isnan(X)
+    return bool(good.all())

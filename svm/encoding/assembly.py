@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from svm.data.matrices import Indices, Matrix, Vector
-
-
-def dense_outputs(numbers: Vector, outputs: Indices, n_outputs: int) -> Matrix:
-    """(n_samples, n_outputs): the numbers, and 1 in each output named in `outputs`
-    (n_samples, n_categories). The output `n_outputs` does not exist: it is left out."""
-    n, m = numbers.shape
-    X = np.zeros((n, n_outputs))
-    X[:, :m] = numbers
-    rows, categories = np.nonzero(outputs < n_outputs)
-    X[rows, outputs[rows, categories]] = 1.0
-    return X
+from svm.data.matrices import Indices, Matrix, Vector, read_only
 
 
-def sparse_outputs(numbers: Vector, outputs: Indices, n_outputs: int) -> Matrix:
-    """As `dense_outputs`, in CSR; all numbers are stored, zeros too."""
+def outputs(
+    X: Vector,
+    numbers: Vector,
+    places: tuple[Indices, Indices, Indices, Indices],
+    n_outputs: int,
+    *,
+    sparse: bool,
+) -> Matrix:
+    """(n_samples, n_outputs), dense or CSR: the numbers, and 1 in the output of each category.
+
+    X holds raw values. `places`: the columns of categories, their first slots, the slots of their
+    unknown levels, and the output of each slot. The output `n_outputs` does not exist: it is left
+    out. In CSR all numbers are stored, zeros too.
+    """
+    from svm.loops.tables import dense_outputs, sparse_outputs
+
+    n, width = len(X), numbers.shape[1] + len(places[0])
+    X, numbers = read_only(X), read_only(numbers)
+    if not sparse:
+        out = np.zeros((n, n_outputs))
+        dense_outputs(X, numbers, *places, out)
+        return out
     from scipy.sparse import csr_array
 
-    n, m = numbers.shape
-    width = m + outputs.shape[1]
-    indices = np.empty((n, width), dtype=np.int32)
-    indices[:, :m] = np.arange(m)
-    indices[:, m:] = outputs
-    data = np.ones((n, width))
-    data[:, :m] = numbers
-    kept = indices < n_outputs
-    ends = np.cumsum(kept.sum(axis=1))
     wide = np.int32 if n * width <= np.iinfo(np.int32).max else np.int64
-    indptr = np.concatenate([[0], ends]).astype(wide)
-    if kept.all():
-        parts = data.ravel(), indices.ravel().astype(wide, copy=False), indptr
-    else:
-        parts = data[kept], indices[kept].astype(wide, copy=False), indptr
-    return csr_array(parts, shape=(n, n_outputs))
+    data = np.empty(n * width)
+    indices: npt.NDArray[Any] = np.empty(n * width, dtype=wide)
+    indptr: npt.NDArray[Any] = np.empty(n + 1, dtype=wide)
+    sparse_outputs(X, numbers, *places, n_outputs, data, indices, indptr)
+    if indptr[-1] < len(data):
+        data, indices = data[: indptr[-1]].copy(), indices[: indptr[-1]].copy()
+    return csr_array((data, indices, indptr), shape=(n, n_outputs))

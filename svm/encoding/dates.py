@@ -8,6 +8,8 @@ from svm.data.matrices import Vector
 
 PARTS = ("year", "month", "weekday", "days")
 """Months are 1 … 12, weekdays 1 (Monday) … 7."""
+PART_NUMBERS = (1, 2, 3, 0)
+"""What `svm.loops.tables` calls them."""
 
 
 def date_parts(days: Vector) -> Vector:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.data.columns import Columns
-from svm.data.matrices import Indices, Matrix, Vector
-from svm.encoding.assembly import dense_outputs, sparse_outputs
-from svm.encoding.dates import PARTS, date_parts
+from svm.data.matrices import Indices, Matrix, Vector, read_only
+from svm.encoding.assembly import outputs
+from svm.encoding.dates import PART_NUMBERS, PARTS
 from svm.encoding.hyperparameters import Encoding
 from svm.errors import InvalidData
 from svm.transforms.scaling import Scaling
@@ -50,6 +50,13 @@ class Encoder:
             ],
             dtype=np.int64,
         )
+
+    @cached_property
+    def parts(self) -> Indices:
+        """(n_values,) the part of a date that the output is; 0 for the value itself."""
+        dates = PART_NUMBERS, (0,)
+        parts = [dates[c.kind != "date"] for c in self.columns if c.kind != "category"]
+        return np.array([part for each in parts for part in each], dtype=np.int64)
 
     @cached_property
     def scaled(self) -> npt.NDArray[np.bool_]:
@@ -143,17 +150,11 @@ class Encoder:
 
     def numbers(self, X: Vector) -> Vector:
         """The outputs before those of levels, unscaled: (n_samples, n_numbers)."""
-        n_values = len(self.sources)
+        from svm.loops.tables import number_outputs
+
         Z = np.empty((len(X), self.n_numbers))
-        Z[:, :n_values] = X[:, self.sources]
-        Z[:, n_values:] = np.isnan(X[:, self.indicated])
-        for j, column in enumerate(self.columns):
-            if column.kind == "date":
-                first = int(np.searchsorted(self.sources, j))
-                Z[:, first : first + len(PARTS)] = date_parts(X[:, j])
-        missing = np.isnan(Z)
-        if missing.any():
-            np.copyto(Z[:, :n_values], self.fills, where=missing[:, :n_values])
+        parts = self.sources, self.parts, read_only(self.fills), self.indicated
+        number_outputs(read_only(np.ascontiguousarray(X)), *parts, Z)
         return Z
 
     def level_slots(self, X: Vector) -> Indices:
@@ -176,8 +177,8 @@ class Encoder:
         """
         numbers = scaling.first(self.n_numbers).transform(self.numbers(X))
         assert isinstance(numbers, np.ndarray)
-        assemble = sparse_outputs if sparse else dense_outputs
-        return assemble(numbers, self.slots[self.level_slots(X)], self.n_outputs)
+        places = self.categories, self.starts, self.unknown, self.slots
+        return outputs(np.ascontiguousarray(X), numbers, places, self.n_outputs, sparse=sparse)
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
         """This encoder, with the offset of the scaling for missing cells of columns that had none

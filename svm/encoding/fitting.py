@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from svm.data.columns import Column, Columns
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Vector, read_only
 from svm.encoding.dates import date_parts
 from svm.encoding.encoder import Encoder
 from svm.encoding.hyperparameters import Encoding
@@ -21,13 +21,17 @@ def fit_encoder(
     X is (n_samples, n_columns), checked by `require_raw`. Raises InvalidData (`missing-value`,
     `unseen-level`, `scaling-unsupported`).
     """
-    counts = [_counts(X[:, j], c) for j, c in enumerate(columns) if c.kind == "category"]
-    fills = [_fill(encoding, X[:, j], c) for j, c in enumerate(columns) if c.kind != "category"]
+    missing, counts = _counted(X, columns)
+    fills = [
+        _fill(encoding, X[:, j] if 0 < missing[j] < len(X) else None, column)
+        for j, column in enumerate(columns)
+        if column.kind != "category"
+    ]
     encoder = Encoder(
         encoding=encoding,
         columns=columns,
-        missing=np.isnan(X).sum(axis=0).astype(np.int64),
-        counts=np.concatenate([*counts, np.empty(0, dtype=np.int64)]).astype(np.int64),
+        missing=missing,
+        counts=counts,
         fills=np.concatenate([*fills, np.empty(0)]),
     )
     encoder.require_accepted(X)
@@ -35,17 +39,26 @@ def fit_encoder(
     return encoder.neutral_for(fitted), fitted
 
 
-def _counts(cells: Vector, column: Column) -> Indices:
-    known = cells[cells >= 0.0].astype(np.int64)
-    return np.bincount(known, minlength=len(column.levels))
+def _counted(X: Vector, columns: Columns) -> tuple[Indices, Indices]:
+    """`Encoder.missing` and `Encoder.counts`."""
+    from svm.loops.tables import count_cells
+
+    categories = [j for j, column in enumerate(columns) if column.kind == "category"]
+    starts = np.cumsum([0, *(len(columns[j].levels) for j in categories)])
+    missing = np.zeros(len(columns), dtype=np.int64)
+    counts = np.zeros(int(starts[-1]), dtype=np.int64)
+    places = np.array(categories, dtype=np.int64), starts[:-1].astype(np.int64)
+    count_cells(read_only(np.ascontiguousarray(X)), *places, missing, counts)
+    return missing, counts
 
 
-def _fill(encoding: Encoding, cells: Vector, column: Column) -> Vector:
-    """The values of its outputs for a missing cell."""
-    value, known = 0.0, cells[~np.isnan(cells)]
+def _fill(encoding: Encoding, cells: Vector | None, column: Column) -> Vector:
+    """The values of its outputs for a missing cell. `cells`: if some are missing, not all."""
+    value = 0.0
     if encoding.missing == "constant" and column.kind == "number":
         value = encoding.constant
-    elif 0 < len(known) < len(cells):
+    elif cells is not None:
+        known = cells[~np.isnan(cells)]
         with np.errstate(over="ignore"):  # such values are refused before training
             value = float(known.mean() if encoding.missing == "mean" else np.median(known))
     if column.kind == "date":

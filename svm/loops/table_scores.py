@@ -6,12 +6,14 @@ import math
 
 from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
+from svm.loops.tables import part_of, slot_of
 
 
 @compiled
 def table_scores(
     X: Vector,
     sources: Indices,
+    parts: Indices,
     fills: Vector,
     offset: Vector,
     weights: Vector,
@@ -25,8 +27,8 @@ def table_scores(
 ) -> None:
     """out[i, k] = ⟨numbersᵢ - offset, weightsₖ⟩ + interceptsₖ, plus one weight for each category.
 
-    The numbers are the columns `sources`, with `fills` for NaN, then 1 for NaN and 0 otherwise in
-    each of the columns `indicated`. Level c of category j is row `starts[j]` + c of
+    The numbers are these parts of the columns `sources`, with `fills` for NaN, then 1 for NaN and
+    0 otherwise in each of the columns `indicated`. Level c of category j is row `starts[j]` + c of
     `level_weights`, another level row `unknown[j]`, a missing cell the row after that.
     """
     for i in range(len(X)):
@@ -36,19 +38,13 @@ def table_scores(
             total = 0.0
             for j in range(len(sources)):
                 value = x[sources[j]]
-                if math.isnan(value):
-                    value = fills[j]
+                value = fills[j] if math.isnan(value) else part_of(value, parts[j])
                 total += (value - offset[j]) * w[j]
             for j in range(len(indicated)):
                 if math.isnan(x[indicated[j]]):
                     total += w[len(sources) + j]
             total += intercepts[k]
             for j in range(len(categories)):
-                code = x[categories[j]]
-                row = unknown[j]
-                if math.isnan(code):
-                    row += 1
-                elif 0.0 <= code < unknown[j] - starts[j]:
-                    row = starts[j] + int(code)
+                row = slot_of(x[categories[j]], starts[j], unknown[j])
                 total += level_weights[row, k]
             out[i, k] = total

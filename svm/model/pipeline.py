@@ -139,7 +139,7 @@ class FittedPipeline:
     def scores_of_checked(self, X: Matrix) -> Vector:
         """As `problem_scores`, for a checked float64 matrix in C order: finite, or raw values, and
         of the right width. A score may overflow."""
-        if self._unscaled is not None and self.encoder is None and not is_sparse(X):
+        if self._unscaled is not None and not is_sparse(X):
             return self._unscaled(X)
         n, block = X.shape[0], self._block_rows
         if n <= block:
@@ -151,9 +151,7 @@ class FittedPipeline:
     def _block_rows(self) -> int:
         """Rows scored at a time: their transformed values fit into the processor's cache."""
         if self.encoder is not None:
-            whole = isinstance(self._unscaled, TableScorer)
-            width = self.encoder.n_numbers if whole else self.encoder.n_outputs
-            widths = [MIN_WIDTH, width, self.n_features]
+            widths = [MIN_WIDTH, self.encoder.n_outputs, self.n_features]
         else:
             widths = [MIN_WIDTH]
         if self.features.directions is not None or not self.takes_sparse:

@@ -6,7 +6,6 @@ import numpy as np
 
 from svm.data.matrices import Vector, read_only
 from svm.encoding import Encoder
-from svm.encoding.dates import date_parts
 from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.transforms.scaling import Scaling
 
@@ -23,14 +22,9 @@ class TableScorer:
         self._compiled = table_scores
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
         level_weights = np.concatenate([coefficients.T, none])[encoder.slots]
-        self._dates = np.array(
-            [j for j, column in enumerate(encoder.columns) if column.kind == "date"], dtype=np.int64
-        )
-        sources = encoder.sources.copy()  # parts of dates follow the columns of X
-        dated = np.isin(sources, self._dates)
-        sources[dated] = len(encoder.columns) + np.arange(dated.sum())
         self._arguments = (
-            sources,
+            encoder.sources,
+            encoder.parts,
             encoder.fills,
             numbers.offset,
             numbers.weights,
@@ -41,15 +35,13 @@ class TableScorer:
             encoder.unknown,
             level_weights,
         )
+        self._n_problems = len(numbers.intercepts)
         self.nbytes = sum(argument.nbytes for argument in self._arguments)
         """Memory of the prepared arrays."""
 
     def __call__(self, X: Vector) -> Vector:
         """X, raw values, float64 in C order."""
-        if len(self._dates):
-            parts = date_parts(X[:, self._dates])
-            X = np.concatenate([X, parts.reshape(len(X), -1)], axis=1)
-        scores = np.empty((len(X), self._arguments[3].shape[0]))
+        scores = np.empty((len(X), self._n_problems))
         self._compiled(read_only(X), *self._arguments, scores)
         return scores
 
