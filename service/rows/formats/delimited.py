@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 
+FIRST_ROWS = 50
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -141,10 +142,11 @@ def _read_slice(
         labels.add_texts(texts)
     X = matrix(lines, delimiter, layout.n_features, limits.cell_bytes)
     if X is None:
-        found = faults.total
-        rows = examine(records(part.text, delimiter), layout, done + 1, limits.cell_bytes, faults)
-        if faults.total > found:
-            return len(lines)
+        for count in (FIRST_ROWS, None):  # texts are mostly found in the first rows
+            some = islice(records(part.text, delimiter), count)
+            rows = examine(some, layout, done + 1, limits.cell_bytes, faults)
+            if faults.total:
+                return len(lines)
         X = np.array(rows, dtype=np.float64)
     if faults.total == 0:
         writer.add(X)

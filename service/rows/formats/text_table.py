@@ -85,7 +85,7 @@ def _batches(
             header = False
         if not part.quoted:
             _check_lines(part.text, limits, done)
-        if any(len(row) != width for row in rows):
+        if set(map(len, rows)) - {width}:
             rows = _checked(rows, width, done, faults)
         if not rows:
             continue

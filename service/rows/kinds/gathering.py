@@ -25,8 +25,8 @@ Words: TypeAlias = frozenset[str]
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Of the different texts of a column."""
 
-_PLAIN = "0123456789eE+-.,"
-_PLAIN_OR_NULL = _PLAIN + "nul"
+_PLAIN = b"0123456789eE+-.,"
+_PLAIN_OR_NULL = _PLAIN + b"nul"
 
 
 class ValueColumn:
@@ -85,8 +85,8 @@ class ValueColumn:
             self._look_at_points(texts)
         return values
 
-    def _numbers(self, joined: str, count: int, characters: str) -> Values | None:
-        if joined.strip(characters) or joined.count(",") != count - 1:
+    def _numbers(self, joined: str, count: int, characters: bytes) -> Values | None:
+        if joined.encode().translate(None, characters) or joined.count(",") != count - 1:
             return None
         try:
             values = np.array(orjson.loads(f"[{joined}]"), dtype=np.float64)

@@ -70,8 +70,11 @@ class Labels:
     def add_texts(self, texts: list[str]) -> None:
         """Cells of a file; blanks around them do not count. An empty one is a fault."""
         self._text = True
-        texts = [text.strip() for text in texts]
-        if not self._words.isdisjoint(texts):
+        distinct = set(texts)
+        if any(text != text.strip() for text in distinct):
+            texts = [text.strip() for text in texts]
+            distinct = set(texts)
+        if not self._words.isdisjoint(distinct):
             for row, text in enumerate(texts, self.count + 1):
                 if text in self._words:
                     self._missing(row, text or None)
@@ -141,8 +144,9 @@ class Labels:
             self._values.append(self._numbers(labels, first_row))
             return
         lookup = self._lookup
-        codes = [lookup.setdefault(label, len(lookup)) for label in labels]
-        self._codes.append(np.array(codes, dtype=np.int32))
+        for label in dict.fromkeys(labels):
+            lookup.setdefault(label, len(lookup))
+        self._codes.append(np.fromiter(map(lookup.__getitem__, labels), np.int32, len(labels)))
         if len(lookup) > MAX_CLASSES:
             self._become_values()
 
