@@ -245,7 +245,7 @@ def test_encodings_are_found(encoding: str, said: str) -> None:
     ("content", "looks_like"),
     [
         (b"\x1f\x8b\x08\0", "gzip"),
-        (b"PK\x03\x04", "npz"),
+        (b"PK\x03\x04", "zip"),
         (b"PAR1", "parquet"),
         (b"\x93NUMPY\x01\0", "npy"),
         (b'{"rows": [[1]]}', "json"),

@@ -162,7 +162,7 @@ def test_large_file_in_slices_is_read_whole() -> None:
     ],
 )
 def test_nearly_full_data_are_dense(text: str, option: Any, sparse: bool) -> None:
-    """If half of the values are not 0, unless the caller wants it otherwise; `reading` says so."""
+    """If half of the values are not 0, unless the caller wants it otherwise; it is in `reading`."""
     result = upload(text, LIBSVM, dense=option)
     assert result.parsed.sparse == sparse
     assert (result.parsed.reading or {})["layout"] == ("sparse" if sparse else "dense")
