@@ -150,6 +150,8 @@ class ModelVersionFields(Resource):
     n_features: int
     table: dict[str, Any] | None
     """Of a model of a table: `columns` with their kinds and levels, and `notes`."""
+    reading: dict[str, Any] | None
+    """How the training file was written, which rows to predict may be, too."""
     n_support_vectors: int | None
     calibration: str | None
     """How scores become probabilities; None if they do not."""

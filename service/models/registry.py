@@ -117,7 +117,7 @@ class ModelRegistry:
         also: Callable[[sa.Connection, ModelVersion], None] | None = None,
     ) -> ModelVersion:
         """Store an imported model as the next version; `also` runs in the same transaction."""
-        reading = imported["origin"].get("reading")
+        reading = imported.get("origin", {}).get("reading")
         result = {} if reading is None else {"reading": reading}
         with self._database.write() as connection:
             number = self.register(

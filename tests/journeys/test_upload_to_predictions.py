@@ -152,7 +152,7 @@ def test_impossible_jobs_are_not_queued(server: Server) -> None:
     }
     reply = server.http.post("/v1/jobs", json=body)
     assert (reply.status_code, reply.json()["code"]) == (422, "unknown-class")
-    sparse = server.upload(b"1 1:0.5 3:1\n-1 2:2\n", "text/x-libsvm")
+    sparse = server.upload(b"1 1:0.5 5:1\n-1 2:2\n", "text/x-libsvm")
     body = {
         "dataset_id": sparse["id"],
         "model_name": "refused",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,10 @@ def slices(
                 line += text.count(b"\n")
     if rest:
         yield _slice(rest, line, quotes)
+
+
+# Of the whole process. Cells have a limit of their own in `ReadLimits`.
+csv.field_size_limit(sys.maxsize)
 
 
 def records(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -90,7 +90,6 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
     first = next((part for part in parts if part.text.strip("\n")), None)
     if first is None:
         raise InvalidContent("empty-data", "the file is empty")
-    csv.field_size_limit(len(first.text) + spec.limits.line_bytes)
     text = first.text.lstrip("\n")
     # Counted before there is an object for each.
     line = (_QUOTED.sub("", text) if first.quoted else text).partition("\n")[0]

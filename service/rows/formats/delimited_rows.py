@@ -76,7 +76,6 @@ def _read_plain(
     if read is not None:
         return read
     text = decode_text(body)
-    csv.field_size_limit(len(text) + 1)
     readers = None if columns.table is None else columns.text_readers
     return _read_records(records(text, delimiter), columns, limits, readers)
 

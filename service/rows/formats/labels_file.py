@@ -42,7 +42,6 @@ def _texts(spec: ParseSpec) -> Iterator[list[str]]:
     faults = Faults()
     row = 0
     for part in slices(Path(spec.labels)):
-        csv.field_size_limit(len(part.text) + 1)
         texts = []
         try:
             for cells in records(part.text, delimiter):

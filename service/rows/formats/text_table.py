@@ -70,7 +70,6 @@ def _batches(
     width = dialect.n_cells
     header, done = dialect.header, 0
     for part in slices(dialect.path, slice_bytes=BLOCK_BYTES):
-        csv.field_size_limit(len(part.text) + 1)
         rows: list[list[str]] = []
         try:
             for records in split_records(part, dialect.delimiter):

@@ -20,7 +20,6 @@ HEAD_CHARACTERS = 1 << 20
 def possible(text: str, columns: Columns, delimiter: str) -> tuple[bool, bool]:
     """Whether the text may be written as the training file, and whether it may have this
     delimiter: by the cells of its first line that are names of features, else by their number."""
-    csv.field_size_limit(len(text) + 1)
     own, plain = (
         _likeness(text, columns, one) for one in (columns.reading.delimiter or ",", delimiter)
     )
@@ -47,7 +46,6 @@ def uploaded_records(text: str, columns: Columns) -> Iterator[list[str]]:
     reading = columns.reading
     delimiter = reading.delimiter or ","
     first, next_width = _first(text, delimiter)
-    csv.field_size_limit(len(text) + 1)
     found = chain.from_iterable(split_records(Slice(text, '"' in text), delimiter))
     width = len(first)
     if reading.trailing and first and not first[-1].strip():

@@ -47,7 +47,6 @@ def recognized(spec: ParseSpec) -> Dialect:
     head = next((part for part in slices(path) if part.text.strip()), None)
     if head is None:
         raise InvalidContent("empty-data", "the file is empty")
-    csv.field_size_limit(len(head.text) + spec.limits.line_bytes)
     delimiter = spec.delimiter or _delimiter(spec, head)
     rows = first_records(head.text, delimiter)
     if not rows:

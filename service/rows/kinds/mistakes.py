@@ -12,6 +12,9 @@ from service.rows.kinds.gathering import TextColumn, Words
 
 FEW = 0.05
 """A smaller share of other cells, or a single one, is taken for mistakes."""
+FEW_OF_MEASUREMENTS = 0.2
+"""The same among more different numbers than `MOST_CODES`, which are hardly levels."""
+MOST_CODES = 20
 
 
 def boolean(text: str) -> float | None:
@@ -34,13 +37,15 @@ def mostly_numbers(column: TextColumn, words: Words) -> bool:
 
     Numbers that are not finite count on neither side: they are wrong, but they are numbers.
     """
-    good = n_bad = 0
+    good = n_bad = n_different = 0
     for text, count in zip(column.texts, column.counts, strict=True):
         if text in BOOLEAN_WORDS or readings(text) != (None, None):
             good += count
+            n_different += 1
         elif text not in words and not is_beyond(text):
             n_bad += count
-    return good > 0 and n_bad <= max(1, FEW * (good + n_bad))
+    few = FEW_OF_MEASUREMENTS if n_different > MOST_CODES else FEW
+    return good > 0 and n_bad <= max(1, few * (good + n_bad))
 
 
 def mostly_dates(column: TextColumn, words: Words, *, iso_only: bool) -> str | None:
