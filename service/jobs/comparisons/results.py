@@ -73,22 +73,19 @@ class EntryResult:
         return -score, size, -self.regularization, updates
 
 
+OF_CERTIFICATE = (
+    *("primal", "dual", "gap", "relative_gap", "excess", "status", "summary"),
+    "solver_objective",
+)
+"""The fields of `CostRead`."""
+
+
 def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `EntryRead` that come from the training of a model."""
-    certificate = result.certificate
-    worst = certificate.worst
+    certificate = result.certificate.as_dict(result.fitted.classes)
     return {
         "train": {name: train[name] for name in SCORES},
-        "certificate": {
-            "primal": worst.primal,
-            "dual": worst.dual,
-            "gap": worst.gap,
-            "relative_gap": worst.relative_gap,
-            "excess": worst.excess,
-            "status": certificate.status,
-            "summary": certificate.summary(result.fitted.classes),
-            "solver_objective": worst.solver_objective,
-        },
+        "certificate": {name: certificate[name] for name in OF_CERTIFICATE},
         "stop_reason": result.stop_reason,
         "converged": result.converged,
         "epochs": result.epochs,

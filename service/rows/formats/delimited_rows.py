@@ -223,8 +223,8 @@ def _named(
 
 
 def _is_row(cells: list[str], columns: Columns, readers: list[Reader] | None) -> bool:
-    """Whether cells that are not names may be a row: one of them is a value that can be told from
-    a name."""
+    """Whether cells that are not names may be a row: one of them is a value that is no likely
+    name."""
     if readers is None or len(cells) != columns.n_features:
         return any(is_value(cell) or not cell for cell in cells)
     for read, cell in zip(readers, cells, strict=True):

@@ -65,20 +65,22 @@ def read(spec: ParseSpec) -> Table:
     with connect(path) as connection, _reported(spec):
         file = _File(connection, str(path))
         with _memory_for_directory(path):
-            file.n_samples()
+            n_samples = file.n_samples()
         columns = file.columns()
         if may_be_plain(spec) and not any(column.is_date for column in columns):
             try:
-                return _read_plain(spec, path, file, columns.copy())
+                return _read_plain(spec, path, file, columns.copy(), n_samples)
             except InvalidContent as error:
                 if error.code not in ("not-a-number", "missing-value", "too-many-classes"):
                     raise
-        return _read_table(spec, path, file, columns)
+        return _read_table(spec, path, file, columns, n_samples)
 
 
-def _read_table(spec: ParseSpec, path: Path, file: _File, columns: list[_Column]) -> Table:
+def _read_table(
+    spec: ParseSpec, path: Path, file: _File, columns: list[_Column], n_samples: int
+) -> Table:
     """Columns with texts, dates or NULL."""
-    n_bytes = file.n_samples() * 8 * len(columns)
+    n_bytes = n_samples * 8 * len(columns)
     n_bytes += sum(file.text_bytes(column) for column in columns if column.type == _TEXT)
     if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
         raise inflates_too_much("file", spec.limits.inflated_bytes)
@@ -92,9 +94,10 @@ def _read_table(spec: ParseSpec, path: Path, file: _File, columns: list[_Column]
     return build(spec, len(columns), names, passes)
 
 
-def _read_plain(spec: ParseSpec, path: Path, file: _File, columns: list[_Column]) -> Table:
+def _read_plain(
+    spec: ParseSpec, path: Path, file: _File, columns: list[_Column], n_samples: int
+) -> Table:
     """Columns of finite numbers. Raises InvalidContent for others."""
-    n_samples = file.n_samples()
     layout = make_layout(spec, len(columns), [column.name for column in columns])
     if n_samples == 0:
         raise InvalidContent("empty-data", "the file has no row")

@@ -14,7 +14,7 @@ from service.rows.cell_texts.text import check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.cells import has_long_cell
 from service.rows.kinds.building import Batch, Builder
-from service.rows.kinds.dialect import Dialect, is_comment, recognized, split_records
+from service.rows.kinds.dialect import COMMENT, Dialect, is_comment, recognized, split_records
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
@@ -75,7 +75,7 @@ def _batches(
             for records in split_records(part, dialect.delimiter):
                 rows += records
         except csv.Error:
-            before = sum(not row[0].startswith("#") for row in rows)
+            before = sum(not row[0].startswith(COMMENT) for row in rows)
             raise unterminated(done + before + 1 - header) from None
         if dialect.trailing:
             rows = [
@@ -99,7 +99,7 @@ def _batches(
 
 def _without_header(rows: list[list[str]], width: int) -> list[list[str]]:
     for i, row in enumerate(rows):
-        if not is_comment(row, width) and not (row[0].startswith("#") and len(row) == 1 < width):
+        if not is_comment(row, width):
             return rows[i + 1 :]
     return []
 

@@ -31,7 +31,7 @@ from service.rows.kinds.deciding import (
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.locating import add_faults
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.roles import Columns
+from service.rows.kinds.roles import ColumnRoles
 from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import Weights
 from service.rows.spec import ParseSpec
@@ -64,7 +64,7 @@ class Builder:
     """Makes the table of one upload."""
 
     def __init__(
-        self, spec: ParseSpec, columns: Columns, passes: Passes, *, typed: bool = False
+        self, spec: ParseSpec, columns: ColumnRoles, passes: Passes, *, typed: bool = False
     ) -> None:
         """`typed`: cells are values of JSON, else texts."""
         self._typed = typed
@@ -96,7 +96,7 @@ class Builder:
         if not kept:
             hint = "say by `schema` which columns are features"
             raise refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
-        table = self._write(kept)
+        table, ignored = self._write(kept), self._ignored()
         if weights is not None:
             weights.write(self._folder)
         layout = self._columns.layout
@@ -110,9 +110,9 @@ class Builder:
             target=target,
             table=table_of(table),
             weight=self._columns.weight_name,
-            ignored=self._ignored(),
-            reading=self._notes(kept),
-            warnings=[*self._warnings(kept), *([] if labels is None else labels.warnings)],
+            ignored=ignored,
+            reading=self._notes(kept, table),
+            warnings=[*self._warnings(kept, ignored), *([] if labels is None else labels.warnings)],
         )
 
     def _begin(self) -> list[_Feature]:
@@ -288,8 +288,10 @@ class Builder:
         ]
         return [*self._columns.ignored, *proposed]
 
-    def _warnings(self, kept: list[tuple[_Feature, Kept]]) -> Iterator[dict[str, Any]]:
-        for one in self._ignored():
+    def _warnings(
+        self, kept: list[tuple[_Feature, Kept]], ignored: list[dict[str, str]]
+    ) -> Iterator[dict[str, Any]]:
+        for one in ignored:
             if one["reason"] != "the caller asks for it":
                 yield {
                     "code": "ignored-column",
@@ -302,11 +304,13 @@ class Builder:
                 message = f"column {name!r}: {decision.warning}"
                 yield {"code": "undecided-dates", "message": message, "columns": [name]}
 
-    def _notes(self, kept: list[tuple[_Feature, Kept]]) -> dict[str, Any]:
+    def _notes(
+        self, kept: list[tuple[_Feature, Kept]], table: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         """The part of `reading` that the columns decide."""
         by_column: dict[str, dict[str, Any]] = {}
         marks = self._marks()
-        for column, (feature, decision) in zip(self._table(kept), kept, strict=True):
+        for column, (feature, decision) in zip(table, kept, strict=True):
             notes = decision.notes
             if len(marks) > 1 and decision.kind == "number" and feature.gatherer.mark == ".":
                 notes = {"decimal": "."} | notes

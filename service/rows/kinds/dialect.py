@@ -162,8 +162,6 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
             rows = first_records(head.text, one)
         except csv.Error:
             continue
-        except InvalidContent:
-            continue
         if not rows or len(rows[0]) < 2:
             continue
         widths = len(rows[0]), len(rows[0]) + 1

@@ -14,7 +14,7 @@ ROLES = ("feature", "label", "weight", "ignored")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnRoles:
     """The columns of a file, by their positions in it."""
 
     layout: Layout
@@ -37,7 +37,7 @@ class Columns:
 
 def arranged(
     spec: ParseSpec, n_cells: int, names: list[str] | None, unnamed: list[int] | None = None
-) -> Columns:
+) -> ColumnRoles:
     """The columns as `spec` has them; those at `unnamed` are ignored.
 
     Raises InvalidContent, InvalidRequest and TooLarge.
@@ -78,7 +78,7 @@ def arranged(
     kinds = {i: roles[texts[i]]["kind"] for i in features if "kind" in roles.get(texts[i], {})}
     if spec.onto is not None:
         kinds |= _kinds_of_stored(spec, texts, features)
-    return Columns(
+    return ColumnRoles(
         layout=layout,
         features=features,
         target=target,

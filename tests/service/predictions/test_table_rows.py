@@ -314,7 +314,7 @@ def npy(X: Values) -> bytes:
 
 
 def test_a_header_may_be_recognized_without_numbers() -> None:
-    """A first line is a row if one of its cells can be told from a name."""
+    """A first line is a row if one of its cells is a value of its column."""
     cells = written(ROW, "text")[0]
     assert len(decoded("text/csv", csv_of([cells, cells], None))) == 2
     error = refused("text/csv", csv_of([cells], [f"{name}!" for name in NAMES]))
