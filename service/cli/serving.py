@@ -7,8 +7,6 @@ import gc
 import ipaddress
 import signal
 import socket
-import sys
-from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -19,14 +17,13 @@ from service import __version__
 from service.addresses import proxy_addresses
 from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import locked_data_dir
+from service.cli.listener import BACKLOG, cannot_listen, listener_at, stop_listening
 from service.web.bodies.malloc import keep_freed_memory
 from service.web.server.logs import configure_logging
 
 if TYPE_CHECKING:
     from service.app.application import Application
 
-BACKLOG = 2048
-"""Connections that the kernel queues before they are accepted."""
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 IDLE_S = 75
@@ -44,7 +41,7 @@ def serve(host: str, port: int) -> None:
         from service.app import create_app
 
         configure_logging(settings.log_level)
-        listener = _bind(host, port)
+        listener = listener_at(host, port)
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         if settings.auth == "auto" and not own_machine:
             settings = settings.model_copy(update={"auth": "on"})
@@ -85,7 +82,7 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         except OSError as error:  # another process has begun to listen there
             await self.lifespan.shutdown()
-            _cannot_listen(*self._at, error)
+            cannot_listen(*self._at, error)
         gc.freeze()  # full collections skip all objects made so far: saves milliseconds
         gc.enable()
         at = self._address
@@ -98,7 +95,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve the connections in the kernel's queue, and accept no more."""
-        waiting = [each for listener in sockets or () for each in _close(listener)]
+        waiting = [each for listener in sockets or () for each in stop_listening(listener)]
         for server in self.servers:
             server.close()
         loop = asyncio.get_running_loop()
@@ -115,40 +112,6 @@ class _Server(uvicorn.Server):
         self._app.health.draining = True
         self._app.connection_limits.ending = True
         super().handle_exit(sig, frame)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """A bound socket, which listens when the service has started: until then connections are
-    refused, so that callers do not wait, and a proxy uses another replica."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-        return listener
-    except OSError as error:
-        _cannot_listen(host, port, error)
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> NoReturn:
-    print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
-    raise SystemExit(1) from None
-
-
-def _close(listener: socket.socket) -> list[socket.socket]:
-    """Stop listening; returns the connections that are not accepted yet, which would be reset."""
-    listener.setblocking(False)
-    waiting = []
-    with suppress(OSError):
-        for _ in range(BACKLOG):
-            waiting.append(listener.accept()[0])
-    with suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)
-    return waiting
 
 
 def _own_names(host: str, own_machine: bool) -> set[str]:
