@@ -6,15 +6,22 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "svm").rglob("*.py")) + sorted((ROOT / "service").rglob("*.py"))
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def _imports(path: Path) -> Iterator[str]:
     """Every module a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -56,7 +63,7 @@ def test_only_artifacts_unpickle() -> None:
     loads = {
         path.relative_to(ROOT).as_posix()
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in _nodes(path)
         if isinstance(node, ast.Attribute)
         and ast.unparse(node) in ("joblib.load", "joblib.dump", "joblib.numpy_pickle")
     }
@@ -74,7 +81,7 @@ def test_application_is_not_a_service_locator() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in _nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr == "state"
         and ast.unparse(node.value).rpartition(".")[2] in ("app", "_app")
@@ -87,7 +94,7 @@ def test_nothing_allows_pickles_in_arrays() -> None:
     given = {
         (path.relative_to(ROOT).as_posix(), ast.unparse(node.value))
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in _nodes(path)
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
     }
     assert ("service/datasets/store.py", "False") in given

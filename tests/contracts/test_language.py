@@ -127,8 +127,8 @@ PHRASES = {
     r"ation)": "-ize",
     r"artefacts?": "artifact",
 }
-"""A phrase, as a regular expression in any case, and its replacement."""
-PATTERN = re.compile(rf"\b(?:{'|'.join(f'(?:{phrase})' for phrase in PHRASES)})\b", re.IGNORECASE)
+"""A phrase, as a regular expression in lower case, and its replacement."""
+PATTERN = re.compile(rf"\b(?:{'|'.join(f'(?:{phrase})' for phrase in PHRASES)})\b")
 EXEMPT = {"tests/contracts/test_language.py"}
 CODE = re.compile(
     r"<!-- table: .*?<!-- end -->|```.*?```|~~~.*?~~~|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL
@@ -199,12 +199,12 @@ def found(passage: Passage) -> Iterator[tuple[int, str]]:
                 words.append(word)
                 lines.append(number)
     flat = " ".join(words)
-    for match in PATTERN.finditer(flat):
+    for match in PATTERN.finditer(flat.lower()):
         yield lines[flat.count(" ", 0, match.start())], match[0]
 
 
 def instead(phrase: str) -> str:
-    hints = (hint for p, hint in PHRASES.items() if re.match(p, phrase, re.IGNORECASE))
+    hints = (hint for p, hint in PHRASES.items() if re.match(p, phrase))
     return next(hints, "")
 
 
