@@ -16,13 +16,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svm
-from svm import InvalidHyperparameter, SVMClassifier
+from svm import GaussianKernel, InvalidHyperparameter, SVMClassifier
 from tests.svm.cases.trainings import bits
 
 ESTIMATORS = [
     SVMClassifier(),
     SVMClassifier("dual-coordinate-descent", multiclass="one-vs-rest"),
     SVMClassifier("kernel-pegasos", regularization=0.01, max_epochs=10),
+    SVMClassifier(svm.Pegasos(lambda_=0.01), max_epochs=100),
+    SVMClassifier("smo", kernel=svm.GaussianKernel(gamma=0.5), calibration="sigmoid"),
 ]
 
 
@@ -31,6 +33,8 @@ def not_expected(estimator: SVMClassifier) -> dict[str, str]:
     if estimator.solver == "newton":
         return {}
     why = "repeated rows are drawn in another order: equal up to the gap, not in nine digits"
+    if estimator.calibration:
+        why = "repeated rows are in other folds"
     checks = ("on_dense_data", "on_sparse_data")
     return {f"check_sample_weight_equivalence_{check}": why for check in checks}
 
@@ -57,7 +61,7 @@ def test_sample_weights_are_repeated_rows() -> None:
     """With any number of classes; scikit-learn's own checks pass them too."""
     X, y = load_iris(return_X_y=True)
     weights = np.arange(len(y)) % 3
-    estimator = SVMClassifier(duality_gap=1e-12)
+    estimator = SVMClassifier(duality_gap=1e-10)
     one = clone(estimator).fit(X, y, sample_weight=weights)
     other = clone(estimator).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-5)
@@ -72,26 +76,23 @@ def test_numbers_of_numpy_are_numbers(labels: type) -> None:
     weights = np.array([1, 3])
     of_numpy: dict[str, Any] = {
         "C": np.int64(2),
-        "kernel_options": {"gamma": np.float32(0.5)},
+        "kernel": GaussianKernel(gamma=np.float32(0.5)),  # type: ignore[arg-type]
         "class_weight": dict(zip(np.unique(y), weights, strict=True)),
         "max_epochs": np.int64(50),
     }
     plain: dict[str, Any] = {
         "C": 2,
-        "kernel_options": {"gamma": 0.5},
+        "kernel": GaussianKernel(gamma=0.5),
         "class_weight": dict(zip(np.unique(y).tolist(), weights.tolist(), strict=True)),
         "max_epochs": 50,
     }
     first, second = (
-        SVMClassifier("smo", kernel="gaussian", **options).fit(X, y).result_
-        for options in (of_numpy, plain)
+        SVMClassifier("smo", **options).fit(X, y).result_ for options in (of_numpy, plain)
     )
     assert bits(first) == bits(second)
     if labels is float:
         plain["class_weight"] = {0: 1, 1: 3}
-        assert bits(SVMClassifier("smo", kernel="gaussian", **plain).fit(X, y).result_) == bits(
-            first
-        )
+        assert bits(SVMClassifier("smo", **plain).fit(X, y).result_) == bits(first)
 
 
 def test_is_reached_through_the_package() -> None:
@@ -101,6 +102,7 @@ def test_is_reached_through_the_package() -> None:
         svm.nothing  # noqa: B018
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("n_jobs", "threads"), [(1, 1), (3, 3), (-1, 4), (-2, 3), (-9, 1)], ids=str
 )

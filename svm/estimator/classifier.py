@@ -1,0 +1,318 @@
+"""`SVMClassifier`: parameters, `fit` and `predict`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from svm.data.matrices import Vector
+from svm.errors import InvalidData, InvalidHyperparameter
+from svm.estimator.attributes import linear_attributes, support_attributes
+from svm.estimator.online import OnlinePegasos
+from svm.estimator.parameters import NAMED, as_object, changed, nested
+from svm.model.calibration import CalibrationName
+from svm.model.multiclass import label_name
+from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.solvers.pegasos import Pegasos
+from svm.stopping import Stopping
+from svm.training import Training
+
+FOLDS = 5
+"""Calibration learns from scores of rows that were left out of a training."""
+
+
+def _calibrates(estimator: Any) -> bool:
+    return estimator.calibration is not None
+
+
+def _streams(estimator: Any) -> bool:
+    return isinstance(estimator.solver, Pegasos) or estimator.solver == "pegasos"
+
+
+class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """Support vector classifier with a certificate, for `clone`, `GridSearchCV` and pipelines.
+
+    Parameters
+    ----------
+    solver : a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
+        which chooses one for the data. Its hyperparameters are also `solver__C` and so on.
+    C : weight of the sum of hinge losses against ½‖w‖², in place of the solver's own; 1 if neither
+        is given.
+    regularization : weight λ of ½‖w‖² against the mean hinge loss, in place of C.
+    kernel : a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
+        take one; also `kernel__gamma` and so on.
+    scaling : `none`, `standardize`, `min-max` or `max-abs`.
+    features : a feature map such as `svm.Nystroem(n_components=500)`, or its name.
+    multiclass : `one-vs-one` or `one-vs-rest`.
+    class_weight : `balanced`, or a weight for some classes, 1 for the others. It multiplies the
+        hinge losses of the class in every pair. `balanced` gives both sides of each binary problem
+        the same total weight; SVC balances all classes at once.
+    duality_gap, max_epochs : when to stop.
+    calibration : `sigmoid` or `isotonic`, for `predict_proba`: learned from the scores of five
+        further trainings, each without a fifth of the rows.
+    random_state : seed of everything random; None draws one.
+    n_jobs : pairs of classes trained at once; -1 for as many as there are processors, -2 for one
+        less, and so on.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) sorted labels.
+    n_features_in_, feature_names_in_ : number of features in `fit`, and their names if it has any.
+    n_iter_ : epochs of the pair that needed most.
+    result_ : the `svm.TrainingResult`: certificate, stop reason, epochs, warnings. Not after
+        `partial_fit`.
+    fitted_ : the model, a `svm.FittedPipeline`.
+    coef_, intercept_ : of linear models without a feature map: (n_problems, n_features) and
+        (n_problems,), for rows as they are given. A positive score ⟨coef_, x⟩ + intercept_ is for
+        the second class of a pair, in the order (0, 1), (0, 2), …; SVC has the opposite sign for
+        more than two classes. With one-vs-rest problem k is for class k. Models with a kernel or a
+        feature map have `intercept_` alone.
+    support_, support_vectors_, n_support_, dual_coef_ : of solvers with dual coefficients: the
+        rows that have one, as they are given, their number in each class, and (n_problems,
+        n_support) yᵢ αᵢ/(λn), at most C times the row's weight.
+
+    Equal votes are decided by the larger summed score, then by the lower class; SVC takes the
+    lower class at once.
+    """
+
+    def __init__(
+        self,
+        solver: Any = "newton",
+        *,
+        C: float | None = None,
+        regularization: float | None = None,
+        kernel: Any = None,
+        scaling: str = "none",
+        features: Any = "identity",
+        multiclass: str = "one-vs-one",
+        class_weight: Any = None,
+        duality_gap: float | None = 1e-3,
+        max_epochs: int | None = 1000,
+        calibration: CalibrationName | None = None,
+        random_state: Any = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.solver = solver
+        self.C = C
+        self.regularization = regularization
+        self.kernel = kernel
+        self.scaling = scaling
+        self.features = features
+        self.multiclass = multiclass
+        self.class_weight = class_weight
+        self.duality_gap = duality_gap
+        self.max_epochs = max_epochs
+        self.calibration = calibration
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; `deep`: also those of solver, kernel and features, as `solver__C`."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in NAMED:
+                params |= nested(name, params[name])
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `solver__C` makes another solver, as solvers do not change."""
+        inner: dict[str, dict[str, Any]] = defaultdict(dict)
+        outer = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if rest and name in NAMED:
+                inner[name][rest] = value
+            else:
+                outer[key] = value
+        super().set_params(**outer)
+        for name, changes in inner.items():
+            setattr(self, name, changed(name, getattr(self, name), changes))
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,).
+
+        A row of `sample_weight` 2 counts as two equal rows; scaling and calibration count each row
+        once. Warns (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was
+        reached.
+        """
+        X, y, weights = self._checked(X, y, sample_weight)
+        pipeline = self._pipeline(X.dtype, y)
+        training = self._trained(pipeline, X, y, weights)
+        self.result_ = training.result()
+        if not self.result_.converged:
+            warnings.warn(
+                f"the training ended with {self.result_.stop_reason}: "
+                f"{self.result_.certificate.summary(training.classes)}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.__dict__.pop("_online", None)
+        self.n_iter_ = self.result_.epochs
+        self._keep(self.result_.fitted)
+        codes: npt.NDArray[Any] = np.searchsorted(training.classes, y)
+        if len(self.result_.warm_start.rows):
+            self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
+        if self.calibration is not None:
+            self.fitted_ = self._calibrated(pipeline, X, y, codes, weights)
+        return self
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One Pegasos update for each row, in the order given, continuing from the last call or
+        from `fit`.
+
+        The first call, if it is not after `fit`, needs `regularization` or the solver's λ, as a
+        stream has no number of rows for C, and all `classes` that will come; scaling and features
+        are learned from its rows. There is no certificate: it would need all rows.
+        """
+        online = self._online_pegasos()
+        X, y, weights = self._checked(X, y, sample_weight, reset=online is None)
+        if online is None:
+            if classes is None:
+                raise ValueError("classes must be given in the first call of partial_fit")
+            online = OnlinePegasos.begin(
+                self._pipeline(X.dtype, y), np.unique(classes), X, self._seed()
+            )
+            self.n_iter_ = 0
+        elif classes is not None and not np.array_equal(np.unique(classes), online.classes):
+            raise ValueError("classes differ from those of the first call of partial_fit")
+        online.update(X, y, np.ones(X.shape[0]) if weights is None else weights)
+        self._online = online
+        self.n_iter_ += 1
+        self._keep(online.fitted())
+        return self
+
+    def decision_function(self, X: Any) -> Vector:
+        """Two classes: (n_samples,), positive for `classes_[1]`; more: (n_samples, n_classes)."""
+        scores = self._scores(X)
+        return self.fitted_.decision_from_scores(scores)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels (n_samples,)."""
+        decision = self.decision_function(X)
+        return self.fitted_.labels_from_decision(decision)
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Vector:
+        """(n_samples, n_classes), with `calibration`. The label is that of the largest score: near
+        a tie another class may have the largest probability."""
+        scores = self._scores(X)
+        return self.fitted_.probabilities_from_scores(scores)
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            logarithms: Vector = np.log(self.predict_proba(X))
+        return logarithms
+
+    def _online_pegasos(self) -> OnlinePegasos | None:
+        """That of the last call, or one that continues the last `fit`."""
+        if self.class_weight is not None:
+            raise InvalidHyperparameter(
+                "class_weight", self.class_weight, "None for partial_fit; use sample_weight"
+            )
+        online: OnlinePegasos | None = self.__dict__.get("_online")
+        if online is not None or "result_" not in self.__dict__:
+            return online
+        return OnlinePegasos.continued(self.result_.warm_start)
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self.fitted_.problem_scores(X)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
+        )
+        check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+    def _keep(self, fitted: FittedPipeline) -> None:
+        """The model, and none of what an earlier `fit` learned beside it."""
+        for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        self.fitted_ = fitted
+        self.classes_: npt.NDArray[Any] = fitted.classes
+        self.__dict__.update(linear_attributes(fitted))
+
+    def _trained(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        training = Training(
+            pipeline, X, y, weights=weights, seed=self._seed(), threads=self._threads()
+        )
+        for _ in training:
+            pass
+        return training
+
+    def _calibrated(
+        self, pipeline: Pipeline, X: Any, y: Any, codes: npt.NDArray[Any], weights: Any
+    ) -> FittedPipeline:
+        assert self.calibration is not None
+        folds = min(FOLDS, int(np.bincount(codes).min()))
+        if folds < 2:
+            raise InvalidData("class-too-small", "calibration needs two rows of every class")
+        splits = StratifiedKFold(folds, shuffle=True, random_state=self._seed()).split(X, codes)
+        scores = np.empty((X.shape[0], len(self.fitted_.intercepts)))
+        for train, others in splits:
+            some = None if weights is None else weights[train]
+            fold = self._trained(pipeline, X[train], y[train], some).result().fitted
+            scores[others] = fold.problem_scores(X[others])
+        return self.fitted_.calibrated(self.calibration, scores, codes)
+
+    def _pipeline(self, dtype: np.dtype[Any], labels: npt.NDArray[Any]) -> Pipeline:
+        solver = as_object("solver", self.solver)
+        options: dict[str, Any] = {"dtype": dtype.name} if isinstance(self.solver, str) else {}
+        if self.C is not None or self.regularization is not None:
+            options |= {"C": self.C, "lambda_": self.regularization}
+        if self.kernel is not None:
+            kernel = as_object("kernel", self.kernel)
+            solver = changed("solver", solver, {"kernel": kernel})
+        weights = self.class_weight
+        if isinstance(weights, dict):
+            classes = {label: label_name(label) for label in np.unique(labels).tolist()}
+            weights = {
+                classes.get(label, str(label)): float(weight) for label, weight in weights.items()
+            }
+        settings: dict[str, Any] = {
+            "solver": replace(solver, **options),
+            "features": as_object("features", self.features),
+            "scaling": self.scaling,
+            "multiclass": self.multiclass,
+            "class_weight": weights,
+        }
+        stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
+        return Pipeline(stopping=stopping, **settings)
+
+    def _threads(self) -> int:
+        if self.n_jobs == 0:
+            raise InvalidHyperparameter("n_jobs", 0, "a number of pairs, or -1 for all processors")
+        if self.n_jobs > 0:
+            return self.n_jobs
+        return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

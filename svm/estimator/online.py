@@ -1,0 +1,134 @@
+"""Pegasos on a stream of rows: `partial_fit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import Indices, Matrix, Vector
+from svm.errors import InvalidData, InvalidHyperparameter
+from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
+from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.problem import Problem
+from svm.solvers.pegasos import Pegasos, PegasosState, advance, start
+from svm.training.warm_start import WarmStart
+from svm.transforms.features import FeatureMap, fit_features
+from svm.transforms.scaling import Scaling, fit_scaling
+
+
+@dataclass
+class OnlinePegasos:
+    """One update for each row, in the order given; the state of every pair of classes.
+
+    Scaling and feature map are learned from the first rows, and kept.
+    """
+
+    solver: Pegasos
+    classes: npt.NDArray[Any]
+    """(n_classes,) sorted."""
+    multiclass: MulticlassName
+    scaling: Scaling
+    features: FeatureMap
+    regularization: Vector
+    """(n_problems,) λ of each pair."""
+    states: dict[int, PegasosState] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        pipeline: Pipeline,
+        classes: npt.NDArray[Any],
+        X: Matrix,
+        seed: int,
+    ) -> OnlinePegasos:
+        """No updates yet. X (n_samples, n_features) are the first rows.
+
+        Raises InvalidHyperparameter for a solver without λ: a stream has no n that C refers to.
+        """
+        solver, multiclass = pipeline.solver, pipeline.multiclass
+        assert isinstance(solver, Pegasos)
+        if solver.lambda_ is None:
+            raise InvalidHyperparameter(
+                "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
+            )
+        learned = fit_scaling(pipeline.scaling, X)
+        mapped = fit_features(pipeline.features, learned.transform(X), seed)
+        weights = np.full(len(splits_of(multiclass, len(classes))), solver.lambda_)
+        return cls(solver, classes, multiclass, learned, mapped, weights)
+
+    @classmethod
+    def continued(cls, earlier: WarmStart) -> OnlinePegasos:
+        """From the end of a training by Pegasos, with its λ."""
+        solver, fitted = earlier.pipeline.solver, earlier.fitted
+        assert isinstance(solver, Pegasos)
+        online = cls(
+            solver,
+            fitted.classes,
+            fitted.multiclass,
+            fitted.scaling,
+            fitted.features,
+            earlier.regularization,
+        )
+        for k in range(len(earlier.regularization)):
+            problem = online._empty_problem(k)
+            inherited = earlier.of_problem(k, problem)
+            online.states[k] = start(problem, solver.averaging, inherited)
+        return online
+
+    def update(self, X: Matrix, labels: npt.NDArray[Any], weights: Vector) -> None:
+        """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
+
+        A weight (n_samples,) multiplies the row's hinge loss; rows of weight 0 are left out.
+        Raises InvalidData (`bad-labels`) for a label that is not one of the classes.
+        """
+        codes = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        if (self.classes[codes] != labels).any():
+            unknown = labels[self.classes[codes] != labels][0]
+            raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
+        mapped = self.features.transform(self.scaling.transform(X))
+        for k, split in enumerate(self._splits):
+            problem = self._problem(k, split, mapped, codes, weights)
+            state = self.states.get(k) or start(problem, self.solver.averaging)
+            state = replace(state, violations=np.zeros(problem.n_samples))
+            self.states[k] = advance(problem, state, "given", self.solver.project)
+
+    @property
+    def _splits(self) -> list[BinarySplit]:
+        return splits_of(self.multiclass, len(self.classes))
+
+    def _problem(
+        self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
+    ) -> Problem:
+        inside = np.isin(codes, (*split.negative, split.positive)) & (weights > 0.0)
+        rows = np.flatnonzero(inside)
+        return Problem(
+            X=X,
+            rows=rows,
+            y=np.where(codes[rows] == split.positive, 1.0, -1.0),
+            weights=weights[rows],
+            regularization=float(self.regularization[k]),
+            intercept=self.solver.intercept,
+            pair=k,
+        )
+
+    def _empty_problem(self, k: int) -> Problem:
+        X = np.empty((0, self.features.n_outputs), dtype=self.solver.dtype)
+        return self._problem(k, self._splits[k], X, np.empty(0, dtype=np.intp), np.empty(0))
+
+    def fitted(self) -> FittedPipeline:
+        """The model so far."""
+        classifiers = [
+            self.solver.classifier(self._empty_problem(k), self.states[k])
+            for k in range(len(self._splits))
+        ]
+        return FittedPipeline(
+            classes=self.classes,
+            scaling=self.scaling,
+            features=self.features,
+            coefficients=np.array([classifier.coefficients for classifier in classifiers]),
+            intercepts=np.array([classifier.intercept for classifier in classifiers]),
+            multiclass=self.multiclass,
+        )
