@@ -158,6 +158,14 @@ def only_groups(text: str) -> bool:
     return found is not None and found.lastgroup == "point_group"
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number in some style."""
+    number, _ = _split(text)
+    if len(text) > LONGEST or _FORM.fullmatch(number) is None:
+        return False
+    return number.isdecimal() or readings(text) != (None, None)
+
+
 def readings(text: str) -> tuple[float | None, float | None]:
     """The number with a decimal point, and with a decimal comma."""
     _, unit = _split(text)

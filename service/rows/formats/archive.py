@@ -77,8 +77,8 @@ class Archive:
                         file.write(chunk)
         return files
 
-    def inflated_bytes(self, limit_bytes: int) -> int:
-        """The size of all members, each read to its end.
+    def check_inflated(self, limit_bytes: int) -> None:
+        """Read all members, each to its end.
 
         Raises BadArchive, and TooLarge as soon as there are more than `limit_bytes` or 100:1.
         """
@@ -91,7 +91,6 @@ class Archive:
                         inflated += len(chunk)
                         if inflated > limit:
                             raise inflates_too_much("archive", limit_bytes)
-        return inflated
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:

@@ -19,7 +19,7 @@ from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import examine, explained, matrix
 from service.rows.json_reading.numbers import ROWS
 from service.rows.json_reading.stream import Span, elements, members, value
-from service.rows.kinds.building import Batch
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count

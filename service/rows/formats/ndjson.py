@@ -20,7 +20,7 @@ from service.rows.faults import Faults, refuse, shown, too_many
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import examine, explained, matrix
 from service.rows.json_reading.stream import MAX_DEPTH, loads
-from service.rows.kinds.building import Batch
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import make_layout

@@ -23,7 +23,7 @@ from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
 from service.rows.formats import npy
-from service.rows.kinds.building import Batch
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build, may_be_plain
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts

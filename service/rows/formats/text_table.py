@@ -13,8 +13,9 @@ from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.cells import has_long_cell
-from service.rows.kinds.building import Batch, Builder
+from service.rows.kinds.building import Builder
 from service.rows.kinds.dialect import COMMENT, Dialect, is_comment, recognized, split_records
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
@@ -69,7 +70,9 @@ def _batches(
     """The cells of some rows, column by column; a row with another width is a fault."""
     width = dialect.n_cells
     header, done = dialect.header, 0
-    for part in slices(dialect.path, slice_bytes=BLOCK_BYTES):
+    for part in slices(dialect.path, slice_bytes=BLOCK_BYTES, record_bytes=limits.line_bytes):
+        if not part.quoted:  # before there is an object for each cell
+            _check_lines(part.text, limits, done)
         rows: list[list[str]] = []
         try:
             for records in split_records(part, dialect.delimiter):
@@ -84,8 +87,6 @@ def _batches(
         if header and rows:
             rows = _without_header(rows, width)
             header = False
-        if not part.quoted:
-            _check_lines(part.text, limits, done)
         if set(map(len, rows)) - {width}:
             rows = _checked(rows, width, done, faults)
         if not rows:

@@ -6,6 +6,7 @@ Its parts are inflated once to see how large they are. Another process reads the
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,17 +21,18 @@ from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
-from service.rows.kinds.building import Batch, Builder
+from service.rows.kinds.building import Builder
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
 """Sheets, pictures and other parts of one workbook."""
-MEMORY_BYTES = 128 * 1024 * 1024
-"""Of the process that reads, for any small workbook."""
-MEMORY_RATIO = 8
-"""Memory for each inflated byte: a cell takes some 30 bytes of text, in memory about 80."""
+MEMORY_BYTES = 32 * 1024 * 1024
+"""Of the process that reads, for any small workbook: it begins with a third."""
+MEMORY_RATIO = 64
+"""Memory for each byte that was sent: a cell takes two or more of them, in memory 64 or less."""
 MOST_MEMORY_BYTES = 3 * 1024**3 // 2
 ROWS_AT_ONCE = 4096
 HINT = "save the workbook again as .xlsx, or the sheet as CSV"
@@ -39,7 +41,8 @@ HINT = "save the workbook again as .xlsx, or the sheet as CSV"
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
     rows = Path(spec.out) / "rows"
-    found = _converted(spec, _inflated_bytes(spec), rows)
+    _check_archive(spec)
+    found = _converted(spec, rows)
     try:
         return _read_rows(spec, found, rows)
     except ServiceError as error:
@@ -86,20 +89,20 @@ def _cells(line: bytes, width: int) -> list[Any]:
     return cells[:width] + [None] * (width - len(cells))
 
 
-def _inflated_bytes(spec: ParseSpec) -> int:
+def _check_archive(spec: ParseSpec) -> None:
     """Raises InvalidContent for what is not an archive of XML, and TooLarge."""
     try:
         archive = Archive(Path(spec.data), MAX_PARTS)
         if "[Content_Types].xml" not in archive.names:
             raise BadArchive("the archive is not a workbook")
-        return archive.inflated_bytes(spec.limits.inflated_bytes)
+        archive.check_inflated(spec.limits.inflated_bytes)
     except BadArchive as error:
         raise refuse("archive-unsupported", error.message, value=error.member, hint=HINT) from None
 
 
-def _converted(spec: ParseSpec, inflated_bytes: int, rows: Path) -> dict[str, Any]:
+def _converted(spec: ParseSpec, rows: Path) -> dict[str, Any]:
     """What the process found. Raises ServiceError."""
-    limits = spec.limits
+    limits, sent = spec.limits, Path(spec.data).stat().st_size
     task = {
         "path": spec.data,
         "out": str(rows),
@@ -109,13 +112,15 @@ def _converted(spec: ParseSpec, inflated_bytes: int, rows: Path) -> dict[str, An
         "columns": limits.columns + 2,  # of labels and weights
         "cell_bytes": limits.cell_bytes,
         "inflated_bytes": limits.inflated_bytes,
-        "memory_bytes": min(MEMORY_BYTES + MEMORY_RATIO * inflated_bytes, MOST_MEMORY_BYTES),
+        "memory_bytes": min(MEMORY_BYTES + MEMORY_RATIO * sent, MOST_MEMORY_BYTES),
     }
     done = subprocess.run(
         [sys.executable, "-m", xlsx_process.__name__],
         input=json.dumps(task).encode(),
         capture_output=True,
         check=False,
+        # To print a trace without memory may take forever.
+        env={**os.environ, "RUST_BACKTRACE": "0"},
     )
     if done.returncode != 0:  # of many rows and columns between few cells, or a file that lies
         message = "the sheet needs too much memory or time"

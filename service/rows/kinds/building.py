@@ -6,58 +6,40 @@ read again. Then the raw values are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL
+from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
 from service.rows.cell_texts.words import MISSING_VALUES
 from service.rows.faults import Faults, refuse, too_many
-from service.rows.kinds.deciding import (
-    Again,
-    Ambiguous,
-    Decision,
-    Gatherer,
-    Ignored,
-    Kept,
-    Question,
-    Wrong,
-    decide,
+from service.rows.kinds.deciding import decide
+from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question
+from service.rows.kinds.describing import (
+    ignored_columns,
+    likely_labels,
+    reading,
+    table_columns,
+    warnings,
 )
+from service.rows.kinds.feature import Feature, KeptFeatures, Passes
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
-from service.rows.kinds.locating import add_faults
 from service.rows.kinds.proposing_labels import LabelColumn
+from service.rows.kinds.refusing import add_wrong, refuse_undecided
 from service.rows.kinds.roles import ColumnRoles
 from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import Weights
-from service.rows.spec import ParseSpec
+from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.joining_tables import table_of
 from service.rows.table.raw import RawWriter
 from service.rows.table.writers import Table
 
 MAX_PASSES = 6
-MAX_TEXTS = 300_000
-"""Different texts of all columns in memory."""
-
-Batch: TypeAlias = Sequence[Sequence[Any]]
-"""Some rows: the cells of each column of the file."""
-Passes: TypeAlias = Callable[[Faults], Iterator[Batch]]
-"""Reads the file from its beginning; what is wrong with rows is added to the faults."""
-
-
-@dataclass(slots=True)
-class _Feature:
-    """A feature column between passes."""
-
-    position: int
-    gatherer: Gatherer
-    tried_plain: bool = False
-    decision: Decision | None = None
+MAX_TEXT_BYTES = 32 * 1024 * 1024
+"""Of the different texts of all columns in memory."""
 
 
 class Builder:
@@ -73,8 +55,10 @@ class Builder:
         self._passes = passes
         self._folder = Path(spec.out)
         self._words: Words = MISSING_VALUES | frozenset(spec.missing)
-        self._features: list[_Feature] = []
+        self._features: list[Feature] = []
         self._n_samples = 0
+        self._marks: set[str] = set()
+        """Decimal marks that columns of numbers can only have."""
 
     def build(self, *, comma_likely: bool) -> Table:
         """Write the arrays. Raises ServiceError with every fault of the file."""
@@ -87,16 +71,17 @@ class Builder:
         for feature in self._features:
             if isinstance(feature.decision, Again):
                 feature.decision = Ignored("its cells are of several kinds")
-        self._add_wrong(faults)
+        add_wrong(self._features, self._columns, self._passes, faults)
         faults.check()
-        self._refuse_ambiguous()
+        refuse_undecided(self._features, self._columns)
         kept = self._kept()
-        proposals = self._likely_labels(kept)
-        target = None if labels is None else labels.finish(proposals)
+        target = None if labels is None else labels.finish(likely_labels(kept, self._columns))
         if not kept:
             hint = "say by `schema` which columns are features"
             raise refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
-        table, ignored = self._write(kept), self._ignored()
+        table = table_columns(kept, self._columns)
+        self._write(kept, table)
+        ignored = ignored_columns(self._features, self._columns)
         if weights is not None:
             weights.write(self._folder)
         layout = self._columns.layout
@@ -111,11 +96,14 @@ class Builder:
             table=table_of(table),
             weight=self._columns.weight_name,
             ignored=ignored,
-            reading=self._notes(kept, table),
-            warnings=[*self._warnings(kept, ignored), *([] if labels is None else labels.warnings)],
+            reading=reading(kept, table, self._marks, self._spec.missing),
+            warnings=[
+                *warnings(kept, ignored, self._columns),
+                *([] if labels is None else labels.warnings),
+            ],
         )
 
-    def _begin(self) -> list[_Feature]:
+    def _begin(self) -> list[Feature]:
         """What each column is like in its first rows."""
         first = next(self._passes(Faults()), None)
         if first is None:
@@ -124,7 +112,7 @@ class Builder:
         for position in self._columns.features:
             kind = self._columns.kinds.get(position)
             if self._typed:
-                features.append(_Feature(position, TypedColumn(kind)))
+                features.append(Feature(position, TypedColumn(kind)))
                 continue
             plain = kind in (None, "number") and self._spec.decimal != ","
             gatherer: Gatherer = TextColumn(self._words)
@@ -133,7 +121,7 @@ class Builder:
                 trial.add(first[position])
                 if trial.n_values - trial.n_booleans > len(trial.exceptions):
                     gatherer = ValueColumn(self._words)
-            features.append(_Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
+            features.append(Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
         return features
 
     def _pass(self, faults: Faults) -> tuple[LabelColumn | None, Weights | None]:
@@ -176,13 +164,14 @@ class Builder:
         """Bound what is in memory: the column with the most texts is free text."""
         gatherers = [one.gatherer for one in self._features]
         either = [one.texts if isinstance(one, TypedColumn) else one for one in gatherers]
-        texts = [one for one in either if isinstance(one, TextColumn)]
-        if sum(one.n_texts for one in texts if not one.overflowed) > MAX_TEXTS:
-            max((one for one in texts if not one.overflowed), key=lambda one: one.n_texts).forget()
+        columns = [one for one in either if one is not None and one.n_texts > 1]
+        while columns and sum(one.text_bytes for one in columns) > MAX_TEXT_BYTES:
+            max(columns, key=lambda one: one.text_bytes).forget()
+            columns = [one for one in columns if one.n_texts > 1]
 
     def _settle(self, *, comma_likely: bool) -> bool:
         """Decide all columns; whether the file has to be read again."""
-        marks = self._marks()
+        marks = self._marks = {mark for one in self._features if (mark := one.gatherer.mark)}
         given = self._spec.decimal
         decimal = given or (next(iter(marks)) if len(marks) == 1 else None)
         undecided = comma_likely if not marks else len(marks) > 1
@@ -193,6 +182,7 @@ class Builder:
                 name=str(self._columns.name(feature.position)),
                 words=self._words,
                 kind=kind,
+                wanted=feature.position in self._columns.wanted,
                 decimal=decimal,
                 grouped=self._spec.thousands != "none",
                 tried_plain=feature.tried_plain,
@@ -210,41 +200,7 @@ class Builder:
                     feature.gatherer = feature.gatherer.fresh()
         return again
 
-    def _marks(self) -> set[str]:
-        """Decimal marks that columns of numbers can only have."""
-        return {mark for one in self._features if (mark := one.gatherer.mark)}
-
-    def _refuse_ambiguous(self) -> None:
-        for feature in self._features:
-            cell = feature.decision
-            if isinstance(cell, Ambiguous):
-                name = self._columns.name(feature.position)
-                message = f"column {name!r}: {cell.text!r} may be {cell.point:g} or {cell.comma:g}"
-                hint = "say decimal=. (a point) or decimal=, (a comma)"
-                raise refuse("ambiguous-number", message, column=name, value=cell.text, hint=hint)
-
-    def _add_wrong(self, faults: Faults) -> None:
-        """Add each cell that does not fit the kind of its column."""
-        wrong = {
-            feature.position: feature.decision
-            for feature in self._features
-            if isinstance(feature.decision, Wrong)
-        }
-        if not wrong:
-            return
-        names = {position: self._columns.name(position) for position in wrong}
-        for position, decision in wrong.items():
-            if decision.kind == "category":
-                message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
-                raise refuse("too-many-levels", message, column=names[position])
-        gatherers = {one.position: one.gatherer for one in self._features}
-        unnamed = self._columns.names is None
-        done = 0
-        for batch in self._passes(Faults()):
-            add_faults(batch, done, wrong, gatherers, names, faults, unnamed)
-            done += len(batch[0])
-
-    def _kept(self) -> list[tuple[_Feature, Kept]]:
+    def _kept(self) -> KeptFeatures:
         kept = [(one, one.decision) for one in self._features if isinstance(one.decision, Kept)]
         if sum(len(decision.levels) for _, decision in kept) > MAX_LEVELS_IN_ALL:
             message = f"all columns together have more than {MAX_LEVELS_IN_ALL:,} levels"
@@ -252,8 +208,7 @@ class Builder:
             raise refuse("too-many-levels", message, hint=hint)
         return kept
 
-    def _write(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
-        table = self._table(kept)
+    def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
         with RawWriter(self._folder, table, self._spec.limits) as writer:
@@ -265,75 +220,6 @@ class Builder:
                 writer.add(np.column_stack(columns))
             writer.finish()
         (self._folder / "spool").unlink()
-        return table
-
-    def _table(self, kept: list[tuple[_Feature, Kept]]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": str(self._columns.name(feature.position))
-                if self._columns.names is not None
-                else str(i),
-                "kind": decision.kind,
-                "levels": decision.levels,
-                "missing": decision.missing,
-            }
-            for i, (feature, decision) in enumerate(kept)
-        ]
-
-    def _ignored(self) -> list[dict[str, str]]:
-        proposed = [
-            {"name": str(self._columns.name(one.position)), "reason": one.decision.reason}
-            for one in self._features
-            if isinstance(one.decision, Ignored)
-        ]
-        return [*self._columns.ignored, *proposed]
-
-    def _warnings(
-        self, kept: list[tuple[_Feature, Kept]], ignored: list[dict[str, str]]
-    ) -> Iterator[dict[str, Any]]:
-        for one in ignored:
-            if one["reason"] != "the caller asks for it":
-                yield {
-                    "code": "ignored-column",
-                    "message": f"the column {one['name']!r} is ignored: {one['reason']}",
-                    "columns": [one["name"]],
-                }
-        for feature, decision in kept:
-            if decision.warning is not None:
-                name = self._columns.name(feature.position)
-                message = f"column {name!r}: {decision.warning}"
-                yield {"code": "undecided-dates", "message": message, "columns": [name]}
-
-    def _notes(
-        self, kept: list[tuple[_Feature, Kept]], table: list[dict[str, Any]]
-    ) -> dict[str, Any]:
-        """The part of `reading` that the columns decide."""
-        by_column: dict[str, dict[str, Any]] = {}
-        marks = self._marks()
-        for column, (feature, decision) in zip(table, kept, strict=True):
-            notes = decision.notes
-            if len(marks) > 1 and decision.kind == "number" and feature.gatherer.mark == ".":
-                notes = {"decimal": "."} | notes
-            if notes:
-                by_column[column["name"]] = notes
-        decimals = {notes["decimal"] for notes in by_column.values() if "decimal" in notes}
-        thousands = {notes["thousands"] for notes in by_column.values() if "thousands" in notes}
-        words = {word for _, decision in kept for word in decision.missing_words}
-        words.update(self._spec.missing)
-        return {
-            "decimal": min(decimals) if decimals else ".",
-            "thousands": min(thousands) if thousands else None,
-            "missing": sorted(words),
-            "columns": by_column,
-        }
-
-    def _likely_labels(self, kept: list[tuple[_Feature, Kept]]) -> list[str]:
-        """Names of columns with few values, as labels have."""
-        return [
-            str(self._columns.name(feature.position))
-            for feature, decision in kept
-            if decision.kind == "boolean" or 1 < len(decision.levels) <= 20
-        ]
 
 
 def _text(cell: Any) -> str:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import nan
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.levels import MAX_LEVELS, in_order
 from service.rows.cell_texts.number_styles import NumberStyle, readings, survey
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
+from service.rows.kinds.decisions import (
+    Again,
+    Ambiguous,
+    Decision,
+    Gatherer,
+    Ignored,
+    Kept,
+    Question,
+    Wrong,
+)
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.mistakes import FEW, boolean, is_beyond, mostly_dates, mostly_numbers
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
-
-Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
 
 ROW_NUMBERS = frozenset(
     {
@@ -30,81 +37,18 @@ ROW_NUMBERS = frozenset(
 MIN_ROWS_OF_IDENTIFIERS = 10
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A column with a kind."""
-
-    kind: str
-    levels: list[str] = field(default_factory=list)
-    values: npt.NDArray[np.float64] | None = None
-    """The raw value of each code; None if the column was gathered as values."""
-    missing: int = 0
-    missing_words: frozenset[str] = frozenset()
-    notes: dict[str, Any] = field(default_factory=dict)
-    """For `reading`."""
-    warning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A column that is not kept, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """The column has to be read again, in another way."""
-
-    gatherer: Callable[[], Gatherer]
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A column with cells that are mistakes."""
-
-    texts: frozenset[str] | None
-    """Those of the cells; None for all that the gatherer did not take."""
-    kind: str = "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
-    """A cell with two readings, in a column of numbers."""
-
-    text: str
-    point: float | None
-    comma: float | None
-
-
-Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is known of a column before it is decided."""
-
-    name: str
-    words: Words
-    kind: str | None = None
-    """The kind that the caller or the dataset demands."""
-    decimal: str | None = None
-    """The decimal mark that the caller gives, or that the rest of the file has."""
-    grouped: bool = True
-    fixed: bool = False
-    """Whether the caller gives the decimal mark."""
-    typed: bool = False
-    """Whether cells have types: texts are never numbers, and only empty ones are missing."""
-    tried_plain: bool = False
-    """Whether the column was read as plain numbers, and some cells are not."""
-    comma_likely: bool = False
-    """Whether cells with two readings need a decision by the caller."""
+_TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
 
 
 def decide(column: Gatherer, question: Question) -> Decision:
     """The kind of a column, or what to do to find it."""
+    decision = _decide(column, question)
+    if isinstance(decision, Ignored) and question.wanted and decision.kind is not None:
+        return _decide(column, replace(question, kind=decision.kind))
+    return decision
+
+
+def _decide(column: Gatherer, question: Question) -> Decision:
     if isinstance(column, TypedColumn):
         return _decide_typed(column, replace(question, words=NO_WORDS, typed=True))
     if isinstance(column, ValueColumn):
@@ -146,7 +90,7 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
     name = question.name.lower()
     numbers_rows = column.counting and (name in ROW_NUMBERS or name.endswith("id"))
     if numbers_rows and question.kind is None and kind == "number" and column.n_values > 1:
-        return Ignored("it numbers the rows")
+        return Ignored("it numbers the rows", "number")
     missing_words = frozenset(column.missing_words & words)
     return Kept(
         kind=kind, missing=column.n_missing, missing_words=missing_words, notes=column.notes
@@ -190,7 +134,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
         return Wrong(bad, question.kind)
     if column.overflowed:
-        return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
+        return Ignored(_TOO_MANY, "category")
     missing = _missing_texts(question)
     n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in missing)
     return _text(column, question, n_there)
@@ -198,9 +142,9 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
 
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
-    found = survey(there)
     if question.kind is None and not mostly_numbers(column, question.words):
         return None
+    found = survey(there)
     mark = found.decided or ("." if not found.only and found.either is None else None)
     if mark is None and not found.only:
         likely = question.comma_likely or "," in (found.either or "")
@@ -284,12 +228,12 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     words = _missing_texts(question)
     there = {text for text in column.texts if text not in words}
     if len(there) == 1 and n_there == sum(column.counts):
-        return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}")
+        return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}", "category")
     if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
-        return Ignored("an identifier or free text: every text is different")
+        return Ignored("an identifier or free text: every text is different", "category")
     average = sum(map(len, there)) / max(1, len(there))
     if 2 * len(there) > n_there >= MIN_ROWS_OF_IDENTIFIERS and average > LONG:
-        return Ignored("free text: most texts are different, and long")
+        return Ignored("free text: most texts are different, and long", "category")
     return _category(column, question)
 
 
@@ -301,7 +245,7 @@ def _category(
     there = {text for text in texts if text not in words}
     if column.overflowed or len(there) > MAX_LEVELS:
         if question.kind is None:
-            return Ignored(f"free text: more than {MAX_LEVELS:,} different texts")
+            return Ignored(_TOO_MANY, "category")
         return Wrong(frozenset(), "category")
     levels = in_order(there)
     place = {level: float(code) for code, level in enumerate(levels)}

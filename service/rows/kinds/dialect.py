@@ -44,7 +44,8 @@ class Dialect:
 def recognized(spec: ParseSpec) -> Dialect:
     """The dialect of a file. Raises InvalidRequest and InvalidContent."""
     path, encoding = _as_utf8(spec)
-    head = next((part for part in slices(path) if part.text.strip()), None)
+    parts = slices(path, record_bytes=spec.limits.line_bytes)
+    head = next((part for part in parts if part.text.strip()), None)
     if head is None:
         raise InvalidContent("empty-data", "the file is empty")
     delimiter = spec.delimiter or _delimiter(spec, head)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import isfinite, nan
+from sys import getsizeof
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,9 @@ Words: TypeAlias = frozenset[str]
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Of the different texts of a column."""
+MAX_EXCEPTION_CHARACTERS = 64
+ENTRY_BYTES = 100
+"""Of a dictionary, besides the text."""
 
 _PLAIN = b"0123456789eE+-.,"
 _PLAIN_OR_NULL = _PLAIN + b"nul"
@@ -106,7 +110,7 @@ class ValueColumn:
             if value is None:
                 values[i] = nan
                 if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
-                    self.exceptions[text[:64]] += 1
+                    self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += 1
                 else:
                     self.exceptions[""] += 1
             else:
@@ -143,6 +147,20 @@ class ValueColumn:
             return self.notes.get("decimal")
         few = self.exceptions.total() * 2 < self.n_values
         return "." if self._pointed and few else None
+
+    @property
+    def n_texts(self) -> int:
+        """How many texts are in memory."""
+        return len(self.exceptions)
+
+    @property
+    def text_bytes(self) -> int:
+        """Their memory, at most."""
+        return len(self.exceptions) * (4 * MAX_EXCEPTION_CHARACTERS + ENTRY_BYTES)
+
+    def forget(self) -> None:
+        """Keep of the exceptions only how many there are."""
+        self.exceptions = Counter({"": self.exceptions.total()})
 
     def fresh(self) -> ValueColumn:
         """The same before the first cell."""
@@ -181,6 +199,10 @@ class TextColumn:
         return len(self._lookup)
 
     @property
+    def text_bytes(self) -> int:
+        return self._lookup.n_bytes
+
+    @property
     def mark(self) -> str | None:
         """The decimal mark that the column must have, if its texts are numbers."""
         there = [text for text in self.texts if text not in self.words]
@@ -196,8 +218,11 @@ class TextColumn:
         self._counts[self._lookup[""]] += count
 
     def forget(self) -> None:
-        """Take the column as free text."""
+        """Take the column as free text, and keep the first half of its texts only."""
         self.overflowed = True
+        kept = self.n_texts // 2
+        self._lookup.cut(kept)
+        self._counts = self._counts[:kept]
 
     @property
     def texts(self) -> list[str]:
@@ -216,11 +241,20 @@ class _Lookup(dict[str, int]):
     def __init__(self) -> None:
         super().__init__()
         self.n_characters = 0
+        self.n_bytes = 0
 
     def __missing__(self, text: str) -> int:
         self.n_characters += len(text)
+        self.n_bytes += getsizeof(text) + ENTRY_BYTES
         code = self[text] = len(self)
         return code
+
+    def cut(self, count: int) -> None:
+        """Keep the first texts only."""
+        for text in list(self)[count:]:
+            del self[text]
+            self.n_characters -= len(text)
+            self.n_bytes -= getsizeof(text) + ENTRY_BYTES
 
 
 def _plain(text: str) -> float | None:

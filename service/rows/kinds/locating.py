@@ -8,7 +8,7 @@ from typing import Any
 from service.rows.cell_faults import HEADER_HINT, CellFault, fault_of_text, fault_of_value
 from service.rows.cell_texts.number_text import BLANKS
 from service.rows.faults import Faults
-from service.rows.kinds.deciding import Gatherer, Wrong
+from service.rows.kinds.decisions import Gatherer, Wrong
 from service.rows.kinds.gathering import TextColumn, ValueColumn
 from service.rows.kinds.typed import TypedColumn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.number_styles import readings
+from service.rows.cell_texts.number_styles import is_number
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite
 from service.rows.cell_texts.words import BOOLEAN_WORDS
 from service.rows.kinds.gathering import TextColumn, Words
@@ -39,7 +39,7 @@ def mostly_numbers(column: TextColumn, words: Words) -> bool:
     """
     good = n_bad = n_different = 0
     for text, count in zip(column.texts, column.counts, strict=True):
-        if text in BOOLEAN_WORDS or readings(text) != (None, None):
+        if text in BOOLEAN_WORDS or is_number(text):
             good += count
             n_different += 1
         elif text not in words and not is_beyond(text):

@@ -11,6 +11,8 @@ from service.rows.table.layout import Layout, make_layout
 
 KINDS = ("number", "category", "boolean", "date")
 ROLES = ("feature", "label", "weight", "ignored")
+ASKED = "the caller asks for it"
+"""Why a column is ignored, if the caller says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class ColumnRoles:
     ignored: list[dict[str, str]]
     kinds: dict[int, str]
     """Of the features whose kind is demanded, by position in the file."""
+    wanted: frozenset[int]
+    """Those of the features that the caller names as features."""
     n_cells: int
 
     def name(self, position: int) -> str | int:
@@ -52,7 +56,7 @@ def arranged(
     for i, name in enumerate(texts):
         if i not in dropped and roles.get(name, {}).get("role") == "ignored":
             dropped.add(i)
-            ignored.append({"name": name, "reason": "the caller asks for it"})
+            ignored.append({"name": name, "reason": ASKED})
     weight = _only(roles, texts, "weight")
     label = _only(roles, texts, "label")
     if weight is not None:
@@ -75,9 +79,11 @@ def arranged(
         hint = "name the label with `target`, or say target=none"
         raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
     features = [i for i in kept if i != target]
+    _check_obeyed(roles, texts, features)
     kinds = {i: roles[texts[i]]["kind"] for i in features if "kind" in roles.get(texts[i], {})}
+    wanted = (i for i in features if roles.get(texts[i], {}).get("role") == "feature")
     if spec.onto is not None:
-        kinds |= _kinds_of_stored(spec, texts, features)
+        kinds = _kinds_of_stored(spec, texts, features, kinds)
     return ColumnRoles(
         layout=layout,
         features=features,
@@ -86,6 +92,7 @@ def arranged(
         weight_name=None if weight is None else texts[weight],
         ignored=ignored,
         kinds=kinds,
+        wanted=frozenset(wanted),
         n_cells=n_cells,
         names=known,
     )
@@ -96,6 +103,18 @@ def _check_target(spec: ParseSpec, texts: list[str], dropped: set[int]) -> None:
         name = spec.target[:64]
         message = f"`target` names {name!r}, but in `schema` it is ignored or has the weights"
         raise InvalidRequest("invalid-parameter", f"{message}; name another column as `target`")
+
+
+def _check_obeyed(roles: dict[str, dict[str, str]], texts: list[str], features: list[int]) -> None:
+    """Raises InvalidRequest for what is said of a column, but would do nothing."""
+    of_features = {texts[i] for i in features}
+    for name in roles.keys() - of_features:
+        if roles[name].get("role") == "feature":
+            message = f"`schema`: the column {name[:64]!r} has no name; give it one in the file"
+            raise InvalidRequest("invalid-parameter", message)
+        if "kind" in roles[name]:
+            message = f"`schema`: the column {name[:64]!r} has no kind, as it is not a feature"
+            raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
 
 
 def check_roles(roles: Any) -> Roles:
@@ -141,12 +160,21 @@ def _roles_of_stored(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, s
     return roles
 
 
-def _kinds_of_stored(spec: ParseSpec, texts: list[str], features: list[int]) -> dict[int, str]:
+def _kinds_of_stored(
+    spec: ParseSpec, texts: list[str], features: list[int], said: dict[int, str]
+) -> dict[int, str]:
+    """Raises InvalidRequest if the caller says another kind."""
     assert spec.onto is not None
     columns: list[TableColumn] | None = spec.onto.table
     if columns is None:
-        return dict.fromkeys(features, "number")
-    if spec.onto.columns is None:
-        return {i: one["kind"] for i, one in zip(features, columns, strict=True)}
-    kinds = {column["name"]: column["kind"] for column in columns}
-    return {i: kinds[texts[i]] for i in features if texts[i] in kinds}
+        kinds = dict.fromkeys(features, "number")
+    elif spec.onto.columns is None:
+        kinds = {i: one["kind"] for i, one in zip(features, columns, strict=True)}
+    else:
+        by_name = {column["name"]: column["kind"] for column in columns}
+        kinds = {i: by_name[texts[i]] for i in features if texts[i] in by_name}
+    for i, kind in said.items():
+        if kinds.get(i, kind) != kind:
+            message = f"`schema`: the column {texts[i][:64]!r} is a {kinds[i]} in the dataset"
+            raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
+    return kinds

@@ -7,7 +7,8 @@ from typing import Any
 
 from service.rows.cell_faults import ragged
 from service.rows.faults import Faults, shown
-from service.rows.kinds.building import Batch, Builder, Passes
+from service.rows.kinds.building import Builder
+from service.rows.kinds.feature import Batch, Passes
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec
 from service.rows.table.writers import Table

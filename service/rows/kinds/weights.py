@@ -1,19 +1,19 @@
-"""Weights of rows: finite numbers that are not negative."""
+"""Weights of rows: numbers that training takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from service.rows.cell_texts.number_text import NUMBER
-from service.rows.faults import Faults
+from service.rows.faults import Faults, refuse
 from service.rows.table.arrays import write_array
+from svm.data.matrices import LARGEST
 
-HINT = "a weight is a finite number, 0 or larger"
+HINT = f"a weight is 0, or a number between {1.0 / LARGEST:g} and {LARGEST:g}"
 
 
 class Weights:
@@ -36,11 +36,16 @@ class Weights:
         self._parts.append(np.array([number or 0.0 for number in numbers], dtype=np.float64))
 
     def write(self, folder: Path) -> None:
-        write_array(folder / "weights.npy", np.concatenate(self._parts))
+        """Raises InvalidContent if no row counts."""
+        weights = np.concatenate(self._parts)
+        if not weights.any():
+            message = f"column {self._column!r}: every weight is 0, so that no row counts"
+            raise refuse("empty-data", message, column=self._column, hint=HINT)
+        write_array(folder / "weights.npy", weights)
 
 
 def _number(text: str) -> float | None:
     if not NUMBER.fullmatch(text):
         return None
     value = float(text)
-    return value + 0.0 if isfinite(value) and value >= 0 else None
+    return value + 0.0 if value == 0.0 or 1.0 / LARGEST <= value <= LARGEST else None

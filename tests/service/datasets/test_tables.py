@@ -215,3 +215,80 @@ def test_undecided_decimal_mark(client: TestClient) -> None:
     assert "decimal=" in body["detail"]
     assert made(post(client, text, decimal=","))["columns"][0]["max"] == 4450
     assert made(post(client, text, decimal="."))["columns"][0]["max"] == 4.45
+
+
+def test_a_column_is_a_feature_if_the_caller_says_so(client: TestClient) -> None:
+    """It has the kind that fits, or the error says what to do."""
+    rows = [f"{i},name {i},same,,{i * 7 % 5},{'xy'[i % 2]}" for i in range(1, 31)]
+    text = "\n".join(["id,Name,c,none,n,k", *rows])
+    ignored = made(post(client, text))["ignored_columns"]
+    assert [column["name"] for column in ignored] == ["id", "Name", "c", "none"]
+    asked = {name: {"role": "feature"} for name in ("id", "Name", "c")}
+    reply = made(post(client, text, schema=json.dumps(asked)))
+    assert [column["name"] for column in reply["ignored_columns"]] == ["none"]
+    kinds = {column["name"]: (column["kind"], column["n_levels"]) for column in reply["columns"]}
+    assert kinds == {
+        "id": ("number", None),
+        "Name": ("category", 30),
+        "c": ("category", 1),
+        "n": ("number", None),
+    }
+    body = problem(post(client, text, schema='{"none": {"role": "feature"}}'), 422, "empty-data")
+    assert body["errors"][0]["column"] == "none"
+    assert "number, category, boolean or date" in body["errors"][0]["hint"]
+    long = "a,b,k\n" + "".join(f"t{i},{i},{i % 2}\n" for i in range(10_002))
+    schema = '{"a": {"role": "feature"}}'
+    body = problem(post(client, long, schema=schema), 422, "too-many-levels")
+    assert "role `ignored`" in body["errors"][0]["hint"]
+    unnamed = ",a,k\n1,2,x\n3,4,y\n"
+    body = problem(
+        post(client, unnamed, schema='{"": {"role": "feature"}}'), 400, "invalid-parameter"
+    )
+    assert "name" in body["detail"]
+
+
+def test_a_feature_of_json_if_the_caller_says_so(client: TestClient) -> None:
+    rows = [{"Name": f"name {i}", "n": i % 5, "k": i % 2} for i in range(30)]
+    schema = '{"Name": {"role": "feature"}}'
+    reply = client.post("/v1/datasets", params={"schema": schema}, json=rows)
+    assert made(reply)["columns"][0]["n_levels"] == 30
+
+
+@pytest.mark.parametrize("name", ["k", "w", "x"])
+def test_only_features_have_kinds(client: TestClient, name: str) -> None:
+    """A kind of the labels, the weights or an ignored column is not obeyed: it is refused."""
+    roles: dict[str, dict[str, str]] = {"w": {"role": "weight"}, "x": {"role": "ignored"}}
+    roles[name] = roles.get(name, {}) | {"kind": "number"}
+    text = "n,w,x,k\n1,1,5,0\n2,1,6,1\n"
+    body = problem(post(client, text, schema=json.dumps(roles)), 400, "invalid-parameter")
+    assert repr(name) in body["detail"]
+    assert "has no kind" in body["detail"]
+
+
+def test_another_kind_of_appended_rows(client: TestClient) -> None:
+    parent = made(post(client, "n,c,k\n1,a,x\n2,b,y\n"))
+    path = f"/v1/datasets/{parent['id']}/append"
+    rows: Any = {"content": "n,c,k\n3,a,x\n", "headers": {"Content-Type": "text/csv"}}
+    schema = '{"n": {"kind": "category"}}'
+    body = problem(client.post(path, params={"schema": schema}, **rows), 400, "invalid-parameter")
+    assert "number in the dataset" in body["detail"]
+    made(client.post(path, params={"schema": '{"n": {"kind": "number"}}'}, **rows))
+
+
+@pytest.mark.parametrize(
+    ("weights", "code", "row"),
+    [
+        (("0", "0", "-0.0"), "empty-data", None),
+        (("1", "-2", "1"), "not-a-number", 2),
+        (("1", "1", "nan"), "not-a-number", 3),
+        (("", "1", "1"), "missing-value", 1),
+        (("1", "1e200", "1"), "not-a-number", 2),
+        (("1e-200", "1", "1"), "not-a-number", 1),
+    ],
+)
+def test_weights_that_no_job_takes(
+    client: TestClient, weights: tuple[str, ...], code: str, row: int | None
+) -> None:
+    text = "n,w,k\n" + "".join(f"{i},{w},{i % 2}\n" for i, w in enumerate(weights))
+    body = problem(post(client, text, schema='{"w": {"role": "weight"}}'), 422, code)
+    assert (body["errors"][0].get("row"), body["errors"][0]["column"]) == (row, "w")

@@ -1,0 +1,90 @@
+"""What a column may turn out to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.typed import TypedColumn
+
+Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A column with a kind."""
+
+    kind: str
+    levels: list[str] = field(default_factory=list)
+    values: npt.NDArray[np.float64] | None = None
+    """The raw value of each code; None if the column was gathered as values."""
+    missing: int = 0
+    missing_words: frozenset[str] = frozenset()
+    notes: dict[str, Any] = field(default_factory=dict)
+    """For `reading`."""
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A column that is not kept, and why."""
+
+    reason: str
+    kind: str | None = None
+    """What it is if the caller wants it as a feature; None if every cell is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The column has to be read again, in another way."""
+
+    gatherer: Callable[[], Gatherer]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A column with cells that are mistakes."""
+
+    texts: frozenset[str] | None
+    """Those of the cells; None for all that the gatherer did not take."""
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A cell with two readings, in a column of numbers."""
+
+    text: str
+    point: float | None
+    comma: float | None
+
+
+Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is known of a column before it is decided."""
+
+    name: str
+    words: Words
+    kind: str | None = None
+    """The kind that the caller or the dataset demands."""
+    wanted: bool = False
+    """Whether the caller wants it as a feature, of whatever kind."""
+    decimal: str | None = None
+    """The decimal mark that the caller gives, or that the rest of the file has."""
+    grouped: bool = True
+    fixed: bool = False
+    """Whether the caller gives the decimal mark."""
+    typed: bool = False
+    """Whether cells have types: texts are never numbers, and only empty ones are missing."""
+    tried_plain: bool = False
+    """Whether the column was read as plain numbers, and some cells are not."""
+    comma_likely: bool = False
+    """Whether cells with two readings need a decision by the caller."""
