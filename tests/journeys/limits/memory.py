@@ -52,14 +52,18 @@ def watched(pid: int, kept: int) -> Iterator[Growth]:
             growth.kept = min(growth.kept, resident(pid) - before)
 
 
-def resident(pid: int) -> int:
-    """Resident bytes of a process and its descendants; shared pages count for each."""
+def resident(pid: int, parent: bytes = b"") -> int:
+    """Resident bytes of a process and its descendants; shared pages count for each.
+
+    A new process that has not started its program yet has the memory of its parent.
+    """
     try:
-        own = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+        pages = Path(f"/proc/{pid}/statm").read_bytes()
+        own = 0 if pages == parent else int(pages.split()[1]) * _PAGE
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except (OSError, IndexError):  # it has just ended
         return 0
-    return own + sum(resident(child) for task in tasks for child in _children(task))
+    return own + sum(resident(child, pages) for task in tasks for child in _children(task))
 
 
 def _children(task: Path) -> list[int]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import httpx2
 import numpy as np
 import pytest
 
-from service.rows.spec import CSV, JSON, PARQUET
+from service.rows.spec import CSV, JSON, PARQUET, XLSX
 from tests.journeys.limits.bombs import IMPORT, PREDICT, UPLOAD, Bomb, bombs, model
 from tests.journeys.limits.memory import MIB, Growth, watched
+from tests.journeys.limits.table_bombs import (
+    ONE,
+    archive_bombs,
+    sheet,
+    text_bombs,
+    workbook_bombs,
+    xml,
+)
 from tests.journeys.server import Server
 from tests.service.rows.arrays import parquet
 
@@ -31,16 +39,19 @@ def warm(server: Server) -> Server:
     columns = {"a": np.arange(3.0), "k": np.array(["x", "y", "x"], dtype=object)}
     server.upload(parquet(columns), PARQUET)
     server.upload(b'{"rows": [[1, 2]]}', JSON)
+    server.upload("".join(f"x{i % 9},{i}-{i},{i % 2}\n" for i in range(4000)).encode())
+    server.upload(sheet(xml(ONE)), XLSX)
     server.http.post(PREDICT, json={"instances": [[1, 2]]})
     server.http.post(IMPORT, content=model("0.5", 2), headers={"Content-Type": JSON})
     return server
 
 
 @pytest.mark.timeout(300)
-def test_bombs_are_refused_at_once(warm: Server) -> None:
-    """Within a second, with less than 64 MiB in all processes; no child process dies."""
+@pytest.mark.parametrize("made", [bombs, text_bombs, workbook_bombs, archive_bombs])
+def test_bombs_are_refused_at_once(warm: Server, made: Callable[[], dict[str, Bomb]]) -> None:
+    """In time, with less than 64 MiB in all processes; no child process dies."""
     wrong = []
-    for name, bomb in bombs().items():
+    for name, bomb in made().items():
         logged = len(warm.log.read_bytes())
         for _ in range(TRIES):
             seconds, reply, growth = _sent(warm, bomb)

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-_MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _DAY_ONE = datetime.date(1899, 12, 30)
 _STYLES = (
-    f'<styleSheet {_MAIN}><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="21"/>'
+    f'<styleSheet {MAIN}><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="21"/>'
     "</cellXfs></styleSheet>"
 )
 """A general one, dates, times."""
@@ -35,7 +35,7 @@ def workbook(sheets: Mapping[str, Rows | str]) -> bytes:
         relations[f"rId{number}"] = "worksheet", f"worksheets/sheet{number}.xml"
         xml = rows if isinstance(rows, str) else sheet(rows)
         parts[f"xl/worksheets/sheet{number}.xml"] = xml
-    namespaces = f'{_MAIN} xmlns:r="{_OFFICE}"'
+    namespaces = f'{MAIN} xmlns:r="{_OFFICE}"'
     parts["xl/workbook.xml"] = f"<workbook {namespaces}><sheets>{listed}</sheets></workbook>"
     parts["xl/_rels/workbook.xml.rels"] = _relations(relations)
     out = io.BytesIO()
@@ -57,7 +57,7 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
 def sheet(rows: Rows) -> str:
     """The XML of a sheet; None is an empty cell."""
     lines = (f'<row r="{n}">{"".join(_cells(row, n))}</row>' for n, row in enumerate(rows, 1))
-    return f"<worksheet {_MAIN}><sheetData>{''.join(lines)}</sheetData></worksheet>"
+    return f"<worksheet {MAIN}><sheetData>{''.join(lines)}</sheetData></worksheet>"
 
 
 def _cells(row: Sequence[Any], number: int) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from service.rows.spec import CSV, XLSX
 from tests.service.rows.reading import places, refusal, upload
-from tests.service.rows.workbooks import sheet, workbook
+from tests.service.rows.workbooks import MAIN, sheet, workbook
 
 DAY = datetime.date(2024, 5, 1)
 PEOPLE: list[list[Any]] = [
@@ -79,6 +79,13 @@ def test_rows_and_columns_without_cells() -> None:
     assert result.arrays["X"].tolist() == [[1], [2]]
     assert result.parsed.columns == ["a"]
     assert result.parsed.ignored == [{"name": "", "reason": "it has no name"}]
+
+
+def test_cells_without_values() -> None:
+    """Formulas that were never computed: the sheet is empty."""
+    row = '<row r="1"><c r="A1"><f>B1</f></c><c r="B1"><f>A1</f></c></row>'
+    content = workbook({"S": f"<worksheet {MAIN}><sheetData>{row}</sheetData></worksheet>"})
+    assert refusal(content, XLSX).code == "empty-data"
 
 
 def test_without_header() -> None:
