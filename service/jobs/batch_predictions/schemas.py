@@ -42,6 +42,8 @@ class BatchPredictionRead(KindRead):
     model: JobModelRead
     outputs: list[str]
     format: Format
+    ignored_columns: list[str]
+    """The first hundred columns of the dataset that the model does not use."""
     results: ResultsRead | None
     """Once it has succeeded."""
 
@@ -51,6 +53,7 @@ class BatchPredictionRead(KindRead):
             "model": JobModelRead(**job.spec["model"]),
             "outputs": job.spec["outputs"],
             "format": job.spec["format"],
+            "ignored_columns": job.spec.get("ignored_columns", []),
             "results": _results(job),
         }
 

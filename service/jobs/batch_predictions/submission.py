@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.errors import Fault, InvalidContent
 from service.jobs.batch_predictions import KIND
 from service.jobs.batch_predictions.schemas import BatchPredictionCreate
-from service.jobs.core.model_columns import check_columns
+from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.training.admission import refused
 from service.models.versions import ModelVersion
@@ -25,6 +25,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
             "outputs": list(dict.fromkeys(body.outputs)),
             "dataset_id": dataset.id,
             "model": {"name": version.model_name, "version": version.version},
+            "ignored_columns": unused_columns(dataset, version),
         }
         return Draft(spec, dataset, version.model_name, needs=version)
 

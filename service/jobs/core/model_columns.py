@@ -9,12 +9,15 @@ from typing import Any
 from service.datasets.dataset import Dataset, columns_of
 from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
+from service.rows.faults import MAX_VALUE_CHARACTERS
 from svm.data.columns import Column, Columns
 from svm.data.matrices import is_sparse
 from svm.encoding import recoding
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 
+MOST_NAMES = 20
+"""Of one message."""
 HINT = "use a dataset with the features that the model was trained on"
 
 
@@ -53,53 +56,75 @@ def kinds_of(version: ModelVersion) -> Columns:
     return tuple(Column(name) for name in version.columns or map(str, range(version.n_features)))
 
 
+def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
+    """Features of the dataset that the model does not use, at most a hundred."""
+    if dataset.columns is None or version.columns is None:
+        return []
+    used = frozenset(version.columns)
+    return [name for name in dataset.columns if name not in used][:MAX_FAULTS]
+
+
 def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
-    """The position in the dataset of each of the model's features; None if they are in order.
+    """The position in the dataset of each of the model's features; None if they are in order and
+    there are no others.
 
     Raises InvalidContent `feature-mismatch`.
     """
     if dataset.columns is not None and version.columns is not None:
         _require_all(dataset, version.columns)
+        given = list(dataset.columns)
+        if given == version.columns:
+            return None
+        place = {name: position for position, name in enumerate(given)}
+        return [place[name] for name in version.columns]
     if dataset.n_features != version.n_features:
         message = (
             f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
         )
         fewer = min(version.n_features, dataset.n_features)
         raise _mismatch(message, version.n_features, dataset.n_features, fewer)
-    if dataset.columns is None or version.columns is None:
-        return None
-    given = list(dataset.columns)
-    if given == version.columns:
-        return None
-    place = {name: position for position, name in enumerate(given)}
-    return [place[name] for name in version.columns]
+    return None
 
 
 def _require_all(dataset: Dataset, expected: list[str]) -> None:
     """Raises InvalidContent `feature-mismatch` if the dataset lacks columns of the model."""
     assert dataset.columns is not None
     given = list(dataset.columns)
-    missing = sorted(set(expected) - set(given), key=expected.index)
+    there = frozenset(given)
+    missing = [name for name in expected if name not in there]
     if not missing:
         return
-    name = missing[0]
-    message = f"the dataset lacks the model's column {name!r}"
+    message = f"the dataset lacks the model's {_listed(missing)}"
     hint = HINT
-    reasons = {one["name"]: one["reason"] for one in dataset.ignored}
-    if name in reasons:
-        message += f": its upload ignored it ({reasons[name]})"
-        hint = f"upload the data again, with the kind of {name!r} in `schema`"
-    raise _mismatch(message, expected, given[:MAX_FAULTS], name, hint)
+    reasons = {one["name"]: f"its upload ignored it ({one['reason']})" for one in dataset.ignored}
+    if dataset.target is not None:
+        reasons[dataset.target] = "it is the label of the dataset"
+    if dataset.weight is not None:
+        reasons[dataset.weight] = "it has the weights of the dataset"
+    if (name := next((name for name in missing if name in reasons), None)) is not None:
+        message += f"; {name!r} is not a feature: {reasons[name]}"
+        hint = f"upload the data again, with the role `feature` and the kind of {name!r} in "
+        hint += "`schema`"
+    raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
+
+
+def _listed(names: list[str]) -> str:
+    """Such as "columns 'a', 'b' and 7 more"."""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    shown = ", ".join(repr(name[:MAX_VALUE_CHARACTERS]) for name in names[:MOST_NAMES])
+    return f"column{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
 def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callable[[Any], Any]:
     positions(dataset, version)
     given = columns_of(dataset)
-    if dataset.columns is None or version.columns is None:  # columns are matched by their place
+    named = dataset.columns is not None and version.columns is not None
+    if not named:  # columns are matched by their place
         given = tuple(replace(c, name=like.name) for c, like in zip(given, onto, strict=True))
     if is_plain(version):
+        used = {column.name for column in onto}
         for column, missing in zip(given, dataset.missing or (), strict=True):
-            if missing:
+            if missing and column.name in used:
                 raise InvalidData(
                     "missing-value",
                     f"column {column.name!r} has {missing} missing cells, and the model was "

@@ -122,6 +122,8 @@ class EvaluationSummary(KindRead):
     accuracy: float | None
     """Once it has succeeded."""
     roc_auc: float | None
+    ignored_columns: list[str]
+    """The first hundred columns of the dataset that the model does not use."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
@@ -130,6 +132,7 @@ class EvaluationSummary(KindRead):
             "model": JobModelRead(**job.spec["model"]),
             "accuracy": headline.get("accuracy"),
             "roc_auc": headline.get("roc_auc"),
+            "ignored_columns": job.spec.get("ignored_columns", []),
         }
 
 

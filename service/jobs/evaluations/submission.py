@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.jobs.core.model_columns import check_columns
+from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
 from service.jobs.evaluations.run import class_numbers, outputs_of
@@ -26,6 +26,7 @@ class Evaluations(Submission[EvaluationCreate]):
             **body.model_dump(mode="json"),
             "dataset_id": dataset.id,
             "model": {"name": version.model_name, "version": version.version},
+            "ignored_columns": unused_columns(dataset, version),
             "outputs": outputs,
         }
         return Draft(spec, dataset, version.model_name, needs=version)

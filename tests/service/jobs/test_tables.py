@@ -290,4 +290,50 @@ def test_column_that_the_upload_ignored_is_named(
         reply = client.post(path, json=body)
         assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
         assert "its upload ignored it (constant: every cell is 'a')" in reply.json()["detail"]
-        assert "with the kind of 'k' in `schema`" in reply.text
+        assert "the kind of 'k' in `schema`" in reply.text
+
+
+@pytest.mark.parametrize("category", [True, False])
+def test_other_columns_of_a_dataset_are_ignored(
+    client: TestClient, worker: Worker, category: bool
+) -> None:
+    """In any order, with the label among them, and gaps in what is not used: the results are
+    those of the same rows without other columns."""
+    text = "n,k,y\n" + "".join(f"{i % 7},{i % 3},{'uv'[i % 2]}\n" for i in range(40))
+    if category:
+        text = text.replace(",0,", ",a,").replace(",1,", ",b,").replace(",2,", ",c,")
+    plain = upload(client, text)
+    trained(client, worker, plain, encoding={}) if category else carry_out(
+        client, worker, create(client, plain, solver=NEWTON)
+    )
+    cells = [line.split(",") for line in text.splitlines()]
+    other = "more,k,y,gap,n\n"
+    for i, (n, k, y) in enumerate(cells[1:]):
+        other += f"{i % 5},{k},{y},{i % 4 or ''},{n}\n"
+    wide = upload(client, other, target="y")
+    assert predicted(client, worker, wide) == predicted(client, worker, plain)
+    metrics = []
+    for dataset_id, ignored in ((plain, []), (wide, ["more", "gap"])):
+        body = {"dataset_id": dataset_id, "model": "clouds"}
+        for path in ("/v1/evaluations", "/v1/batch-predictions"):
+            reply = client.post(path, json=body)
+            assert reply.status_code == 202, reply.text
+            carry_out(client, worker, reply.json()["id"])
+            done = client.get(reply.headers["Location"]).json()
+            assert (done["state"], done["ignored_columns"]) == ("succeeded", ignored)
+            metrics.append(done.get("metrics"))
+    assert metrics[0] == metrics[2]
+
+
+def test_missing_columns_are_one_error(client: TestClient, worker: Worker) -> None:
+    """With every name; and if one is there, but not as a feature, with the way out."""
+    text = "n,k,m,y\n" + "".join(f"{i % 7},{i % 3},{i % 5},{'uv'[i % 2]}\n" for i in range(40))
+    carry_out(client, worker, create(client, upload(client, text), solver=NEWTON))
+    lacking = upload(client, "n,y\n1,u\n2,v\n")
+    labels = upload(client, "n,y,m,k\n1,0,3,u\n2,1,4,v\n")
+    for path in ("/v1/evaluations", "/v1/batch-predictions"):
+        body = client.post(path, json={"dataset_id": lacking, "model": "clouds"}).json()
+        assert body["code"] == "feature-mismatch"
+        assert "lacks the model's columns 'k', 'm'" in body["detail"]
+    reply = client.post("/v1/batch-predictions", json={"dataset_id": labels, "model": "clouds"})
+    assert "'k' is not a feature: it is the label of the dataset" in reply.json()["detail"]

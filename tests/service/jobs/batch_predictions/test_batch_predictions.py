@@ -179,7 +179,7 @@ def test_canceled_batch_has_no_results(client: TestClient, worker: Worker) -> No
 def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker) -> None:
     """At once: unknown models, other features, outputs that the model or the format lacks."""
     dataset_id = trained(client, worker)
-    upload(client, csv_of(20, n_features=4))
+    upload(client, csv_of(20, n_features=2))
     for fields, status, code in (
         ({}, 422, "feature-mismatch"),
         ({"model": "none"}, 404, "not-found"),
