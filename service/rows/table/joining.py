@@ -82,7 +82,7 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
         table=columns,
         weight=stored.weight,
         ignored=stored.ignored,
-        reading=table.reading,
+        reading=stored.reading,
         warnings=table.warnings,
     )
 

@@ -346,3 +346,15 @@ def test_damaged_parent_is_not_copied(client: TestClient, settings: Settings) ->
     problem(append(client, path, "5,6,z\n"), 500, "dataset-corrupt")
     open_blobs(settings).delete("datasets")
     problem(append(client, path, "5,6,z\n"), 500, "dataset-corrupt")
+
+
+def test_reading_is_that_of_the_first_rows(client: TestClient, settings: Settings) -> None:
+    """Of whatever form the appended ones are; models predict rows in the first form."""
+    german = "n;c;k\n1,5;a;x\n2,5;b;y\n"
+    parent = made(post(client, german))
+    path = f"/v1/datasets/{parent['id']}"
+    for body, media_type in (("n,c,k\n3.5,a,x\n", CSV), ('[{"n":4,"c":"b","k":"x"}]', JSON)):
+        reply = client.post(f"{path}/append", content=body, headers={"Content-Type": media_type})
+        child = made(reply)
+        assert child["reading"] == parent["reading"]
+        assert client.get(f"/v1/datasets/{child['id']}").json()["reading"] == parent["reading"]
