@@ -34,6 +34,13 @@ def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     return not isinstance(X, np.ndarray)
 
 
+def matrix_bytes(X: Matrix) -> int:
+    """Memory of the values, and of the indices of a sparse matrix."""
+    if is_sparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return X.nbytes
+
+
 def cuts(sizes: int | Indices, n: int, limit: int) -> Indices:
     """Positions 0 … n that cut n rows of `sizes` values each into parts of about `limit` values.
 

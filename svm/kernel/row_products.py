@@ -1,17 +1,64 @@
 """Products of rows with fixed vectors; the bits of each row depend on that row alone.
 
-One matrix product for all rows would be faster for large batches, but then the bits of a row depend
-on the other rows. Here every row is one matrix-vector product of the same shape.
+One BLAS product for all rows gives a row other bits in another batch. Here every sum has a fixed
+order: `RowProducts` computes blocks of rows in compiled code; without preparation, every row is one
+matrix-vector product of the same shape.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Matrix, Vector, is_sparse, matrix_bytes, read_only
 from svm.kernel.kernels import AnyKernel
+
+
+class RowProducts:
+    """X ↦ X Wᵀ, (n_samples, n_vectors), float64, with vectors W that are prepared once."""
+
+    def __init__(self, W: Matrix) -> None:
+        self.n_vectors: int = W.shape[0]
+        self._W = W
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the prepared vectors, besides W."""
+        made = [self.__dict__.get(name) for name in ("_panels", "_transposed")]
+        return sum(matrix_bytes(one) for one in made if one is not None)
+
+    def __call__(self, X: Matrix) -> Vector:
+        return self.padded(X)[:, : self.n_vectors]
+
+    def padded(self, X: Matrix) -> Vector:
+        """The same; there may be more columns, with products of vectors that are 0."""
+        if is_sparse(X):
+            products: Any = X.astype(np.float64, copy=False) @ self._transposed
+            return np.asarray(products.toarray() if is_sparse(products) else products)
+        if is_sparse(self._W):
+            return row_products(X, self._W)
+        from svm.loops.panels import WIDTH, panel_products
+
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        out = np.empty((len(X), len(self._panels) * WIDTH))
+        panel_products(read_only(X), self._panels, out)
+        return out
+
+    @cached_property
+    def _panels(self) -> Vector:
+        from svm.loops.panels import pack
+
+        assert not is_sparse(self._W)
+        return pack(self._W)
+
+    @cached_property
+    def _transposed(self) -> Any:
+        """Wᵀ by rows, for sparse X."""
+        if is_sparse(self._W):
+            return self._W.astype(np.float64, copy=False).T.tocsr()
+        return np.ascontiguousarray(self._W.T, dtype=np.float64)
 
 
 def row_products(X: Matrix, W: Matrix) -> Vector:

@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.data.columns import Columns, require_raw
-from svm.data.matrices import Matrix, Vector, as_matrix, as_sparse, in_layout, is_sparse
+from svm.data.matrices import (
+    Matrix,
+    Vector,
+    as_matrix,
+    as_sparse,
+    in_layout,
+    is_sparse,
+    matrix_bytes,
+)
 from svm.encoding import Encoder, Encoding
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Moderate
@@ -132,9 +140,10 @@ class FittedPipeline:
         """Do the work that the first rows would otherwise need; returns the bytes that it takes."""
         row = np.full((1, self.n_features), 0.0 if self.encoder is None else np.nan)
         self.decision_from_scores(self.scores_of_checked(row))
+        taken = self.features.prepared_bytes
         if self.kernel is not None:
-            return self._kernel_evaluator.nbytes
-        return self._unscaled.nbytes if self._unscaled is not None else 0
+            taken += self._kernel_evaluator.nbytes
+        return taken + (self._unscaled.nbytes if self._unscaled is not None else 0)
 
     def scores_of_checked(self, X: Matrix) -> Vector:
         """As `problem_scores`, for a checked float64 matrix in C order: finite, or raw values, and
@@ -267,6 +276,4 @@ def _array_bytes(value: Any) -> int:
     """Memory of the arrays in a dataclass, a sparse matrix or an array."""
     if is_dataclass(value):
         return sum(_array_bytes(getattr(value, field.name)) for field in fields(value))
-    if hasattr(value, "indptr"):
-        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
-    return value.nbytes if isinstance(value, np.ndarray) else 0
+    return matrix_bytes(value) if isinstance(value, np.ndarray) or hasattr(value, "indptr") else 0

@@ -17,7 +17,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers.smo import WORKING_SET
 from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
-from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
+from svm.transforms.features import Identity, Interactions, Polynomial, Square, n_outputs
 
 FLOAT = 8
 INDEX = 4
@@ -127,7 +127,7 @@ def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
         case Square():
             made = copy
             total += copy
-        case Polynomial() | Interactions() | Nystroem():
+        case Polynomial() | Interactions():
             made = FLOAT * size.n_samples * width
             total += 2 * made
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement
 from typing import Annotated, Literal, TypeAlias
 
@@ -17,11 +18,14 @@ from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Positive, PositiveInt, by_name
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
+from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.kernels import dense_rows, require_moderate_values
-from svm.kernel.row_products import kernel_values, row_products
+from svm.kernel.row_products import RowProducts
 
 MAX_OUTPUTS = 20_000
 """Most features that a map may make."""
+BLOCK_VALUES = 1 << 16
+"""Of the rows that are mapped at a time: 512 KiB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,7 @@ AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomF
 FEATURES: dict[str, type[Checked]] = by_name(AnyFeatures)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FeatureMap:
     """A fitted map. Every row's result depends on that row alone, to the bit."""
 
@@ -126,19 +130,45 @@ class FeatureMap:
                 return _products(X, degree, 0)
             case Interactions():
                 return _products(X, 2, 1)
-            case RandomFourier():
-                assert self.directions is not None
-                assert self.weights is not None
-                angles = row_products(X, self.directions)
-                angles += self.weights
-                np.cos(angles, out=angles)
-                angles *= math.sqrt(2.0 / len(self.weights))
-                return angles.astype(X.dtype, copy=False)
-            case Nystroem(kernel=kernel):
-                assert self.directions is not None
-                assert self.weights is not None
-                values = kernel_values(kernel, X, self.directions)
-                return row_products(values, self.weights).astype(X.dtype, copy=False)
+            case RandomFourier() | Nystroem():
+                return self._approximated(X)
+
+    @property
+    def prepared_bytes(self) -> int:
+        """Memory of what the first rows left prepared."""
+        made = self.__dict__.get("_directions"), self.__dict__.get("_roots")
+        return sum(one.nbytes for one in made if one is not None)
+
+    def _approximated(self, X: Matrix) -> Vector:
+        """A block of rows after the other, so that their values stay in the processor's cache."""
+        out = np.empty((X.shape[0], self.n_outputs), dtype=X.dtype)
+        widest = self.n_outputs if is_sparse(X) else max(self.n_outputs, X.shape[1])
+        size = max(1, BLOCK_VALUES // widest)
+        for start in range(0, len(out), size):
+            part = slice(start, start + size)
+            values = self._directions(X[part])
+            match self.spec:
+                case RandomFourier():
+                    assert self.weights is not None
+                    values += self.weights
+                    np.cos(values, out=values)
+                    values *= math.sqrt(2.0 / len(self.weights))
+                case Nystroem():
+                    values = self._roots(values)
+            out[part] = values
+        return out
+
+    @cached_property
+    def _directions(self) -> RowProducts | KernelEvaluator:
+        assert self.directions is not None
+        if isinstance(self.spec, Nystroem):
+            return KernelEvaluator(self.spec.kernel, self.directions)
+        return RowProducts(self.directions)
+
+    @cached_property
+    def _roots(self) -> RowProducts:
+        assert self.weights is not None
+        return RowProducts(self.weights)
 
 
 def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:

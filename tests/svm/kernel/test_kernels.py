@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -152,6 +153,23 @@ def test_nystroem_features_of_all_rows_are_the_kernel() -> None:
     fitted = fit_features(Nystroem(n_components=40, kernel=kernel), X, seed=5)
     Z = np.asarray(fitted.transform(X))
     np.testing.assert_allclose(Z @ Z.T, kernel_values(kernel, X, X), atol=1e-8)
+
+
+@pytest.mark.parametrize("spec", [Nystroem(n_components=300), RandomFourier(n_components=300)])
+def test_approximated_kernels_are_mapped_block_by_block(
+    spec: Nystroem | RandomFourier,
+) -> None:
+    """No second matrix of all rows is in memory, and a row has the same bits alone."""
+    rows = np.random.default_rng(3).normal(size=(20_000, 12))
+    fitted = fit_features(spec, rows, seed=5)
+    alone = np.concatenate([np.asarray(fitted.transform(row[None])) for row in rows[-9:]])
+    tracemalloc.start()
+    mapped = np.asarray(fitted.transform(rows))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert mapped[-9:].tobytes() == alone.tobytes()
+    assert np.asarray(fitted.transform(rows[7:1000])).tobytes() == mapped[7:1000].tobytes()
+    assert peak < 1.2 * mapped.nbytes
 
 
 def test_too_many_features_are_refused() -> None:

@@ -85,7 +85,7 @@ def test_sparse_row_has_the_bits_of_the_dense_one(
     assert alone.tobytes() == expected
 
 
-@pytest.mark.parametrize("kind", ["linear", "square", "gaussian", "random-fourier"])
+@pytest.mark.parametrize("kind", ["linear", "square", "gaussian", "random-fourier", "nystroem"])
 def test_wide_rows_are_scored_by_their_non_zeros(kind: str) -> None:
     """The bits are the same for dense and sparse rows, alone or in a batch, and close to the dense
     product."""
@@ -100,6 +100,10 @@ def test_wide_rows_are_scored_by_their_non_zeros(kind: str) -> None:
     elif kind == "random-fourier":
         spec, coefficients = RandomFourier(n_components=7), coefficients[:, :7]
         directions, weights = random.normal(size=(7, d)), random.normal(size=7)
+    elif kind == "nystroem":
+        spec = Nystroem(n_components=7, kernel=GaussianKernel(gamma=0.01))
+        coefficients = coefficients[:, :7]
+        directions, weights = random.normal(size=(7, d)), random.normal(size=(7, 7))
     elif kind == "gaussian":
         kernel, coefficients = GaussianKernel(gamma=0.01), coefficients[:, :6]
         vectors = csr_array(random.normal(size=(6, d)) * (random.uniform(size=(6, d)) < 0.01))
