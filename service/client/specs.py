@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, TypedDict
 
@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 class TrainSpec(TypedDict, total=False):
     """Fields of `POST /v1/jobs` besides dataset, model and solver."""
 
+    classes: Sequence[str | int | float | bool] | None
     encoding: Any
     scaling: str
     features: Any

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -68,6 +68,21 @@ class Dataset:
     """Id of the dataset that this one was made from by append or split; it may be gone by now."""
     inherited_rows: int | None = None
     """Made by append: this many first rows are those of `parent`, in its order."""
+
+    def only(self, classes: Collection[Label] | None) -> Dataset:
+        """Without the rows of other classes, for checks: what is known of the columns stays that of
+        all rows."""
+        if classes is None:
+            return self
+        counts = zip(self.classes or (), self.class_counts or (), strict=True)
+        kept = [(label, count) for label, count in counts if label in classes]
+        return replace(
+            self,
+            classes=tuple(label for label, _ in kept),
+            class_counts=tuple(count for _, count in kept),
+            n_samples=sum(count for _, count in kept),
+            n_distinct_labels=len(kept),
+        )
 
     @property
     def etag(self) -> str:

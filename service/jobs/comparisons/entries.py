@@ -51,6 +51,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
     return JobCreate(
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,
+        classes=body.classes,
         solver=spec.solver,
         encoding=spec.encoding or body.encoding,
         scaling=spec.scaling or body.scaling,

@@ -123,7 +123,8 @@ class ComparisonSequence:
 
     def _opened(self, in_files: bool) -> LabeledRows:
         some = self._datasets.open if in_files else self._datasets.load
-        return LabeledRows(some(self._dataset), self._dataset, self._attempt.check)
+        data, classes = some(self._dataset), self._body.classes
+        return LabeledRows(data, self._dataset, classes, self._attempt.check)
 
     def _give_up(self) -> None:
         """Fail the entry at which the last workers were lost."""

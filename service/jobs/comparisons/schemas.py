@@ -17,6 +17,7 @@ from service.jobs.read_schemas import (
 )
 from service.jobs.training.schemas import (
     MAX_SEED,
+    Classes,
     ClassWeight,
     FeaturesChoice,
     NewAlias,
@@ -72,6 +73,8 @@ class Grid(WriteModel):
 class ComparisonCreate(KindCreate):
     """The request for a job, with several `specs`, or a `grid`, in place of one solver."""
 
+    classes: Classes = None
+    """Train on the rows of these classes only. By default on all."""
     specs: list[EntryCreate] = Field(default_factory=list)
     """Trainings to compare; each needs only the fields that differ from those below."""
     grid: Grid | None = None

@@ -17,7 +17,7 @@ from service.jobs.core.submission import Draft, Submission
 from service.jobs.read_schemas import JobErrorRead
 from service.jobs.training.admission import check_labels, check_spec
 from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
-from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, default_scaling
+from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, classes_in, default_scaling
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
 
@@ -50,10 +50,12 @@ class Comparisons(Submission[ComparisonCreate]):
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with defaults filled in, and its entries with their errors."""
         dataset = self.stores.datasets.find(body.dataset_id)
-        check_labels(dataset, self.stores.limits.classes)
+        classes = classes_in(dataset, body.classes)
+        check_labels(dataset.only(classes), self.stores.limits.classes)
         drawn = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         values = {
             "dataset_id": dataset.id,
+            "classes": classes,
             "seed": drawn,
             "stopping": body.stopping.resolved(),
             "scaling": body.scaling or default_scaling(dataset),

@@ -19,7 +19,7 @@ from svm.transforms.features import check_features
 
 def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     """Raises InvalidContent with the code that the training would fail with."""
-    check_labels(dataset, limits.classes)
+    check_labels(dataset.only(spec.classes), limits.classes)
     check_spec(spec, dataset, limits)
 
 
@@ -57,6 +57,7 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
 
 def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     """The checks that depend on the training. Raises InvalidContent."""
+    labels = dataset.only(spec.classes)
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
         raise InvalidContent.at(
             "/scaling",
@@ -67,12 +68,12 @@ def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
     _check_plan(spec, dataset, limits.kernel_rows)
     rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
     _check_missing(spec, dataset)
-    _check_weights(spec, dataset)
+    _check_weights(spec, labels)
     match spec.validation:
         case ValidationSplit(fraction=fraction, stratify=True):
-            _check_split(fraction, dataset)
+            _check_split(fraction, labels)
         case Folds(folds=count):
-            _check_folds(count, dataset)
+            _check_folds(count, labels)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
 from service.jobs.training.schemas import Folds, ValidationSplit
+from service.rows.spec import Label
 from svm.data.matrices import Indices, Matrix
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import pieces
@@ -52,15 +53,25 @@ class LabeledRows:
         self,
         data: LoadedData | DataInFiles,
         dataset: Dataset,
+        classes: Sequence[Label] | None = None,
         interrupted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`interrupted` is called before every piece of rows that is scored, and may raise."""
+        """`classes`: only the rows of these. `interrupted` is called before every piece of rows
+        that is scored, and may raise."""
         assert data.codes is not None
         assert dataset.classes is not None
         self._X = data.X
         self._codes = data.codes
         self._labels = np.asarray(dataset.classes)
         self._digest = dataset.matrix_digest
+        if classes is not None:
+            numbers = np.searchsorted(self._labels, np.asarray(classes))
+            renumbered = np.full(len(self._labels), -1)
+            renumbered[numbers] = np.arange(len(numbers))
+            self._codes = renumbered[data.codes]
+            self._labels = self._labels[numbers]
+            self._digest += f" {classes}"
+        self._everything = np.flatnonzero(self._codes >= 0)
         self._weights = data.weights
         self._columns = dataset.table
         self._given = columns_of(dataset)
@@ -88,16 +99,17 @@ class LabeledRows:
 
         Raises InvalidData (`class-too-small`).
         """
-        everything = np.arange(len(self))
+        everything = self._everything
+        codes = self._codes[everything]
         chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
-                chosen = [split(self._codes, fraction, stratify=stratify, seed=seed)]
+                training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
+                chosen = [(everything[training], everything[held_out])]
             case Folds(folds=count):
-                numbers = fold_numbers(self._codes, count, seed=seed)
+                numbers = fold_numbers(codes, count, seed=seed)
                 chosen += [
-                    (np.flatnonzero(numbers != k), np.flatnonzero(numbers == k))
-                    for k in range(count)
+                    (everything[numbers != k], everything[numbers == k]) for k in range(count)
                 ]
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]

@@ -56,7 +56,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     dataset = context.datasets.get(job.dataset_id)
     in_files = rows_stay_in_files(spec, dataset, context.settings.limits.worker_memory_bytes)
     data = context.datasets.open(dataset) if in_files else context.datasets.load(dataset)
-    rows = LabeledRows(data, dataset)
+    rows = LabeledRows(data, dataset, spec.classes)
     splits = rows.splits(spec.validation, spec.seed)
     start = load_start(spec, dataset, splits[0].training, context.models, context.datasets)
     with file_errors_reported():  # rows that stay in files are copied to a scratch file

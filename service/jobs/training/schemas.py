@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import (
     AfterValidator,
     Discriminator,
@@ -17,15 +18,17 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset
+from service.errors import InvalidContent
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
+from service.rows.spec import Label
 from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
 from service.web.http.tags import Tags
 from service.web.schemas import ReadModel, WriteModel
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import MulticlassName
+from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
@@ -61,6 +64,9 @@ FeaturesChoice = Annotated[AnyFeatures, _MadeOnce(AnyFeatures)]
 NewAlias = Annotated[AliasName, AfterValidator(_not_latest)]
 """An alias that can be set."""
 ClassWeight = Literal["balanced"] | dict[str, Moderate]
+
+
+Classes = Annotated[list[Label], MinLen(2)] | None
 
 
 class ValidationSplit(WriteModel):
@@ -109,6 +115,33 @@ def default_scaling(dataset: Dataset) -> ScalingName:
     return "none" if dataset.table is None else "standardize"
 
 
+def classes_in(dataset: Dataset, classes: Sequence[Label] | None) -> list[Label] | None:
+    """The labels of the dataset that a caller named, sorted; each as itself or as text.
+
+    Raises InvalidContent (`unknown-class`, `single-class`).
+    """
+    if classes is None:
+        return None
+    known = list(dataset.classes or ())
+    texts = {label_name(label): label for label in known}
+    chosen = set()
+    for number, label in enumerate(classes):
+        if label_name(label) not in texts:
+            shown = ", ".join(list(texts)[:5]) + (", …" if len(texts) > 5 else "")
+            raise InvalidContent.at(
+                f"/classes/{number}",
+                "unknown-class",
+                f"no row has the label {label_name(label)[:64]!r}",
+                f"labels are {shown}",
+            )
+        chosen.add(label_name(label))
+    if len(chosen) < 2:
+        raise InvalidContent.at(
+            "/classes", "single-class", "these are one class; training needs two or more"
+        )
+    return [label for label in known if label_name(label) in chosen]
+
+
 class JobCreate(WriteModel):
     """A training: which data, which solver, when to stop, and what happens to the model."""
 
@@ -116,6 +149,9 @@ class JobCreate(WriteModel):
     """The dataset to train on; `latest` is the one uploaded last."""
     model_name: ModelName
     """The model that gets a new version."""
+    classes: Classes = None
+    """Train on the rows of these classes only; the others stay in the dataset. By default on
+    all."""
     solver: SolverChoice
     """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
     job's warnings say which and why, the `spec` of the model version shows it."""
@@ -169,8 +205,12 @@ class JobCreate(WriteModel):
 
     def on(self, dataset: Dataset) -> Self:
         """The same request with what follows from the dataset."""
-        scaling = self.scaling or default_scaling(dataset)
-        return self.model_copy(update={"dataset_id": dataset.id, "scaling": scaling})
+        values = {
+            "dataset_id": dataset.id,
+            "scaling": self.scaling or default_scaling(dataset),
+            "classes": classes_in(dataset, self.classes),
+        }
+        return self.model_copy(update=values)
 
     def normalized(
         self, dataset_id: str, seed: int, start: ModelVersion | None = None

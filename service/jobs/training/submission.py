@@ -27,10 +27,10 @@ class Trainings(Submission[JobCreate]):
         """What `queue` would queue, and what it would cost. Raises as it does."""
         body, dataset, _ = self._checked(body)
         in_files = rows_stay_in_files(body, dataset, self.stores.limits.worker_memory_bytes)
-        n_classes = len(dataset.classes or ())
+        n_classes = len(body.classes or dataset.classes or ())
         return JobPlanRead(
             dataset_id=dataset.id,
-            n_samples=dataset.n_samples,
+            n_samples=dataset.only(body.classes).n_samples,
             n_features=dataset.n_features,
             trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
             binary_problems=len(splits_of(body.multiclass, n_classes)),

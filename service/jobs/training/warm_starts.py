@@ -49,7 +49,7 @@ def check_start(
     except InvalidData as error:
         hint = "use the settings in the version's `spec`"
         raise _refusal(error.message, hint) from None
-    classes = list(dataset.classes or ())
+    classes = list(dataset.only(spec.classes).classes or ())
     if [(type(label), label) for label in classes] != [(type(c), c) for c in start.classes]:
         raise _refusal(f"classes: the model has {start.classes}, the dataset {classes}")
     if dataset.n_features != start.n_features:
