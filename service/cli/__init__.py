@@ -15,6 +15,7 @@ from service import __version__
 from service.cli.client_commands import client_commands
 from service.cli.output import InputFile, Json
 from service.cli.resource_commands import resource_commands
+from service.cli.uploading import upload_command
 
 cli = typer.Typer(
     add_completion=False,
@@ -94,7 +95,7 @@ def scheduler(
     cluster.scheduler(host, port)
 
 
-for commands in (client_commands, resource_commands):  # `add_typer` puts them last
+for commands in (upload_command, client_commands, resource_commands):  # `add_typer` puts them last
     cli.registered_commands += commands.registered_commands
 
 

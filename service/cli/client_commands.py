@@ -1,4 +1,4 @@
-"""Commands that upload, train, predict and compare by calling a service."""
+"""Commands that train, predict and compare by calling a service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from service.cli.output import InputFile, Json, Url, connected, print_json, say
 from service.cli.showing import (
     print_comparison,
-    print_dataset,
     print_evaluation,
     print_job,
     print_predictions,
@@ -37,81 +36,6 @@ JobId = Annotated[str, typer.Argument(help="Id of a job.")]
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
 client_commands = typer.Typer()
-
-
-@client_commands.command(rich_help_panel=CALLS)
-def upload(
-    file: InputFile,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Labels, if they are not in FILE: one per line.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="A name for people. Default: the file's name.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
-    ] = None,
-    header: Annotated[
-        str | None, typer.Option(help="CSV, TSV, XLSX: present, absent, or auto.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="CSV and TSV: the delimiter.")] = None,
-    sheet: Annotated[
-        str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
-    ] = None,
-    dense: Annotated[
-        str | None,
-        typer.Option(help="LIBSVM: always, never, or auto: if half of the values are not 0."),
-    ] = None,
-    index_base: Annotated[
-        int | None, typer.Option(help="LIBSVM: index of the first feature, 1 (default) or 0.")
-    ] = None,
-    n_features: Annotated[
-        int | None,
-        typer.Option(help="Number of features; of LIBSVM the last can be empty."),
-    ] = None,
-    media_type: Annotated[
-        str | None,
-        typer.Option(help="Format, such as text/csv. Default: by the file's suffix."),
-    ] = None,
-    validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Check the file without storing it.")
-    ] = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX.
-
-    The file may also be in a zip file of its own, or compressed by gzip.
-    """
-    named = name or file.name
-    with connected(url, as_json) as client:
-        dataset = client.upload(
-            file,
-            labels,
-            progress_bar=False if as_json else None,
-            name=named,
-            target=target,
-            header=header,
-            delimiter=delimiter,
-            sheet=sheet,
-            dense=dense,
-            index_base=index_base,
-            n_features=n_features,
-            media_type=media_type,
-            validate_only=validate_only or None,
-        )
-    if as_json:
-        print_json(dataset.data)
-        return
-    print_dataset(dataset)
-    if dataset.name != named:
-        other = f"named {dataset.name}" if dataset.name else "without a name"
-        print(f"  note: the same data exist already, {other}")
 
 
 @client_commands.command(rich_help_panel=CALLS)

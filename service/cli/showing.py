@@ -33,6 +33,32 @@ def print_dataset(dataset: Dataset) -> None:
         print(f"  note: {warning['message']}")
 
 
+def print_proposal(dataset: Dataset) -> None:
+    """What an upload would be: every column with its kind and role."""
+    title = "nothing is stored; the columns would be"
+    print_fields(title, {"rows": f"{dataset.n_samples:,}", "label": dataset.target})
+    rows = [_column_cells(number, column) for number, column in enumerate(dataset.columns or ())]
+    if dataset.weight is not None:
+        rows.append((dataset.weight, "weight", None, None, None))
+    rows += [(one["name"], "ignored", None, None, one["reason"]) for one in dataset.ignored_columns]
+    print_table(("column", "role", "kind", "missing", "values"), rows)
+    reading = dataset.reading or {}
+    print_fields("reading", {name: reading[name] for name in reading if name != "columns"})
+    for warning in dataset.warnings:
+        if warning["code"] != "ignored-column":
+            print(f"  note: {warning['message']}")
+
+
+def _column_cells(number: int, column: Mapping[str, Any]) -> tuple[Any, ...]:
+    if column["levels"] is None:
+        values = f"{column['min']} to {column['max']}" if column["min"] is not None else None
+    else:
+        values = f"{column['n_levels']:,}: {', '.join(column['levels'][:MANY])}"
+        values += ", …" if column["n_levels"] > MANY else ""
+    name = str(number) if column["name"] is None else column["name"]
+    return name, column["role"], column["kind"], column["missing"] or None, values
+
+
 def print_job(job: Job) -> None:
     print_fields(
         f"{job.id}  {job.state}",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,10 +33,12 @@ class Dataset(DatasetFields):
         *,
         columns: Sequence[str] | None = None,
         media_type: str | None = None,
+        weights: Any = None,
         **options: Any,
     ) -> Dataset:
         """Create a dataset of its rows, then these; arguments as in `Client.upload`."""
-        call = upload_call(self._path("append"), data, labels, columns, media_type, options)
+        path = self._path("append")
+        call = upload_call(path, data, labels, columns, media_type, options, weights)
         return Dataset(self._session, self._session.json(call))
 
     def split(
@@ -81,6 +84,10 @@ def upload_call(
     weights: Any = None,
 ) -> Call:
     """The request of an upload. Raises ValueError for data that no format supports."""
+    if isinstance(options.get("schema"), Mapping):
+        options = {**options, "schema": json.dumps(options["schema"])}
+    if isinstance(options.get("missing"), (list, tuple)):
+        options = {**options, "missing": ",".join(options["missing"])}
     body = upload_body(data, labels, columns, media_type, weights, options)
     params = {**body.params, **options}
     if "schema" in body.params:  # with that of the options
