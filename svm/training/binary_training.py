@@ -44,6 +44,8 @@ class PairProgress:
     """Count of updates at the latest evaluation."""
     primal: float = math.inf
     """At the latest evaluation."""
+    best_primal: float = math.inf
+    """The lowest of all evaluations."""
     train_error: float = 1.0
     """Share of training rows on the wrong side, at the latest evaluation."""
     dual: float = 0.0
@@ -63,6 +65,11 @@ class PairProgress:
         if math.isinf(self.primal):
             return 1.0
         return relative_gap(self.primal, self.dual)
+
+    @property
+    def best_gap(self) -> float:
+        """Of the best primal value: it falls, even if that of the latest model rises at times."""
+        return 1.0 if math.isinf(self.best_primal) else relative_gap(self.best_primal, self.dual)
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,7 @@ class BinaryTraining:
                 evaluated_at=now.advances,
                 evaluated_updates=self.state.updates,
                 primal=value,
+                best_primal=min(value, now.best_primal),
                 train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
                 dual=bound,
             ),
@@ -196,14 +204,14 @@ class BinaryTraining:
     def _next_evaluation(self, before: PairProgress, now: PairProgress) -> int:
         """The count of updates at which to evaluate again.
 
-        By then the count has grown by the solver's factor; by less if the gap, falling as it did
-        since the evaluation `before`, would be small enough sooner.
+        By then the count has grown by the solver's factor; by less if the best gap, falling as it
+        did since the evaluation `before`, would be small enough sooner.
         """
         updates, target = now.evaluated_updates, self.stopping.duality_gap
         due = updates * self.solver.evaluation_growth
-        if target is not None and 0.0 < target < now.relative_gap < before.relative_gap:
-            fallen = math.log(before.relative_gap / now.relative_gap)
-            left = math.log(now.relative_gap / target) / fallen
+        if target is not None and target > 0.0 and 0.0 < now.best_gap < before.best_gap:
+            fallen = math.log(before.best_gap / now.best_gap)
+            left = max(0.0, math.log(now.best_gap / target) / fallen)
             expected = updates + left * (updates - before.evaluated_updates)
             due = min(due, max(expected, updates * SMALLEST_GROWTH))
         return max(updates + 1, math.ceil(due))
@@ -226,9 +234,10 @@ class BinaryTraining:
         now = training.progress
         done = training.certifier is self.certifier
         reason = now.stop_reason
-        if reason == StopReason.STALLED:
-            reached = target is not None and now.relative_gap <= target
-            reason = StopReason.GAP_REACHED if reached else self._stopped_reason(now)
+        if target is not None and now.relative_gap <= target:
+            reason = StopReason.GAP_REACHED
+        elif reason == StopReason.STALLED:
+            reason = self._stopped_reason(now)
         return replace(training, progress=replace(now, finished=done, stop_reason=reason))
 
     def _tightened(self, target: float) -> BinaryTraining:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from svm.model.pipeline import Pipeline
 from svm.problem.objectives import primal
@@ -230,3 +231,31 @@ def test_gap_is_relative_to_the_primal() -> None:
     worst = result.certificate.worst
     assert worst.relative_gap == (worst.primal - worst.dual) / worst.primal <= 0.02
     assert math.isfinite(worst.primal)
+
+
+def test_unlucky_evaluation_does_not_postpone_the_next_one() -> None:
+    """The model of coordinate descent may be worse than an earlier one. The next evaluation is
+    where the best gap so far, falling as before, would be small enough."""
+    X, y = load_iris(return_X_y=True)
+    pipeline = Pipeline(solver=DualCoordinateDescent(C=0.1))
+    training = Training(pipeline, X[y > 0], y[y > 0], seed=2)
+    points = [now.evaluation for now in training if now.evaluation is not None]
+    unlucky = [
+        after.updates / now.updates
+        for before, now, after in zip(points, points[1:], points[2:], strict=False)
+        if now.gap / now.primal >= before.gap / before.primal < 0.01
+    ]
+    assert unlucky
+    assert max(unlucky) < DualCoordinateDescent.evaluation_growth
+    assert training.result().stop_reason == "gap-reached"
+
+
+def test_gap_that_the_final_certificate_proves_is_reached() -> None:
+    """The last model of coordinate descent is good enough, but only the certifier proves it."""
+    X, y = load_iris(return_X_y=True)
+    stopping = Stopping(duality_gap=0.02, max_epochs=100)
+    result = train(
+        Pipeline(solver=DualCoordinateDescent(), stopping=stopping), X[y > 0], y[y > 0]
+    ).result()
+    assert result.certificate.worst.relative_gap <= 0.02
+    assert result.stop_reason == "gap-reached"
