@@ -129,6 +129,10 @@ class Hyperparameters(Checked):
         """Why these hyperparameters do not allow a warm start; empty if they do."""
         return ""
 
+    def visits(self, problem: Any, state: Any) -> float:
+        """Rows read by all updates so far."""
+        return float(state.updates)
+
     def regularization(self, n_samples: float) -> float:
         """λ of a binary problem with `n_samples` rows, or that total weight of rows (see
         `svm.problem.objectives`)."""

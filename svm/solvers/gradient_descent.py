@@ -155,6 +155,11 @@ class GradientDescent(Hyperparameters):
             change=float(change),
         )
 
+    def visits(self, problem: Problem, state: GradientDescentState) -> float:
+        """With the cost-change rule, all rows after every update, too."""
+        passes = state.epoch + (0 if problem.cost_change is None else state.updates)
+        return float(passes * problem.n_samples)
+
     def classifier(self, problem: Problem, state: GradientDescentState) -> LinearClassifier:
         return LinearClassifier(state.w, state.intercept)
 

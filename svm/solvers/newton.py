@@ -31,7 +31,9 @@ from svm.solvers.smoothed_hinge import (
     line_search,
     slopes_at,
     solver_of_hessian,
+    step_work,
 )
+from svm.solvers.work import PASSES, pass_work
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
@@ -77,6 +79,8 @@ class NewtonState(SolverState):
     best_scores: Vector = field(metadata=DERIVED)
     best_primal: float
     best_dual: float
+    work: float
+    """Of all steps (`svm.solvers.work`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +134,7 @@ class Newton(Hyperparameters):
             best_scores=scores,
             best_primal=float(problem.weights.mean()),
             best_dual=0.0,
+            work=0.0,
         )
         if inherited is None:
             return state
@@ -165,7 +170,7 @@ class Newton(Hyperparameters):
         active = np.flatnonzero((short > 0.0) & (short < level))
         slopes = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
         derivative = gradient(problem, point, slopes)
-        step, changes, length = self._step(problem, state, point, scores, active, derivative)
+        step, changes, length, work = self._step(problem, state, point, scores, active, derivative)
         # The slopes at the end of the whole step have their w(α) there, except for the rows whose
         # slopes are clipped: a better bound than the slopes at the point that the search reaches.
         slopes[active] -= (problem.y * changes)[active] / mu
@@ -202,6 +207,7 @@ class Newton(Hyperparameters):
             best_scores=scores if improved else state.best_scores,
             best_primal=best_primal,
             best_dual=best_dual,
+            work=state.work + work,
         )
 
     def _step(
@@ -212,16 +218,17 @@ class Newton(Hyperparameters):
         scores: Vector,
         active: Indices,
         derivative: Vector,
-    ) -> tuple[Vector, Vector, float]:
-        """(Step, its change of the scores, its best length)."""
-        mu = state.smoothing
+    ) -> tuple[Vector, Vector, float, float]:
+        """(Step, its change of the scores, its best length, the work of the whole step)."""
+        mu, work = state.smoothing, PASSES * pass_work(problem)
         rough = builds_hessian(problem) and _relative_gap(state) > ROUGH_GAP
         while True:
-            step = solver_of_hessian(problem, active, mu, rough=rough)(-derivative)
+            step, more = solver_of_hessian(problem, active, mu, rough=rough)(-derivative)
+            work += more
             changes = problem.scores(step[:-1], step[-1])
             length = line_search(problem, point, step, scores, changes, mu)
             if not rough or length <= LONGEST_ROUGH:
-                return step, changes, length
+                return step, changes, length, work
             rough = False
 
     def _after_sample(self, problem: Problem, state: NewtonState) -> NewtonState:
@@ -236,7 +243,7 @@ class Newton(Hyperparameters):
         near = self.start(sample)
         while _relative_gap(near) > SAMPLE_GAP:
             if near.stopped or near.epoch == SAMPLE_STEPS:
-                return state
+                return replace(state, work=near.work)
             near = self.advance(sample, near)
         return replace(
             state,
@@ -245,6 +252,7 @@ class Newton(Hyperparameters):
             scores=problem.scores(near.best_w, near.best_intercept),
             smoothing=near.last_smoothing,
             last_smoothing=near.last_smoothing,
+            work=near.work,
         )
 
     def classifier(self, problem: Problem, state: NewtonState) -> LinearClassifier:
@@ -256,6 +264,12 @@ class Newton(Hyperparameters):
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
+
+    def work_after(self, problem: Problem, state: NewtonState) -> float:
+        """That of all steps so far, and of one more, if it takes as long as their mean."""
+        if state.epoch:
+            return state.work * (1.0 + 1.0 / state.epoch)
+        return PASSES * pass_work(problem) + step_work(problem)
 
     def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
         """The best primal value and the best bound so far."""

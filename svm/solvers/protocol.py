@@ -93,6 +93,9 @@ class Solver(Protocol):
     def classifier(self, problem: Problem, state: Any) -> Classifier:
         """The classifier so far."""
 
+    def visits(self, problem: Problem, state: Any) -> float:
+        """Rows read by all updates so far."""
+
     def bound(self, problem: Problem, state: Any) -> float:
         """A lower bound of the optimum from the solver's own dual point; 0 if it has none."""
 

@@ -17,6 +17,7 @@ from svm.data.matrices import Indices, Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.objectives import hinge_losses
+from svm.solvers.work import PRODUCTS, hessian_work, product_work
 
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; otherwise, and for sparse data, products."""
@@ -32,7 +33,8 @@ MOST_JITTER = 1e-6
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 
-Solve: TypeAlias = Callable[[Vector], Vector]
+Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
+"""Gives the solution, and the work that it took (`svm.solvers.work`)."""
 
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
@@ -61,6 +63,13 @@ def gradient(problem: Problem, point: Vector, slopes: Vector) -> Vector:
 def builds_hessian(problem: Problem) -> bool:
     """Whether a step builds the Hessian; if not, it computes products with it."""
     return not problem.sparse and problem.n_features <= DENSE_HESSIAN
+
+
+def step_work(problem: Problem) -> float:
+    """Of the solution for a first step: all rows are near the margin."""
+    if builds_hessian(problem):
+        return hessian_work(problem, problem.n_samples)
+    return PRODUCTS * product_work(problem, problem.n_samples)
 
 
 def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bool) -> Solve:
@@ -112,9 +121,9 @@ def _cholesky(
         more = jitter if rough else 100.0 * jitter
         return _cholesky(problem, active, curvature, ridge, rough=False, jitter=more)
 
-    def solve(right: Vector) -> Vector:
+    def solve(right: Vector) -> tuple[Vector, float]:
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
-        return result
+        return result, hessian_work(problem, len(active))
 
     return solve
 
@@ -169,16 +178,17 @@ def _conjugate_gradients(
         result[-1] += total if problem.intercept != "none" else 0.0
         return result
 
-    def solve(right: Vector) -> Vector:
+    def solve(right: Vector) -> tuple[Vector, float]:
         x = np.zeros_like(right)
         residual = right.copy()
         z = residual / diagonal
         direction, rho = z.copy(), float(residual @ z)
         target = 1e-4 * rho  # in the norm of the preconditioner: a hundredth of the residual
+        products = 1  # the diagonal
         for _ in range(MAX_CONJUGATE_GRADIENTS):
             if rho <= target or rho == 0.0:
                 break
-            image = product(direction)
+            image, products = product(direction), products + 1
             steepness = float(direction @ image)
             if steepness <= 0.0:  # too flat for float64
                 break
@@ -188,7 +198,7 @@ def _conjugate_gradients(
             z = residual / diagonal
             rho, before = float(residual @ z), rho
             direction = z + (rho / before) * direction
-        return x
+        return x, products * product_work(problem, len(active))
 
     return solve
 

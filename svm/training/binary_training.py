@@ -15,7 +15,9 @@ from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import evaluate
 from svm.solvers import certifier_of
+from svm.solvers.newton import Newton
 from svm.solvers.protocol import HasScores, Inheritance, Solver
+from svm.solvers.work import row_work
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 
 CERTIFIED_GAP = 5e-4
@@ -24,6 +26,10 @@ ROUGH_BOUND = 0.01
 """The bound is at least this close to the optimum, however bad the model is."""
 CERTIFIER_STEPS = 200
 """Most steps of the certifier for one pair."""
+CERTIFIER_SHARE = 0.3
+"""Most work of the certifier, relative to that of the training so far …"""
+CERTIFIER_WORK = float(1 << 25)
+"""… and this much, some 10 ms, more."""
 CERTIFIER_STEPS_AT_ONCE = 8
 """Most of them in one step of the training: a checkpoint can be taken between them."""
 
@@ -250,12 +256,31 @@ class BinaryTraining:
             good = own_gap <= ROUGH_BOUND * primal and (
                 own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * primal
             )
-            exhausted = now.certifier_steps >= CERTIFIER_STEPS or state.stopped
+            exhausted = (
+                now.certifier_steps >= CERTIFIER_STEPS
+                or state.stopped
+                or not self._affords(state, primal)
+            )
             if gap <= target * now.primal or good or exhausted:
                 break
             state = certifier.advance(self.problem, state)
             now = replace(now, certifier_steps=now.certifier_steps + 1)
         return replace(self, certifier=state, progress=now)
+
+    def _affords(self, certifier: Any, lowest: float) -> bool:
+        """Whether another step of the certifier, whose best model has the primal value `lowest`,
+        is worth its work.
+
+        At the end of a training it is if the gap that was asked for may be proven.
+        """
+        now, target, problem = self.progress, self.stopping.duality_gap, self.problem
+        if problem.kernel is not None:
+            return True
+        if now.stop_reason and target is not None and relative_gap(now.primal, lowest) <= target:
+            return True
+        own = 2.0 * row_work(problem) * self.solver.visits(problem, self.state)
+        most = CERTIFIER_SHARE * own + CERTIFIER_WORK
+        return Newton().work_after(problem, certifier) <= most
 
     def _require_finite(self, state: Any) -> None:
         classifier = self.solver.classifier(self.problem, state)

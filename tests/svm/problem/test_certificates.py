@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from benchmarks.problems import image_like
+from svm import Pegasos
 from svm.hyperparameters import Intercept
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.problem.objectives import evaluate
+from svm.solvers.work import row_work
 from svm.stopping import Stopping
 from svm.training import Training
-from svm.training.binary_training import BinaryTraining
+from svm.training.binary_training import CERTIFIER_SHARE, CERTIFIER_WORK, BinaryTraining
 from svm.transforms.scaling import ScalingName
 from tests.svm.cases.optima import optimum
 from tests.svm.cases.problems import (
@@ -203,3 +206,23 @@ def test_certificate_as_json() -> None:
     ]
     assert document["pairs"][0]["gap"] == pytest.approx(0.1)
     assert document["pairs"][2]["relative_gap"] == 0.0
+
+
+def test_certifying_costs_a_share_of_the_training() -> None:
+    """Its work is counted, so the bits do not depend on times. With more epochs it may go on until
+    the bound is close; a gap that was asked for is proven even if the training was short."""
+    X, y = image_like(3000, 400)
+    [problem] = Training(Pipeline(solver=Pegasos(C=0.1)), X, y, seed=0).problems
+    bounds = []
+    for epochs in (1, 10, 200):
+        training = trained("pegasos", problem, Stopping(max_epochs=epochs))
+        own = 2.0 * row_work(problem) * training.state.updates
+        # The last step may take longer than the mean of those before it.
+        assert training.certifier.work <= 1.2 * (CERTIFIER_SHARE * own + CERTIFIER_WORK)
+        bounds.append(training.progress.dual)
+    assert bounds == sorted(bounds)
+    long = training.progress
+    assert long.dual > bounds[0]
+    assert long.relative_gap <= 0.1
+    asked = trained("pegasos", problem, Stopping(max_epochs=30, duality_gap=0.3))
+    assert asked.progress.stop_reason == "gap-reached"
