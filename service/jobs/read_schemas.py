@@ -181,7 +181,8 @@ class JobRead(JobSummary):
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),
     `excess` (gap / dual, null without a bound), `status` (`certified`: the gap that was asked for
     is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
-    a kernel), `summary` (a sentence), and `pairs`."""
+    a kernel), `exact` (the values of the model with the kernel itself, if they are known),
+    `summary` (a sentence), and `pairs`."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.versions import ModelVersion
+from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 
 FEW_ROWS = 30
@@ -139,10 +140,7 @@ def _certificate(version: ModelVersion) -> list[str]:
         f"{values}settings has a lower one than {certificate['dual']:.6g}.",
     ]
     if certificate["kernel"] == "approximated":
-        sentences.append(
-            "The features approximate a kernel. The cost with the kernel itself was not bounded: "
-            "smo, which takes the kernel itself, may find a better model."
-        )
+        sentences.extend(_with_kernel(certificate.get("exact"), version.spec))
     for reason in StopReason:
         if reason == version.result.get("stop_reason") and not reason.converged:
             sentences.append(f"The training did not converge. {reason.advice}")
@@ -150,6 +148,22 @@ def _certificate(version: ModelVersion) -> list[str]:
         "The certificate is about the cost that was minimized, not about accuracy on new rows."
     )
     return sentences
+
+
+def _with_kernel(exact: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> list[str]:
+    """About the kernel that features approximate."""
+    excess = None if exact is None else exact["excess"]
+    if excess is not None and excess <= ROUGH_EXCESS:
+        return []
+    text = "The cost with the kernel itself was not bounded"
+    if exact is not None:
+        text = "With the kernel itself a much lower cost may be possible"
+    elif (spec.get("features") or {}).get("name") == "random-fourier":
+        text = (
+            "Random Fourier features are not functions of the kernel's space, so that the model "
+            "cannot be certified with the kernel itself"
+        )
+    return [f"{text}: smo, which takes the kernel itself, may find a better model."]
 
 
 def _quality(version: ModelVersion) -> list[str]:

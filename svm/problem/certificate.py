@@ -72,6 +72,8 @@ class Certificate:
     """The relative gap that was asked for, or the default one."""
     kernel: Literal["exact", "approximated"] | None = None
     """Whether it is about the kernel that was meant, or about features that approximate it."""
+    exact: Certificate | None = None
+    """Of an approximated kernel, the certificate of the same model with the kernel itself."""
 
     @property
     def worst(self) -> PairCertificate:
@@ -95,17 +97,21 @@ class Certificate:
         pairs = [
             {"classes": [names[i] for i in pair.classes], **_values(pair)} for pair in self.pairs
         ]
+        exact = None if self.exact is None else _values(self.exact.worst)
         described = {"status": self.status, "kernel": self.kernel, "summary": self.summary(classes)}
-        return {**_values(self.worst), **described, "pairs": pairs}
+        return {**_values(self.worst), **described, "exact": exact, "pairs": pairs}
 
     def summary(self, classes: npt.NDArray[Any]) -> str:
-        """One sentence for people. Its numbers are rounded up, so that it is true."""
+        """One sentence for people, or two with an approximated kernel. Their numbers are rounded
+        up, so that they are true."""
         begin = {"certified": "Certified: its cost is ", "rough": "Rough: its cost may be "}
         text = begin.get(self.status, "Not converged: ") + self._bound()
         if self.kernel == "approximated":
             text += " with the approximated kernel"
         if len(self.pairs) > 1:
             text += f", in the worst of {len(self.pairs)} {self._pair_names(classes)}"
+        if self.exact is not None:
+            text += f". With the kernel itself: {self.exact._bound()}"
         return f"{text}."
 
     def _bound(self) -> str:

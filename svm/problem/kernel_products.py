@@ -14,6 +14,8 @@ from svm.problem.problem import Problem
 
 BLOCK_VALUES = 1 << 22
 """Kernel values of one block: 32 MiB."""
+SIDE = 512
+"""Rows and columns of a block that the processor's cache holds."""
 
 
 def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
@@ -44,5 +46,18 @@ def sums_over(problem: Problem, left: Indices, coefficients: Vector) -> Vector:
 
 def quadratic_form(problem: Problem, coefficients: Vector) -> float:
     """Σ coefficientsᵢ coefficientsⱼ k(xᵢ, xⱼ): the squared norm of a combination of rows."""
-    support = np.flatnonzero(coefficients)
-    return float(coefficients[support] @ sums_over(problem, support, coefficients))
+    return float(inner_forms(problem, coefficients[:, None])[0, 0])
+
+
+def inner_forms(problem: Problem, coefficients: Vector) -> Vector:
+    """The inner products of p combinations of rows, (p, p), from coefficients (n_samples, p)."""
+    support = np.flatnonzero(coefficients.any(axis=1))
+    out = np.zeros((coefficients.shape[1],) * 2)
+    for i in range(0, len(support), SIDE):
+        problem.interrupted()
+        left = support[i : i + SIDE]
+        for j in range(0, i + 1, SIDE):  # the matrix is symmetric
+            right = support[j : j + SIDE]
+            block = coefficients[left].T @ gram(problem, left, right) @ coefficients[right]
+            out += block if j == i else block + block.T
+    return out

@@ -17,7 +17,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers.smo import WORKING_SET
 from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
-from svm.transforms.features import Identity, Interactions, Polynomial, Square, n_outputs
+from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
 FLOAT = 8
 INDEX = 4
@@ -29,6 +29,9 @@ PROBLEM_ROW_VALUES = 5
 """For each row of each binary problem: its number, label, weight, order and state."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
+BOUND_ROW_VALUES = 24
+BOUND_VALUES = 1 << 22
+"""For each row, and in all, while the kernel itself bounds a model on Nyström features."""
 VALUES = {"number": 1, "boolean": 1, "date": 4}
 """Outputs of a column of each kind, without its indicator."""
 PASSING_VECTORS = 12
@@ -79,6 +82,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
     total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
     total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
+    if isinstance(pipeline.features, Nystroem):
+        total += FLOAT * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
     if pipeline.kernel is not None:
         # X as kernel values are computed from it; rows of the kernel matrix, cached and in use.
         K = size.n_classes

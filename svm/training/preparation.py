@@ -31,7 +31,7 @@ from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
 from svm.problem.problem import operand_of
 from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
-from svm.transforms.features import FeatureMap, Identity, fit_features
+from svm.transforms.features import FeatureMap, Identity, Nystroem, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling
 
 Codes = npt.NDArray[np.intp]
@@ -67,6 +67,9 @@ class Prepared:
     """(n_samples, n_outputs) after scaling and feature map."""
     norms: Vector | None
     """(n_samples,) ‖x‖² of its rows; None if they stay in files."""
+    unmapped: Matrix | None
+    """The rows before a Nyström map, for a certificate with the kernel itself; None if they stay in
+    files, or if their features are rounded to single precision."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
     """Shared by all problems, and by all trainings that share this."""
@@ -145,6 +148,9 @@ def prepare(
     if columns is None and (isinstance(X, StoredRows) or not _is_plain(pipeline)):
         X = _scaled(X, scaling, pipeline, interrupted)
     features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
+    unmapped = None
+    if isinstance(features.spec, Nystroem) and pipeline.solver.dtype == "float64":
+        unmapped = None if isinstance(X, StoredRows) else X
     X = _mapped(X, features, pipeline, interrupted)
     norms = None if isinstance(X, StoredRows) else _norms(X)
     kernel, kernel_rows = pipeline.kernel, None
@@ -166,6 +172,7 @@ def prepare(
         features=features,
         X=X,
         norms=norms,
+        unmapped=unmapped,
         kernel=kernel,
         kernel_rows=kernel_rows,
         multiclass=pipeline.multiclass,

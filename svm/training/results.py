@@ -8,12 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
 from svm.training.assembly import stack_classifiers
 from svm.training.binary_training import BinaryTraining
+from svm.training.kernel_bound import with_kernel
 from svm.training.preparation import Prepared
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import Nystroem, RandomFourier
@@ -48,13 +50,17 @@ def result_of(
     prepared: Prepared,
     pairs: Sequence[BinaryTraining],
     warnings: tuple[str, ...],
+    kernel_bounds: Vector | None = None,
 ) -> TrainingResult:
-    """The result of the binary trainings of all splits, all of them ended or stopped."""
+    """The result of the binary trainings of all splits, all of them ended or stopped.
+
+    `kernel_bounds` (n_problems,) are lower bounds with the kernel that features approximate.
+    """
     reasons = {pair.progress.stop_reason for pair in pairs}
     fitted = _fitted(prepared, pairs)
     return TrainingResult(
         fitted=fitted,
-        certificate=_certificate(pipeline, prepared, pairs),
+        certificate=_certificate(pipeline, prepared, pairs, kernel_bounds),
         stop_reason=next(reason for reason in StopReason if reason in reasons),
         epochs=max(pair.state.epoch for pair in pairs),
         updates=sum(pair.state.updates for pair in pairs),
@@ -107,26 +113,33 @@ def _warm_start(
 
 
 def _certificate(
-    pipeline: Pipeline, prepared: Prepared, pairs: Sequence[BinaryTraining]
+    pipeline: Pipeline,
+    prepared: Prepared,
+    pairs: Sequence[BinaryTraining],
+    kernel_bounds: Vector | None,
 ) -> Certificate:
     asked, kernel = pipeline.stopping.resolved().duality_gap, pipeline.kernel
     of_kernel: Literal["exact", "approximated"] | None = None if kernel is None else "exact"
     if isinstance(pipeline.features, RandomFourier | Nystroem):
         of_kernel = "approximated"
-    return Certificate(
-        tuple(
-            PairCertificate(
-                classes=split.classes,
-                primal=pair.progress.primal,
-                dual=pair.progress.dual,
-                solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
-                zero_cost=float(pair.problem.weights.mean()),
-            )
-            for split, pair in zip(prepared.splits, pairs, strict=True)
-        ),
-        asked_gap=DEFAULT_DUALITY_GAP if asked is None else asked,
-        kernel=of_kernel,
+    asked_gap = DEFAULT_DUALITY_GAP if asked is None else asked
+    own = tuple(
+        PairCertificate(
+            classes=split.classes,
+            primal=pair.progress.primal,
+            dual=pair.progress.dual,
+            solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
+            zero_cost=float(pair.problem.weights.mean()),
+        )
+        for split, pair in zip(prepared.splits, pairs, strict=True)
     )
+    exact = None
+    if kernel_bounds is not None:
+        bounds = zip(own, kernel_bounds.tolist(), strict=True)
+        exact = Certificate(
+            tuple(with_kernel(pair, bound) for pair, bound in bounds), asked_gap, "exact"
+        )
+    return Certificate(own, asked_gap, of_kernel, exact)
 
 
 def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.data.columns import Columns
+from svm.data.matrices import Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
@@ -36,6 +37,7 @@ from svm.training.binary_training import BinaryTraining
 from svm.training.blas import one_blas_thread
 from svm.training.fingerprint import fingerprint
 from svm.training.interruption import Interruption
+from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.progress import SLICE_S, Progress, ProgressTracker, evaluation_of
 from svm.training.results import TrainingResult, result_of
@@ -67,6 +69,7 @@ class Training:
         interrupted: Callable[[], None] | None = None,
         threads: int = 1,
         digest: str | None = None,
+        bounds_kernel: bool = True,
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -90,6 +93,8 @@ class Training:
         `threads`: how many pairs run at once, or how many compute the kernel rows of a single one.
         `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
         first checkpoint reads all of them to compute one.
+        `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
+        itself, at the end.
 
         Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch if data,
         hyperparameters or seed differ from those of the checkpoint. Another type of processor or
@@ -135,6 +140,9 @@ class Training:
         self._validation: list[Problem] | None = None
         if validation is not None:
             self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
+        self._kernel_bounds: Vector | None = None
+        if bounds_kernel and prepared.unmapped is not None:
+            self._kernel_bounds = np.full(len(self._pairs), np.nan)
         if checkpoint is not None:
             self._restore(checkpoint)
         self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s)
@@ -175,6 +183,7 @@ class Training:
                     yield from self._one_at_a_time(queue)
                 else:
                     yield from self._in_parallel(queue)
+                self._bound_kernel()
         finally:
             self._elapsed_before, self._started = self.elapsed_s, None
 
@@ -188,6 +197,8 @@ class Training:
             "platform": np.asarray(platform()),
             "elapsed_s": np.asarray(self.elapsed_s),
         }
+        if self._kernel_bounds is not None:
+            arrays["kernel_bounds"] = self._kernel_bounds.copy()
         for k, pair in enumerate(list(self._pairs)):
             arrays |= flatten(pair.state, f"{k}.state.")
             arrays |= flatten(pair.certifier, f"{k}.certifier.")
@@ -200,7 +211,9 @@ class Training:
         with self._interruption.suspended():
             end = StopReason.CANCELED
             pairs = [p if p.progress.finished else p.stopped(end) for p in self._pairs]
-            return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings))
+            bounds = self._kernel_bounds
+            known = None if bounds is None or np.isnan(bounds).any() else bounds
+            return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings), known)
 
     def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
@@ -213,6 +226,8 @@ class Training:
                 "the model may differ in its last bits from an undisturbed training"
             )
         self._elapsed_before = float(checkpoint["elapsed_s"])
+        if self._kernel_bounds is not None:
+            self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
         self._pairs = [
             replace(
                 pair,
@@ -246,6 +261,13 @@ class Training:
             now = time.monotonic()
             if evaluated or pair.progress.finished or now > start + SLICE_S:
                 return now - start
+
+    def _bound_kernel(self) -> None:
+        """The bounds with the kernel itself that are not known yet."""
+        bounds = np.empty(0) if self._kernel_bounds is None else self._kernel_bounds
+        for k in np.flatnonzero(np.isnan(bounds)):
+            if not self._out_of_time():
+                bounds[k] = bound_of(self.prepared, self._pairs[k])
 
     def _one_at_a_time(self, queue: RoundRobin) -> Iterator[Progress]:
         while queue:

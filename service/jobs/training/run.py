@@ -131,6 +131,7 @@ def _sequence(
             interrupted=attempt.check,
             digest=split.digest,
             threads=threads_of(context.settings),
+            bounds_kernel=number == 0,
         )
 
     def measure(number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:

@@ -73,6 +73,28 @@ def test_card_names_calibration_by_folds(registered: RegisteredModels) -> None:
     assert "validation set" not in limits
 
 
+@pytest.mark.parametrize(
+    ("features", "exact", "said"),
+    [
+        ("nystroem", {"excess": 0.05}, None),
+        ("nystroem", {"excess": 0.5}, "a much lower cost may be possible: smo"),
+        ("nystroem", {"excess": None}, "a much lower cost may be possible: smo"),
+        ("nystroem", None, "was not bounded: smo"),
+        ("random-fourier", None, "cannot be certified with the kernel itself: smo"),
+    ],
+)
+def test_card_offers_smo_unless_it_could_gain_little(
+    registered: RegisteredModels, features: str, exact: dict[str, Any] | None, said: str | None
+) -> None:
+    """By the excess with the kernel itself, if it is known."""
+    version = registered.add("approximated")
+    certificate = version.result["certificate"] | {"kernel": "approximated", "exact": exact}
+    version = replace(version, spec={"features": {"name": features}, **version.spec})
+    version = replace(version, result=version.result | {"certificate": certificate})
+    sentences = " ".join(card_of(version, None).certificate)
+    assert (said in sentences) if said else ("smo" not in sentences)
+
+
 def test_names_from_callers_are_escaped(examples: ExampleModels) -> None:
     """`class <0>` is shown literally."""
     reply = examples.client.get("/v1/models/plane/versions/1/card", headers=MARKDOWN)

@@ -196,6 +196,7 @@ def test_certificate_as_json() -> None:
         "solver_objective": 1.0,
         "status": "open",
         "kernel": None,
+        "exact": None,
         "summary": "Not converged: its cost may be up to 2 times the lowest possible, in the worst "
         "of 3 pairs (cat against eel).",
     }

@@ -1,0 +1,205 @@
+"""Certificates with the kernel itself of models on Nyström features, against `smo`."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from svm import Interrupted, Training
+from svm.checkpoints import Arrays
+from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
+from svm.model.pipeline import Pipeline
+from svm.problem.kernel_products import inner_forms
+from svm.problem.objectives import feasible
+from svm.solvers import SMO, DualCoordinateDescent, Newton, Pegasos
+from svm.stopping import Stopping
+from svm.training.kernel_bound import forms_above
+from svm.transforms.features import Nystroem, RandomFourier
+from tests.svm.cases.trainings import interrupting_at, run, train
+
+ROUNDING = 1e-9
+WIDTHS = (0.0, 1e-3, 1e-2, 0.1, 1.0, 10.0, np.inf)
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """The certificate with the kernel, and bounds of the same optimum by `smo`."""
+
+    about: str
+    primal: float
+    dual: float
+    upper: float
+    lower: float
+
+    @property
+    def is_sound(self) -> bool:
+        slack = ROUNDING * self.upper
+        return self.dual <= self.upper + slack and self.primal >= self.lower - slack
+
+    @property
+    def excess(self) -> float:
+        return self.primal / self.dual - 1.0 if self.dual > 0.0 else np.inf
+
+
+def enclosure(number: int) -> Enclosure:
+    """Train on the features, and with the kernel."""
+    random = np.random.default_rng([7, number])
+    n, d = int(random.integers(20, 300)), int(random.integers(1, 10))
+    size = 10.0 ** random.uniform(-3, 3) if random.integers(2) else 1.0
+    X = random.normal(size=(n, d)) + random.integers(3) * random.normal(size=d)
+    if random.integers(3) == 0:
+        X = np.repeat(X, 2, axis=0)[:n]
+    labels = np.sin(2.0 * X[:, 0]) + random.choice([0.0, 0.3]) * random.normal(size=n) > 0
+    labels[:2] = [True, False]
+    gamma = float(10.0 ** random.uniform(-2, 1)) / size**2
+    kernels: list[AnyKernel] = [
+        LinearKernel(),
+        GaussianKernel(gamma=gamma),
+        PolynomialKernel(degree=int(random.integers(1, 4)), gamma=1.0 / (d * size**2)),
+    ]
+    kernel = kernels[random.integers(3)]
+    common: dict[str, Any] = {"C": float(10.0 ** random.uniform(-3, 3))}
+    if random.integers(3):
+        intercept = random.choice(["augmented", "none"])
+        kind: Any = [Newton, Pegasos, DualCoordinateDescent][random.integers(3)]
+    else:
+        kind, intercept = Newton, "free"
+    common["intercept"] = str(intercept)
+    weights: Literal["balanced"] | None = "balanced" if random.integers(2) else None
+    features = Nystroem(n_components=int(random.integers(2, n + 10)), kernel=kernel)
+    approximated = Pipeline(
+        solver=kind(**common),
+        features=features,
+        class_weight=weights,
+        stopping=Stopping(max_epochs=int(random.integers(1, 60)), duality_gap=1e-3),
+    )
+    precise = Stopping(duality_gap=1e-5, max_epochs=100)
+    meant = Pipeline(solver=SMO(kernel=kernel, **common), class_weight=weights, stopping=precise)
+    exact = train(approximated, X * size, labels).result().certificate.exact
+    assert exact is not None
+    optimum = train(meant, X * size, labels).result().certificate.worst
+    about = f"problem {number}: n = {n}, {features}, {common}"
+    worst = exact.worst
+    return Enclosure(about, worst.primal, worst.dual, optimum.primal, optimum.dual)
+
+
+def check(count: int) -> list[Enclosure]:
+    """Asserts that problems 0 … count - 1 are enclosed; returns what is certified."""
+    result = [enclosure(number) for number in range(count)]
+    unsound = [one for one in result if not one.is_sound]
+    assert not unsound, unsound[:5]
+    assert np.median([one.excess for one in result]) < 0.3
+    return result
+
+
+def test_exact_certificate_encloses_the_optimum() -> None:
+    """On 20 problems of all kernels, intercepts, weights and scales."""
+    check(20)
+
+
+@pytest.mark.soundness
+@pytest.mark.timeout(1800)
+def test_exact_certificates_of_200_problems() -> None:
+    """The same on 200, with a table of what is certified and what is true."""
+    result = check(200)
+    certified = np.histogram([one.excess for one in result], WIDTHS)[0]
+    true = np.histogram([max(0.0, one.primal / one.lower - 1.0) for one in result], WIDTHS)[0]
+    print("excess below | certified | true")
+    for width, some, all_true in zip(WIDTHS[1:], certified, true, strict=True):
+        print(f"{width:12g} | {some:9} | {all_true}")
+
+
+def trained(X: Any, labels: Any, **settings: Any) -> Training:
+    pipeline = Pipeline(
+        solver=Newton(**settings), features=Nystroem(n_components=25), multiclass="one-vs-one"
+    )
+    return train(pipeline, X, labels)
+
+
+def some_rows(n: int = 300, classes: int = 2) -> tuple[Any, Any]:
+    X = np.random.default_rng(3).normal(size=(n, 3))
+    return X, np.floor(np.abs(3.0 * np.sin(2.0 * X[:, 0]))).astype(int) % classes
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 7, 60])
+@pytest.mark.parametrize("intercept", ["free", "augmented", "none"])
+def test_values_within_groups_bound_the_whole(n_groups: int, intercept: str) -> None:
+    """In every direction: the difference of the two forms is positive semi-definite."""
+    training = trained(*some_rows(), intercept=intercept)
+    problem, prepared = training.problems[0], training.prepared
+    assert prepared.unmapped is not None
+    assert isinstance(prepared.features.spec, Nystroem)
+    kernel = prepared.features.spec.kernel
+    exact = replace(problem, X=prepared.unmapped, kernel=kernel, shared_norms=None)
+    random = np.random.default_rng(n_groups)
+    alpha = np.stack([feasible(problem, random.normal(size=300)) for _ in range(2)], axis=1)
+    signed = alpha * (problem.y / (problem.regularization * problem.n_samples))[:, None]
+    whole = inner_forms(exact, signed)
+    above = forms_above(problem, exact, alpha, n_groups)
+    assert np.linalg.eigvalsh(above - whole).min() >= -1e-9 * np.trace(whole)
+    if n_groups == 1:
+        np.testing.assert_allclose(above, whole, rtol=1e-5)
+
+
+def test_sparse_rows_have_the_same_bounds() -> None:
+    """Up to rounding."""
+    X, labels = some_rows()
+    dense, sparse = (trained(rows, labels).result().certificate for rows in (X, csr_array(X)))
+    assert dense.exact is not None
+    assert sparse.exact is not None
+    assert sparse.exact.worst.dual == pytest.approx(dense.exact.worst.dual, rel=1e-3)
+
+
+def test_every_pair_is_bounded_and_both_sentences_are_said() -> None:
+    """Excess of the exact certificate and of the approximated one, of the worst pairs."""
+    result = trained(*some_rows(classes=3)).result()
+    certificate = result.certificate
+    assert certificate.exact is not None
+    assert len(certificate.exact.pairs) == 3
+    for own, exact in zip(certificate.pairs, certificate.exact.pairs, strict=True):
+        assert exact.dual <= own.primal
+        assert exact.primal == pytest.approx(own.primal, rel=1e-5)
+    shown = certificate.as_dict(result.fitted.classes)
+    assert "with the approximated kernel, in the worst of 3 pairs" in shown["summary"]
+    assert ". With the kernel itself: " in shown["summary"]
+    assert shown["exact"]["excess"] == certificate.exact.worst.excess
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"features": RandomFourier(n_components=20)},
+        {"features": Nystroem(n_components=20), "solver": Newton(dtype="float32")},
+    ],
+    ids=["random-fourier", "single precision"],
+)
+def test_without_a_function_of_the_kernel_there_is_no_exact_certificate(
+    settings: dict[str, Any],
+) -> None:
+    """The model served is not the one that would be bounded."""
+    result = train(Pipeline(**({"solver": Newton()} | settings)), *some_rows()).result()
+    assert result.certificate.exact is None
+    assert result.certificate.as_dict(result.fitted.classes)["exact"] is None
+
+
+def test_a_resumed_training_has_the_same_bounds() -> None:
+    """Interrupted before every pair's bound; bounds that are known are in the checkpoint."""
+    X, labels = some_rows(classes=3)
+    whole = trained(X, labels).result().certificate.exact
+    pipeline = Pipeline(solver=Newton(), features=Nystroem(n_components=25))
+    saved: Arrays | None = None
+    known = []
+    for call in (*range(40, 120, 4), 10**9):
+        stop = interrupting_at(call)
+        training = Training(pipeline, X, labels, seed=0, checkpoint=saved, interrupted=stop)
+        with contextlib.suppress(Interrupted):
+            run(training)
+        saved = training.checkpoint()
+        known.append(int(np.isfinite(saved["kernel_bounds"]).sum()))
+    assert set(known) == {0, 1, 2, 3}, known
+    assert training.result().certificate.exact == whole
