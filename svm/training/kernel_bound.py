@@ -149,7 +149,7 @@ def _last_solve(
         if work < 0.0:
             break
         derivative = gradient(problem, point, slopes)
-        step = solver_of_hessian(steep, active, 1.0, rough=True)(-derivative)
+        step, _ = solver_of_hessian(steep, active, 1.0, rough=True)(-derivative)
         cost = float((flat.weights * slopes * (short - 0.5 * slopes)).mean())
         if -float(derivative @ step) <= LAST_GAIN * cost:
             break
