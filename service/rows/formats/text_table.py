@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import csv
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from service.rows.cell_faults import CellFault, ragged
-from service.rows.cell_texts.text import check_lengths, slices, unterminated
+from service.rows.cell_texts.text import SLICE_BYTES, Slice, check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.cells import has_long_cell
 from service.rows.kinds.building import Builder
-from service.rows.kinds.dialect import COMMENT, Dialect, is_comment, recognized, split_records
+from service.rows.kinds.dialect import (
+    COMMENT,
+    Dialect,
+    is_comment,
+    recognized,
+    split_columns,
+    split_records,
+)
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
 
-BLOCK_BYTES = 128 * 1024
+BLOCK_BYTES = 32 * 1024
 """Of the text: its cells fit into the processor's cache while columns are read."""
+COLUMN_BYTES = 512
+"""Of each of many columns: a column is read some cells at a time."""
 PLACEHOLDER = "0"
 """A cell of a row that is wrong: the file is refused, and this adds no other fault."""
 
@@ -70,32 +79,40 @@ def _batches(
     """The cells of some rows, column by column; a row with another width is a fault."""
     width = dialect.n_cells
     header, done = dialect.header, 0
-    for part in slices(dialect.path, slice_bytes=BLOCK_BYTES, record_bytes=limits.line_bytes):
+    block_bytes = min(max(BLOCK_BYTES, COLUMN_BYTES * width), SLICE_BYTES)
+    for part in slices(dialect.path, slice_bytes=block_bytes, record_bytes=limits.line_bytes):
         if not part.quoted:  # before there is an object for each cell
             _check_lines(part.text, limits, done)
-        rows: list[list[str]] = []
-        try:
-            for records in split_records(part, dialect.delimiter):
-                rows += records
-        except csv.Error:
-            before = sum(not row[0].startswith(COMMENT) for row in rows)
-            raise unterminated(done + before + 1 - header) from None
-        if dialect.trailing:
-            rows = [
-                row[:-1] if len(row) == width + 1 and not row[-1].strip() else row for row in rows
-            ]
-        if header and rows:
-            rows = _without_header(rows, width)
-            header = False
-        if set(map(len, rows)) - {width}:
-            rows = _checked(rows, width, done, faults)
-        if not rows:
-            continue
-        batch = list(zip(*rows, strict=True))
+        batch: Batch | None = None if header else split_columns(part, dialect)
+        if batch is None:
+            rows = _rows(part, dialect, done + 1 - header)
+            if header and rows:
+                rows = _without_header(rows, width)
+                header = False
+            if set(map(len, rows)) - {width}:
+                rows = _checked(rows, width, done, faults)
+            if not rows:
+                continue
+            batch = list(zip(*rows, strict=True))
         if part.quoted or has_long_cell(part.text, dialect.delimiter, limits.cell_bytes):
             batch = _without_long(batch, limits.cell_bytes, done, faults, names)
         yield batch
-        done += len(rows)
+        done += len(batch[0])
+
+
+def _rows(part: Slice, dialect: Dialect, first_row: int) -> list[list[str]]:
+    """The records of a slice without their trailing delimiters."""
+    rows: list[list[str]] = []
+    try:
+        for records in split_records(part, dialect.delimiter):
+            rows += records
+    except csv.Error:
+        before = sum(not row[0].startswith(COMMENT) for row in rows)
+        raise unterminated(first_row + before) from None
+    if not dialect.trailing:
+        return rows
+    width = dialect.n_cells
+    return [row[:-1] if len(row) == width + 1 and not row[-1].strip() else row for row in rows]
 
 
 def _without_header(rows: list[list[str]], width: int) -> list[list[str]]:
@@ -124,10 +141,10 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
 
 
 def _without_long(
-    batch: list[tuple[str, ...]], limit: int, done: int, faults: Faults, names: list[str] | None
-) -> list[tuple[str, ...]]:
+    batch: Batch, limit: int, done: int, faults: Faults, names: list[str] | None
+) -> Batch:
     """The cells; one that is too long is a fault, another is in its place."""
-    columns = []
+    columns: list[Sequence[str]] = []
     for position, column in enumerate(batch):
         if len(max(column, key=len)) <= limit // 4:
             columns.append(column)
@@ -141,5 +158,5 @@ def _without_long(
                 name = position if names is None else names[position]
                 faults.add(*fault, row=row, column=name)
                 cells[row - done - 1] = PLACEHOLDER
-        columns.append(tuple(cells))
+        columns.append(cells)
     return columns

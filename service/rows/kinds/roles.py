@@ -12,7 +12,7 @@ from service.rows.table.layout import Layout, make_layout
 KINDS = ("number", "category", "boolean", "date")
 ROLES = ("feature", "label", "weight", "ignored")
 ASKED = "the caller asks for it"
-"""Why a column is ignored, if the caller says so."""
+"""Why a column is ignored, if `schema` has it so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _check_target(spec: ParseSpec, texts: list[str], dropped: set[int]) -> None:
 
 
 def _check_obeyed(roles: dict[str, dict[str, str]], texts: list[str], features: list[int]) -> None:
-    """Raises InvalidRequest for what is said of a column, but would do nothing."""
+    """Raises InvalidRequest for a kind or role that would do nothing."""
     of_features = {texts[i] for i in features}
     for name in roles.keys() - of_features:
         if roles[name].get("role") == "feature":

@@ -118,7 +118,7 @@ def rows(n_rows: int, n_columns: int, text: Callable[[int, int], str]) -> bytes:
 
 
 def packed(table: bytes) -> bytes:
-    """As gzip, with so many random bytes in comments that it is not 100 times smaller."""
+    """As gzip, with random bytes in comments, so that it is not 100 times smaller."""
     noise = random.Random(0).randbytes(len(table) // 150).hex()
     comments = "".join(f"#{noise[i : i + 1000]}\n" for i in range(0, len(noise), 1000))
     return gzip.compress(table + comments.encode(), 1)

@@ -143,3 +143,16 @@ def test_schema_against_the_label(client: TestClient) -> None:
         said = post(client, text, schema=schema, target="d")
         reply = problem(said, 400, "invalid-parameter")
         assert "`target` names 'd'" in reply["detail"]
+
+
+def test_rows_of_another_width_in_a_large_file(client: TestClient) -> None:
+    """A cell too many and one too few in the next row; blank lines and comments do not count."""
+    lines = [f"{i % 7},{'abc'[i % 3]},{'xy'[i % 2]}" for i in range(20_000)]
+    whole = "n,c,k\n" + "\n".join(lines)
+    expected = made(post(client, whole))
+    between = [*lines[:9_000], "", "# a comment", "   ", *lines[9_000:]]
+    assert post(client, "n,c,k\n" + "\n".join(between)).json()["id"] == expected["id"]
+    lines[12_000] += ",1"
+    lines[12_001] = "1,a"
+    body = problem(post(client, "n,c,k\n" + "\n".join(lines)), 422, "ragged-row")
+    assert [error["row"] for error in body["errors"]] == [12_001, 12_002]
