@@ -27,9 +27,11 @@ class Unknown:
     def count(self, X: Vector) -> tuple[int, int]:
         """Cells with a level that no training row had, and missing cells in columns that had none
         in training. X has raw values."""
-        missing = np.isnan(X) & self._no_gaps
+        if self._all_trained and np.count_nonzero(self._lowest <= X) == X.size:
+            return 0, 0  # most rows; NaN is not larger than anything
         unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
-        return int(unseen.sum()), int(missing.sum())
+        missing = np.isnan(X) & self._no_gaps
+        return int(np.count_nonzero(unseen)), int(np.count_nonzero(missing))
 
 
 class UnknownCells(Collector):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from svm.data.columns import Column
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
 TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path below /v1/models"
+_NUMBERS = frozenset({float, int, bool})
 _MOST_NAMES = 20
 """Of one message."""
 
@@ -63,6 +65,28 @@ class Columns:
     def value_readers(self) -> list[Reader]:
         """Of a table: for each column the raw value of a value in JSON."""
         return [self._reader(column, of_text=False) for column in self.table or ()]
+
+    @cached_property
+    def _numbers_and_others(self) -> tuple[Callable[[list[Any]], Any], list[tuple[int, Reader]]]:
+        """Of a table: what takes the numbers of a row, and the readers of its other cells."""
+        kinds = [column.kind for column in self.table or ()]
+        numbers = [j for j, kind in enumerate(kinds) if kind == "number"]
+        others = [(j, read) for j, read in enumerate(self.value_readers) if kinds[j] != "number"]
+        return itemgetter(*numbers, *numbers[:1]) if numbers else _nothing, others
+
+    def raw_values(self, row: list[Any]) -> list[float]:
+        """Of a table: the raw values of a row in JSON, which is changed. Numbers need no reader.
+
+        Raises ValueError, and as the readers.
+        """
+        numbers, others = self._numbers_and_others
+        if len(row) != self.n_features:
+            raise ValueError("the row has another width")
+        if not _NUMBERS.issuperset(map(type, numbers(row))):
+            return [read(cell) for read, cell in zip(self.value_readers, row, strict=True)]
+        for j, read in others:
+            row[j] = read(row[j])
+        return row
 
     @cached_property
     def text_readers(self) -> list[Reader]:
@@ -202,6 +226,10 @@ class Columns:
         )
         extra = {"expected": self.n_features, "got": got, "first_difference": column}
         raise InvalidContent("feature-mismatch", message, (fault,), extra=extra)
+
+
+def _nothing(row: list[Any]) -> tuple[()]:
+    return ()
 
 
 def _listed(names: list[str]) -> str:

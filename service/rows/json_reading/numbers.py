@@ -153,9 +153,7 @@ def _of_values(
     n_features = columns.n_features
     cells, ignored = cells_in_order(rows, columns.names, n_features, text, n_members)
     if columns.table is not None:
-        readers = columns.value_readers
-        cells = [[read(cell) for read, cell in zip(readers, row, strict=True)] for row in cells]
-        return np.array(cells, np.float64), ignored
+        return np.array(list(map(columns.raw_values, cells)), np.float64), ignored
     X = np.array(cells)
     if X.shape != (len(rows), n_features) or X.dtype.kind not in "biuf":
         raise ValueError("not all rows are numbers")

@@ -342,3 +342,11 @@ def test_rows_of_other_widths_are_refused() -> None:
         assert isinstance(error, InvalidContent)
         assert error.code == "feature-mismatch"
         assert error.extra["expected"] == 8
+
+
+def test_a_short_row_beside_an_object() -> None:
+    """The object has more names than the model, so that not all rows are of one width."""
+    [row] = objects(ROW)
+    error = refused("application/json", json_body({**row, "more": 1}, [1, "male"]))
+    assert isinstance(error, InvalidContent)
+    assert error.faults[0].row == 2
