@@ -8,6 +8,16 @@ from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
 
 LEAST_CURVATURE = 1e-12
+"""Relative to the largest kernel value."""
+
+
+@compiled
+def largest_diagonal(gram: Vector) -> float:
+    """Of the kernel matrix; at least the smallest number that can be a divisor."""
+    largest = 1e-300
+    for k in range(len(gram)):
+        largest = max(largest, gram[k, k])
+    return largest
 
 
 @compiled
@@ -22,6 +32,7 @@ def solve_pairs(
     when no pair violates by more than `tolerance`. Returns the steps made.
     """
     n = len(y)
+    least_curvature = LEAST_CURVATURE * largest_diagonal(gram)
     for step in range(steps):
         i, most = -1, -np.inf
         least = np.inf
@@ -40,13 +51,13 @@ def solve_pairs(
             falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
             difference = most - (y[k] - scores[k])
             if falls and difference > 0.0:
-                curvature = max(gram[i, i] + gram[k, k] - 2.0 * gram[i, k], LEAST_CURVATURE)
+                curvature = max(gram[i, i] + gram[k, k] - 2.0 * gram[i, k], least_curvature)
                 decrease = difference * difference / curvature
                 if decrease > best:
                     j, best = k, decrease
         if j < 0:
             return step
-        curvature = max(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], LEAST_CURVATURE)
+        curvature = max(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], least_curvature)
         change = (most - (y[j] - scores[j])) / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
         change = min(change, upper[i] - a[i] if y[i] > 0.0 else a[i])
         change = min(change, a[j] if y[j] > 0.0 else upper[j] - a[j])
@@ -66,6 +77,7 @@ def solve_singles(
     Ends when no projected gradient exceeds `tolerance`.
     """
     n = len(y)
+    least_curvature = LEAST_CURVATURE * largest_diagonal(gram)
     for step in range(steps):
         i, best, largest = -1, 0.0, 0.0
         for k in range(n):
@@ -75,14 +87,14 @@ def solve_singles(
             elif a[k] >= upper[k]:
                 gradient = max(gradient, 0.0)
             largest = max(largest, abs(gradient))
-            decrease = gradient * gradient / max(gram[k, k], LEAST_CURVATURE)
+            decrease = gradient * gradient / max(gram[k, k], least_curvature)
             if decrease > best:
                 i, best = k, decrease
         if i < 0 or largest <= tolerance:
             return step
         gradient = y[i] * scores[i] - 1.0
         old = a[i]
-        a[i] = min(max(old - gradient / max(gram[i, i], LEAST_CURVATURE), 0.0), upper[i])
+        a[i] = min(max(old - gradient / max(gram[i, i], least_curvature), 0.0), upper[i])
         change = (a[i] - old) * y[i]
         for k in range(n):
             scores[k] += change * gram[i, k]

@@ -30,6 +30,9 @@ from svm.data.matrices import Vector
 from svm.problem.kernel_products import quadratic_form, sums_over
 from svm.problem.problem import Problem
 
+ROUNDING = 1e-15
+"""Relative error of a sum, as a share of the sizes of its terms."""
+
 
 def hinge_losses(y: Vector, scores: Vector) -> Vector:
     """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
@@ -119,6 +122,15 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
         alpha[positive] *= target / up
         alpha[~positive] *= target / down
     return alpha
+
+
+def rounding_of_scores(problem: Problem, a: Vector) -> float:
+    """Of the scores Σ aⱼ yⱼ k(xⱼ, ·), at least that of a margin of 1: smaller violations of the
+    optimality conditions mean nothing. From |k(x, z)| ≤ √k(x, x) √k(z, z)."""
+    norms = problem.squared_norms
+    squares = norms if problem.kernel is None else problem.kernel.of_norms(norms)
+    sizes = np.sqrt(squares + (1.0 if problem.intercept == "augmented" else 0.0))
+    return ROUNDING * max(1.0, float(a @ sizes) * float(sizes.max()))
 
 
 def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:

@@ -13,14 +13,13 @@ from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem import Problem
-from svm.problem.objectives import best_multiple, evaluate
+from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 WORKING_SET = 512
 INNER_SHARE = 0.1
 """A working set is solved until its violation is this share of the problem's violation."""
 INNER_STEPS = 20 * WORKING_SET
-SMALLEST_VIOLATION = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +97,7 @@ class SMO(Hyperparameters):
         upper, y = _upper(problem), problem.y
         up, down = _violations(problem, state.a, state.scores, upper)
         violation = float(up.max() + down.max()) if free else float(np.maximum(up, down).max())
-        if violation <= SMALLEST_VIOLATION:
+        if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
         working = _working_set(state.working, up, down)
         kernel_rows = _kernel_rows(problem, working)

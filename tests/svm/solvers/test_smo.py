@@ -16,6 +16,7 @@ from svm.solvers import smo
 from svm.solvers.smo import WORKING_SET
 from tests.svm.cases import twins
 from tests.svm.cases.problems import intercepts_of
+from tests.svm.cases.trainings import train
 
 GAUSSIAN = GaussianKernel(gamma=0.2)
 
@@ -154,3 +155,17 @@ def test_threads_change_no_bit() -> None:
         models.append(training.result().fitted)
     np.testing.assert_array_equal(models[0].coefficients, models[1].coefficients)
     assert models[0].intercepts == models[1].intercepts
+
+
+@pytest.mark.parametrize("C", [1e-2, 1e2, 1e5])
+@pytest.mark.parametrize("size", [1e-5, 1e3, 1e5])
+def test_tolerances_follow_the_size_of_the_problem(size: float, C: float) -> None:
+    """Separable rows far from unit size are solved, though violations of 1e-9 cost more than the
+    whole optimum."""
+    X = np.random.default_rng(0).normal(size=(60, 2)) * size
+    solver = SMO(C=C, kernel=LinearKernel())
+    training = train(Pipeline(solver=solver), X, X[:, 0] > 0)
+    certificate = training.result().certificate
+    worst = certificate.worst
+    rounding = 1e-14 * worst.zero_cost  # of hinge losses
+    assert worst.gap <= 1e-3 * worst.primal + rounding
