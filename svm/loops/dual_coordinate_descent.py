@@ -49,7 +49,7 @@ def sweep(
             projected = max(gradient, 0.0)
         largest = max(largest, projected)
         smallest = min(smallest, projected)
-        if abs(projected) <= 1e-12:
+        if projected == 0.0:
             rest[i] = min(2 * rest[i] + 1, LONGEST_REST)
             continue
         rest[i] = 0

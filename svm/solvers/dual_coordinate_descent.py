@@ -11,7 +11,7 @@ from svm.classifiers import LinearClassifier
 from svm.data.matrices import Counts, Vector
 from svm.hyperparameters import Hyperparameters
 from svm.problem import Problem
-from svm.problem.objectives import best_multiple, primal_point, squared_norm
+from svm.problem.objectives import best_multiple, primal_point, rounding_of_scores, squared_norm
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 OVER_RELAXATION = 1.5
@@ -19,7 +19,6 @@ OVER_RELAXATION = 1.5
 MEMORY = 0.6
 """Share of the average so far in the next one."""
 FIRST_TOLERANCE = 0.1
-SMALLEST_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +137,7 @@ class DualCoordinateDescent(Hyperparameters):
         tolerance, stopped = state.tolerance, NOT_STOPPED
         if len(awake) == 0 or largest - smallest <= tolerance:
             if len(awake) == problem.n_samples:  # the tolerance is met by all rows
-                if tolerance <= SMALLEST_TOLERANCE:
+                if tolerance <= rounding_of_scores(problem, scale * alpha):
                     stopped = "converged"
                 tolerance *= 0.1
             resting[:] = 0

@@ -13,10 +13,17 @@ import numpy as np
 import pytest
 
 from svm.errors import Diverged, InvalidData
-from svm.kernel import GaussianKernel, PolynomialKernel
+from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.certificate import PairCertificate
-from svm.solvers import SMO, SOLVERS, GradientDescent, Newton, Pegasos
+from svm.solvers import (
+    SMO,
+    SOLVERS,
+    DualCoordinateDescent,
+    GradientDescent,
+    Newton,
+    Pegasos,
+)
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from svm.transforms.features import Identity, Nystroem
@@ -302,3 +309,13 @@ def test_integers_are_accepted_as_numbers(solver: str, layout: Any) -> None:
         for one in (1, 1.0)
     )
     assert repr(first.certificate) == repr(second.certificate)
+
+
+@pytest.mark.parametrize("kind", [SMO, DualCoordinateDescent, Newton])
+def test_separable_rows_in_thousands_do_not_stall(kind: Any) -> None:
+    """Tolerances are relative: at C = 1e5 a violation of 1e-10 costs more than the optimum."""
+    X = 1000.0 * np.random.default_rng(2).normal(size=(60, 2))
+    options = {"kernel": LinearKernel()} if kind is SMO else {}
+    result = train(Pipeline(solver=kind(C=1e5, **options)), X, X[:, 0] > 0).result()
+    assert result.stop_reason != "stalled"
+    assert result.certificate.worst.relative_gap <= 3e-3
