@@ -127,6 +127,9 @@ class ChoosesSolver(Protocol):
 class Certifier(Protocol):
     """A solver that computes bounds for the models of other solvers."""
 
+    @property
+    def name(self) -> str: ...
+
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> Any: ...
 
     def advance(self, problem: Problem, state: Any) -> Any: ...

@@ -10,7 +10,8 @@ import numpy as np
 
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.problem.certificate import Certificate, PairCertificate
+from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate
+from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
 from svm.training.assembly import stack_classifiers
@@ -65,7 +66,7 @@ def result_of(
         epochs=max(pair.state.epoch for pair in pairs),
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
-        warnings=warnings,
+        warnings=(*warnings, *_better_model(pipeline, prepared, pairs)),
         warm_start=_warm_start(pipeline, prepared, fitted, pairs),
     )
 
@@ -140,6 +141,30 @@ def _certificate(
             tuple(with_kernel(pair, bound) for pair, bound in bounds), asked_gap, "exact"
         )
     return Certificate(own, asked_gap, of_kernel, exact)
+
+
+def _better_model(
+    pipeline: Pipeline, prepared: Prepared, pairs: Sequence[BinaryTraining]
+) -> tuple[str, ...]:
+    """If a gap was asked for: names the solver that found a much better model while it looked for
+    a bound."""
+    if pipeline.stopping.resolved().duality_gap is None:
+        return ()
+
+    def best(pair: BinaryTraining) -> float:
+        return certifier_of(pair.problem).enclosure(pair.problem, pair.certifier)[0]
+
+    worst = min(pairs, key=lambda pair: best(pair) / max(pair.progress.primal, 1e-300))
+    primal, name = best(worst), certifier_of(worst.problem).name
+    if worst.progress.primal <= (1.0 + ROUGH_EXCESS) * primal:
+        return ()
+    split = prepared.splits[worst.problem.pair]
+    names = " and ".join(str(prepared.classes[i])[:32] for i in split.classes)
+    where = f", for {names}" if len(pairs) > 1 else ""
+    return (
+        f"the lower bound was found with a model whose cost is {primal:.3g}, that of this model is "
+        f"{worst.progress.primal:.3g}{where}: train with {name}",
+    )
 
 
 def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import Any
 
@@ -259,3 +260,23 @@ def test_gap_that_the_final_certificate_proves_is_reached() -> None:
     ).result()
     assert result.certificate.worst.relative_gap <= 0.02
     assert result.stop_reason == "gap-reached"
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_much_better_model_is_named(n_classes: int) -> None:
+    """If the certifier holds one, the warning has its cost and its solver."""
+    random = np.random.default_rng(0)
+    X = 1000.0 * random.normal(size=(60, 2))
+    labels = np.digitize(X[:, 0] + 500.0 * random.normal(size=60), [0.0, 800.0][: n_classes - 1])
+    result = train(Pipeline(solver=DualCoordinateDescent(C=100.0)), X, labels).result()
+    assert not result.converged
+    (warning,) = [text for text in result.warnings if "train with newton" in text]
+    said = re.search(r"whose cost is (\S+), that of this model is ([0-9.e-]+)", warning)
+    assert said is not None
+    assert (", for " in warning) == (n_classes > 2)
+    better = train(Pipeline(solver=Newton(C=100.0, intercept="augmented")), X, labels).result()
+    assert better.converged
+    assert not better.warnings
+    assert float(said[1]) < float(said[2]) / 1.1
+    if n_classes == 2:
+        assert better.certificate.worst.dual <= float(said[1]) * 1.01
