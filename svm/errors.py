@@ -18,14 +18,17 @@ class SVMError(Exception):
 class InvalidHyperparameter(SVMError, ValueError):
     """A hyperparameter is outside its range."""
 
-    def __init__(self, name: str, value: object, expected: str) -> None:
-        super().__init__(name, value, expected)
+    def __init__(self, name: str, value: object, expected: str, meant: str = "") -> None:
+        """`meant`: a question with what was probably meant."""
+        super().__init__(name, value, expected, meant)
         self.name = name
         self.value = value
         self.expected = expected
+        self.meant = meant
 
     def __str__(self) -> str:
-        return f"{self.name}: expected {self.expected}, got {self.value!r}"
+        text = f"{self.name}: expected {self.expected}, got {self.value!r}"
+        return f"{text}; {self.meant}" if self.meant else text
 
 
 class InvalidData(SVMError, ValueError):

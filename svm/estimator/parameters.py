@@ -12,6 +12,7 @@ from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked
 from svm.kernel import KERNELS
 from svm.solvers import CHOICES
+from svm.solvers.other_names import did_you_mean
 from svm.transforms.features import FEATURES
 
 NAMED: dict[str, dict[str, type[Any]]] = {
@@ -28,7 +29,8 @@ def as_object(parameter: str, value: Any) -> Any:
         return kinds[value]()
     if isinstance(value, tuple(kinds.values())):
         return value
-    raise InvalidHyperparameter(parameter, value, f"an object, or one of {', '.join(kinds)}")
+    expected = f"an object, or one of {', '.join(kinds)}"
+    raise InvalidHyperparameter(parameter, value, expected, did_you_mean(str(value), kinds))
 
 
 def nested(parameter: str, value: Any) -> dict[str, Any]:
@@ -45,8 +47,10 @@ def changed(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
     """The object with some parameters changed."""
     made = as_object(parameter, value)
     if unknown := sorted(changes.keys() - _names(made)):
-        known = ", ".join(_names(made))
-        raise InvalidHyperparameter(parameter, unknown[0], f"one of the parameters {known}")
+        names = _names(made)
+        expected = f"one of the parameters {', '.join(names)}"
+        meant = did_you_mean(unknown[0], [name.rstrip("_") for name in names])
+        raise InvalidHyperparameter(parameter, unknown[0], expected, meant)
     return replace(made, **changes)
 
 

@@ -9,17 +9,22 @@ from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 from annotated_types import Ge, Gt, Le, Lt, Predicate
 from pydantic import ValidationError
 from pydantic.type_adapter import TypeAdapter
 
+from svm import SVMClassifier
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Doc
+from svm.kernel import KERNELS
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS, DualCoordinateDescent, Newton, Pegasos
+from svm.solvers import CHOICES, SOLVERS, DualCoordinateDescent, Newton, Pegasos
 from svm.solvers.gradient_descent import RandomStart
+from svm.solvers.other_names import _MEANT, did_you_mean
 from svm.stopping import CostChange, Stopping
+from svm.transforms.features import FEATURES
 
 CHECKED: list[type[Checked]] = [*SOLVERS.values(), RandomStart, CostChange, Stopping, Pipeline]
 REQUIRED: dict[type[Checked], dict[str, Any]] = {
@@ -181,3 +186,46 @@ def test_unknown_constraint_is_a_programming_error() -> None:
 
     with pytest.raises(TypeError, match="unknown constraint"):
         Odd()
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "said"),
+    [
+        ("svc", CHOICES, "did you mean `smo` for a model with a kernel?"),
+        ("LIBLINEAR", CHOICES, "did you mean `dual-coordinate-descent`, which is LIBLINEAR's"),
+        ("libsvm", CHOICES, "`smo`"),
+        ("sgd", CHOICES, "`pegasos`"),
+        ("linear", CHOICES, "`newton`"),
+        ("poly", KERNELS, "`polynomial`"),
+        ("RBF", KERNELS, "`gaussian`"),
+        ("nutron", CHOICES, "`newton`"),
+        ("bandwidth", ("gamma", "name"), "which is 1 / (2 bandwidth²)"),
+        ("max_iter", ("max_epochs",), "`max_epochs`"),
+        ("OvO", ("one-vs-one", "one-vs-rest"), "`one-vs-one`"),
+        ("svr", CHOICES, "no regressions"),
+    ],
+)
+def test_names_of_other_libraries(name: str, known: Any, said: str) -> None:
+    """They lead to what is meant; a name without a meaning leads nowhere."""
+    assert said in did_you_mean(name, known)
+    assert did_you_mean("zzzz", known) == ""
+
+
+def test_every_other_name_leads_to_a_known_one() -> None:
+    """A solver, kernel, feature map, multiclass scheme, choice or hyperparameter of today."""
+    known = {*CHOICES, *KERNELS, *FEATURES, "one-vs-one", "one-vs-rest", "median"}
+    for kind in (*CHOICES.values(), *KERNELS.values(), Stopping):
+        known |= {field.name.rstrip("_") for field in fields(kind)}
+    unknown = {meant for others in _MEANT.values() for meant in others} - known
+    assert not unknown
+
+
+def test_estimator_says_what_was_meant() -> None:
+    """For names and for parameters within them."""
+    X, y = np.array([[0.0], [1.0]]), np.array([0, 1])
+    with pytest.raises(ValueError, match="did you mean `smo` for a model with a kernel"):
+        SVMClassifier(solver="svc").fit(X, y)
+    with pytest.raises(ValueError, match="did you mean `gaussian`"):
+        SVMClassifier(solver="smo", kernel="rbf").fit(X, y)
+    with pytest.raises(ValueError, match=r"did you mean `gamma`, which is 1 / \(2 sigma²\)"):
+        SVMClassifier(solver="smo", kernel="gaussian").set_params(kernel__sigma=1.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
+
+from svm.solvers.other_names import did_you_mean
 
 Schema = Mapping[str, Any]
 
@@ -37,10 +38,16 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
         return None
     if last in names:
         return "it cannot be combined with the other fields beside it"
-    meant = other_name(str(last), names)
-    near = [meant] if meant else get_close_matches(str(last).lower(), names, n=1)
+    other = other_name(str(last), names)
+    meant = f"did you mean `{other}`?" if other else did_you_mean(str(last), names)
     known = f"known fields are {', '.join(f'`{name}`' for name in names)}"
-    return f"did you mean `{near[0]}`? {known}" if near else known
+    return with_known(meant, known)
+
+
+def with_known(meant: str, known: str) -> str:
+    """What `did_you_mean` says, followed by all known names."""
+    separator = " " if meant.endswith("?") else "; "
+    return f"{meant}{separator}{known}" if meant else known
 
 
 def other_name(name: str, known: Collection[str]) -> str | None:

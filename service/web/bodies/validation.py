@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError, pointer
-from service.web.bodies.hints import hint_of, other_name
+from service.web.bodies.hints import hint_of, other_name, with_known
 from service.web.http.names import INVALID_NAME
+from svm.solvers.other_names import did_you_mean
 
 MAX_VALUE_CHARACTERS = 64
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
@@ -100,7 +102,10 @@ def _one_per_pointer(faults: Sequence[Fault]) -> tuple[Fault, ...]:
         before = places.get(fault.pointer)
         if before is None:
             places[fault.pointer] = fault
-        elif (also := fault.message.removeprefix("Input should be ")) not in before.message:
+            continue
+        if fault.hint and fault.hint.startswith("did you mean"):
+            places[fault.pointer] = before = replace(before, hint=fault.hint)
+        if (also := fault.message.removeprefix("Input should be ")) not in before.message:
             places[fault.pointer] = replace(before, message=f"{before.message}, or {also}")
     # If a fault is inside an object, other types for the whole object are of no use.
     return tuple(
@@ -116,8 +121,12 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     hint = hint_of(schema, error["loc"], error["type"] in _UNKNOWN) if error["loc"] else None
     if error["type"] == "union_tag_invalid":
         path.append(error["ctx"]["discriminator"].strip("'"))
-        message = f"{json.dumps(error['ctx']['tag'])} is not a known value"
-        hint = f"one of {error['ctx']['expected_tags']}"
+        tag, tags = error["ctx"]["tag"], error["ctx"]["expected_tags"]
+        message = f"{json.dumps(tag)} is not a known value"
+        hint = with_known(did_you_mean(str(tag), _quoted(tags)), f"one of {tags}")
+    elif error["type"] == "literal_error" and isinstance(error.get("input"), str):
+        meant = did_you_mean(error["input"], _quoted(error["ctx"]["expected"]))
+        hint = with_known(meant, hint or "") if meant else hint
     elif error["type"] == "union_tag_not_found":
         path.append(error["ctx"]["discriminator"].strip("'"))
         message = "Field required"
@@ -128,6 +137,11 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
         value=None if error["type"] == "missing" else _shown(_at(body, path)),
         hint=hint,
     )
+
+
+def _quoted(names: str) -> list[str]:
+    """The names in a list of Pydantic's: 'a', 'b' or 'c'."""
+    return re.findall(r"'([^']*)'", names)
 
 
 def _code(error: Any, default: str) -> str:
