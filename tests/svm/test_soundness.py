@@ -1,6 +1,6 @@
 """Certificates on random small problems, against an exact QP solver: always sound, mostly tight.
 
-The short version runs with the suite; `make soundness` checks 5,000 problems.
+The short version runs with the suite; `make soundness` checks 5,000 problems, and the words of 3,000.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ from typing import Any
 import daqp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+from svm.classifiers import Classifier, LinearClassifier
 from svm.data.matrices import Vector
+from svm.errors import Diverged
 from svm.hyperparameters import Intercept
 from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
+from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.solvers import SOLVERS, AnySolver
 from svm.solvers.protocol import Inheritance
 from svm.stopping import Stopping
 from svm.training.binary_training import BinaryTraining
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, in_form
+from tests.svm.cases.trainings import train
+from tests.svm.cases.words import is_true
 
 ROUNDING = 1e-9
 
@@ -172,6 +178,135 @@ def check(count: int) -> list[Outcome]:
     loose = [each for each in result if not each.is_tight]
     assert len(loose) <= 0.05 * len(result), (len(loose), loose[:5])
     return result
+
+
+SHAPES = (
+    *("plain", "offset", "one feature far larger", "duplicates", "conflicting duplicates"),
+    *("separable", "one row of a class", "constant columns", "heavy tails", "few distinct values"),
+    *("sparse", "more features than rows", "weights"),
+)
+
+
+def shaped(random: np.random.Generator, shape: str) -> tuple[Any, Vector, Vector | None]:
+    """Rows of one of thirteen kinds, between 1e-6 and 1e6 in size, with labels and weights."""
+    n = int(random.integers(6, 60))
+    d = int(random.integers(60, 90) if shape.startswith("more") else random.integers(1, 7))
+    X = random.normal(size=(n, d))
+    match shape:
+        case "offset":
+            X += 100.0
+        case "one feature far larger":
+            X[:, 0] *= 1e5
+        case "duplicates" | "conflicting duplicates":
+            X = X[random.integers(n, size=n) // 3]
+        case "constant columns":
+            X[:, d // 2 :] = 3.0
+        case "heavy tails":
+            X = random.standard_cauchy(size=(n, d)).clip(-1e4, 1e4)
+        case "few distinct values":
+            X = np.round(X)
+        case "sparse":
+            X *= random.uniform(size=X.shape) < 0.3
+    score = (X - X.mean(axis=0)) @ random.normal(size=d)
+    if shape not in ("separable", "duplicates"):
+        score += np.abs(score).mean() * random.choice([0.3, 2.0]) * random.normal(size=n)
+    y = score > (np.sort(score)[-2] if shape.startswith("one row") else np.median(score))
+    y[:2] = [True, False]
+    weights = random.uniform(0.1, 3.0, size=n) if shape == "weights" else None
+    X = X * 10.0 ** random.uniform(-6, 6)
+    return (csr_array(X) if shape == "sparse" else X), y, weights
+
+
+def checked_words(number: int) -> list[str]:
+    """What is wrong with the certificates of trainings of problem `number`, by arithmetic."""
+    random = np.random.default_rng([5, number])
+    shape = SHAPES[number % len(SHAPES)]
+    X, labels, weights = shaped(random, shape)
+    intercept = str(random.choice(["free", "augmented", "none"]))
+    kernel: AnyKernel | None = None
+    names = [name for name, other in SOLVER_INTERCEPTS if other == intercept]
+    if random.integers(4) == 0:
+        size = float(np.median(abs(X).sum(axis=1))) or 1.0
+        kernel = GaussianKernel(gamma=float(10.0 ** random.uniform(-1, 1)) / size**2)
+    names = [n for n in names if ("kernel" in SOLVERS[n].__dataclass_fields__) == bool(kernel)]
+    given: dict[str, Any] = {
+        "lambda_": float(10.0 ** random.uniform(-8, 4)),
+        "intercept": intercept,
+    }
+    if kernel is not None:
+        given["kernel"] = kernel
+    best = "smo" if kernel else "newton"
+    names = sorted({best, str(random.choice(names))})
+    asked = [None, 1e-2, 1e-3][random.integers(3)]
+    epochs = int(random.integers(1, 100))
+    results, lowest = [], np.inf
+    for name in names:
+        kind: Any = SOLVERS[name]
+        stopping = Stopping(duality_gap=asked, max_epochs=epochs)
+        try:
+            training = train(
+                Pipeline(solver=kind(**given), stopping=stopping), X, labels, weights=weights
+            )
+        except Diverged:
+            continue
+        pair = training._pairs[0]
+        primal = precise_primal(
+            training.problems[0], pair.solver.classifier(pair.problem, pair.state)
+        )
+        results.append((name, training.result(), primal))
+        lowest = min(lowest, primal)
+    faults = []
+    for name, result, primal in results:
+        worst, said = result.certificate.worst, result.certificate.summary(result.fitted.classes)
+        slack = 1e-9 * primal + 1e-12 * worst.zero_cost
+        wrong = {
+            "the cost is wrong": abs(worst.primal - primal) > slack,
+            "the bound is above the optimum": worst.dual > lowest + slack,
+            "converged, but not proven": result.converged
+            and asked is not None
+            and worst.relative_gap > asked,
+            "the sentence is wrong": not is_true(result.certificate, said, primal, lowest),
+        }
+        faults += [
+            f"problem {number}, {shape}, {name}, {given}: {words}: {worst}, {primal}, {lowest}"
+            for words, holds in wrong.items()
+            if holds
+        ]
+    return faults
+
+
+def precise_primal(problem: Problem, classifier: Classifier) -> float:
+    """The cost of a model, from its definition, in long double."""
+    X: Any = problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X
+    if isinstance(classifier, LinearClassifier):
+        w = classifier.coefficients.astype(np.longdouble)
+        scores, norm = X.astype(np.longdouble) @ w, w @ w
+        if problem.intercept == "augmented":
+            norm += np.longdouble(classifier.intercept) ** 2
+        scores += classifier.intercept
+    else:
+        assert problem.kernel is not None
+        K = kernel_values(problem.kernel, X, X[classifier.support]).astype(np.longdouble)
+        K += problem.intercept == "augmented"
+        scores = K @ classifier.coefficients
+        norm = classifier.coefficients @ scores[classifier.support]
+        scores += classifier.intercept if problem.intercept == "free" else 0.0
+    losses = np.maximum(0.0, 1.0 - problem.y * scores) * problem.weights
+    return float(0.5 * problem.regularization * norm + losses.mean())
+
+
+def test_words_are_true_on_a_few_problems() -> None:
+    """Costs, bounds, `converged` and sentences of two solvers on each of 65 problems."""
+    faults = [fault for number in range(65) for fault in checked_words(number)]
+    assert not faults, faults[:5]
+
+
+@pytest.mark.soundness
+@pytest.mark.timeout(1800)
+def test_words_are_true_on_3000_problems() -> None:
+    """The same on 3,000: thirteen kinds, λ from 1e-8 to 1e4, sizes from 1e-6 to 1e6."""
+    faults = [fault for number in range(3000) for fault in checked_words(number)]
+    assert not faults, (len(faults), faults[:5])
 
 
 def test_certificates_are_sound_and_tight() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from svm import Pipeline, Stopping, Training
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.solvers import SMO, AnyChoice, DualCoordinateDescent, Newton
 from svm.transforms.features import Nystroem, RandomFourier
+from tests.svm.cases.words import is_true, said_excess
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -30,23 +29,17 @@ def test_sentences_are_true() -> None:
         dual = 10.0 ** random.uniform(-12, 3)
         primal = dual * (1 + 10.0 ** random.uniform(-12, 12))
         one = certificate(primal, dual, zero=10.0 ** random.uniform(-3, 3))
-        sentence, excess = one.summary(CLASSES), one.worst.excess
-        if one.worst.negligible:
-            said = re.search(r"(?:at most|up to) (\S+) above the lowest possible\.", sentence)
-            assert said is not None, sentence
-            assert primal - dual <= float(said[1]) <= 1.11 * (primal - dual)
-        elif excess is None:
-            assert "no lower bound" in sentence
-        elif said := re.search(r"up to (\S+) times the lowest possible\.", sentence):
-            assert primal / dual <= float(said[1]) <= 1.11 * primal / dual
-            assert excess >= 1
-        else:
-            said = re.search(r"(?:at most|up to) (\S+) % above the lowest possible\.", sentence)
-            assert said is not None, sentence
-            assert excess <= float(said[1]) / 100 * (1 + 1e-12)
-            assert float(said[1]) / 100 <= 1.11 * excess
-        begin = {"certified": "Certified: ", "rough": "Rough: ", "open": "Not converged: "}
-        assert sentence.startswith(begin[one.status])
+        sentence = one.summary(CLASSES)
+        assert is_true(one, sentence, primal, dual), sentence
+        if (said := said_excess(sentence)) is None:
+            assert one.worst.excess is None
+            continue
+        kind, value = said
+        assert (kind == "difference") == one.worst.negligible
+        above = primal - dual if kind == "difference" else primal / dual - 1.0
+        whole = 1.0 if "times" in sentence else 0.0
+        assert above * (1 - 1e-12) <= value
+        assert value + whole <= 1.11 * (above + whole)
 
 
 @pytest.mark.parametrize(
