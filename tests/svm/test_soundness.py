@@ -1,6 +1,7 @@
 """Certificates on random small problems, against an exact QP solver: always sound, mostly tight.
 
-The short version runs with the suite; `make soundness` checks 5,000 problems, and the words of 3,000.
+The short version runs with the suite; `make soundness` checks 5,000 problems, and the words on
+3,000.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from service.jobs.core.attempts import Attempt, Command
-from service.jobs.training.summary import eta_s, progress_of
+from service.jobs.training.forecast import Forecast
+from service.jobs.training.summary import progress_of
 from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
@@ -118,6 +119,7 @@ class TrainingSequence:
             saved, self._fold_saved = self._fold_saved, None
             self._training = self._begun(number, max(share, SHORTEST_S), saved)
         training = self._training
+        self._forecast = Forecast(training.pipeline.stopping)
         for progress in training:
             self._has_model = True
             self._show(number, progress, training)
@@ -168,9 +170,22 @@ class TrainingSequence:
         elapsed_s = self._spent_s + training.elapsed_s
         shown["fraction"] = fraction
         shown["fold"] = number or None
-        shown["eta_s"] = eta_s(elapsed_s, fraction)
+        shown["eta_s"] = self._left_s(number, progress, training, elapsed_s)
         trace = _trace(progress.evaluation, attempt.elapsed_s, training) if number == 0 else []
         attempt.show(shown, trace)
+
+    def _left_s(
+        self, number: int, progress: Progress, training: Training, elapsed_s: float
+    ) -> float | None:
+        """For all trainings, if each takes as long as this one; at most the rest of the budget."""
+        own = training.elapsed_s
+        if progress.evaluation is not None:
+            self._forecast.add(own, progress.relative_gap, progress.epoch)
+        left = self._forecast.left(own)
+        if left is None:
+            return None
+        left += (self._count - number - 1) * (own + left)
+        return max(0.0, min(left, self._budget_s - elapsed_s))
 
 
 def _trace(
