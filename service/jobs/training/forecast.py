@@ -49,7 +49,7 @@ class Forecast:
         fall = _slope(kept[-1], now, 1)
         if self._gap is not None and fall < 0.0:
             faster = 0.0
-            if len(kept) == 2 and (before := _slope(*kept, 1)) < 0.0:
+            if len(kept) == 2 and (before := _slope(kept[0], kept[1], 1)) < 0.0:
                 faster = 2.0 * math.log(fall / before) / (now[0] - kept[0][0])
             growth.append(_time_to(now[1] - math.log(self._gap), -fall, min(max(faster, 0.0), 1.0)))
         rise = _slope(kept[-1], now, 2)

@@ -25,6 +25,7 @@ from service.jobs.training.summary import (
     metrics_of_folds,
     result_of,
     sum_of_folds,
+    unproven,
 )
 from service.jobs.training.training_sequence import TrainingSequence, threads_of
 from service.jobs.training.warm_starts import load_start
@@ -85,7 +86,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         stop_reason=summary["stop_reason"],
         converged=result.converged,
         result=summary,
-        warnings=(*warnings, *(start[1] if start else ()), *result.warnings),
+        warnings=(*warnings, *(start[1] if start else ()), *result.warnings, *unproven(result)),
     )
     finish_with_model(
         context,

@@ -17,6 +17,7 @@ from service.jobs.training.schemas import JobCreate
 from service.models.described import described
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
+from svm.stopping import StopReason
 from svm.training.progress import Progress
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
@@ -53,6 +54,18 @@ def final_progress(
         name: model["certificate"][name] for name in ("primal", "dual", "relative_gap", "status")
     }
     return shown | {"epoch": model["epochs"], "updates": model["updates"], **certificate}
+
+
+def unproven(result: TrainingResult) -> tuple[str, ...]:
+    """Why a training ended before the gap that it was asked for, or the default one, was proven;
+    nothing if its epochs were the only rule."""
+    asked = result.warm_start.pipeline.stopping.resolved()
+    reason = result.stop_reason
+    if result.converged or reason is StopReason.CANCELED:
+        return ()
+    if reason is StopReason.MAX_EPOCHS and asked.duality_gap is None and asked.cost_change is None:
+        return ()
+    return (f"The training ended before it converged ({reason}). {reason.advice}",)
 
 
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,31 @@ def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worke
     assert client.get("/v1/models/clouds/aliases/candidate").json()["version"] == 1
 
 
+@pytest.mark.parametrize(
+    ("stopping", "said"),
+    [
+        ({"max_epochs": 1, "duality_gap": 1e-9}, "(max-epochs). Its epochs were used up: "),
+        ({"time_budget_s": 1e-9, "duality_gap": 1e-9}, "(time-budget). Its time was up: "),
+        ({"max_epochs": 1}, None),
+    ],
+)
+def test_a_budget_that_ended_a_training_is_named(
+    client: TestClient, worker: Worker, stopping: dict[str, float], said: str | None
+) -> None:
+    """In the job's warnings, its page and the list of jobs, with what to do; not if the epochs were
+    the only rule that was given."""
+    job_id = create(client, solver={"name": "pegasos"}, stopping=stopping)
+    job = carry_out(client, worker, job_id)
+    warnings = [text for text in job["warnings"] if "ended before it converged" in text]
+    if said is None:
+        assert not warnings
+        return
+    assert len(warnings) == 1
+    assert said in warnings[0]
+    assert "The training ended before it converged" in client.get(f"/jobs/{job_id}").text
+    assert job["stop_reason"].replace("-", " ") in client.get("/jobs").text
+
+
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
 @pytest.mark.parametrize("validation", [{"fraction": 0.4}, {"folds": 3}], ids=["part", "folds"])
 def test_calibrated_model_has_probabilities(
