@@ -201,7 +201,8 @@ def test_stopped_and_resumed_equals_undisturbed(
     job = carry_out(client, Worker(settings, StopAfter(100)), create(client, **fields))
     assert job["state"] == "queued"
     job = carry_out(client, worker, job["id"])
-    assert (job["state"], job["attempt"], job["warnings"]) == ("succeeded", 2, [])
+    assert (job["state"], job["attempt"]) == ("succeeded", 2)
+    assert all("ended before it converged" in warning for warning in job["warnings"])
     train(client, worker, **fields)
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"] != versions[2]["digest"]
