@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,11 +11,12 @@ from svm.hyperparameters import Doc, Hyperparameters, Intercept
 from svm.kernel import AnyKernel
 from svm.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
-from svm.solvers.newton import Newton
+from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
+from svm.solvers.work import row_work
 
-MODERATE = 10.0
+MODERATE = 3.0
 """C times the mean ‖x‖² up to which coordinate descent needs few epochs."""
 MODERATE_BROAD = 100.0
 """The same with more features than `NARROW`, because a Newton step costs more there."""
@@ -23,11 +25,18 @@ WIDE = 2000
 """With more features coordinate descent is the faster one for any C."""
 TALL = 4
 """With fewer rows a feature, too, unless the features are few."""
+MANY = 1 << 14
+"""With more rows a feature newton is the faster one for any C: most of its steps need a sample."""
+NEWTON_STEPS = 5.0
+"""The work of newton relative to that of its first step: 10 to 30 steps, most of them shorter."""
+PROBE = 0.25
+"""The share of it that coordinate descent spends before newton may take over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Hyperparameters):
     """Chooses the fastest solver for data of this kind; a warning of the job says which and why.
+    Where coordinate descent is slow after all, `newton` takes over.
 
     `smo` with a kernel. Without one `newton`; or `dual-coordinate-descent` if the intercept is not
     `free` and C times the mean ‖x‖² is moderate, or there are many features.
@@ -54,15 +63,17 @@ class Auto(Hyperparameters):
         """With rows in files it chooses newton."""
         return self.kernel is None
 
-    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, str]:
-        """The solver for this problem, and why; a function of rows, λ and intercept alone.
+    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, Any, str]:
+        """The solver for this problem, the one that may take over from it or None, and why; a
+        function of rows, λ and intercept alone.
 
         `warm`: it begins from the weights of another model.
         """
         solver, reason = self._choice(problem, warm)
         names = ["lambda_", "C", "dtype", "intercept"] + ["kernel"] * (self.kernel is not None)
-        made = solver(**{name: getattr(self, name) for name in names})
-        return made, f"auto chose {made.name}: {reason}"
+        settings = {name: getattr(self, name) for name in names}
+        successor = Newton(**settings) if solver is DualCoordinateDescent else None
+        return solver(**settings), successor, f"auto chose {solver.name}: {reason}"
 
     def _choice(self, problem: Problem, warm: bool) -> tuple[type[Any], str]:
         if self.kernel is not None:
@@ -74,12 +85,34 @@ class Auto(Hyperparameters):
         if isinstance(problem.X, StoredRows):
             return Newton, "the rows stay in files"
         shape = f"{problem.n_samples} rows of {problem.n_features} features"
-        n, d = problem.n_samples, problem.n_features
-        if d > WIDE or (d > NARROW and n < TALL * d):
+        if is_broad(problem):
             return DualCoordinateDescent, f"there are {shape}"
+        n = problem.n_samples
+        if n >= max(SAMPLED_FROM[0], MANY * (problem.n_features + 1)):
+            return Newton, f"there are {shape}"
         reach = float(problem.squared_norms.mean()) / (problem.regularization * n)
-        limit = MODERATE if d <= NARROW else MODERATE_BROAD
+        limit = MODERATE if problem.n_features <= NARROW else MODERATE_BROAD
         measured = f"C times the mean ‖x‖² is {reach:.3g}"
         if reach <= limit:
             return DualCoordinateDescent, f"{measured}, at most {limit:g}, with {shape}"
         return Newton, f"{measured}, more than {limit:g}, with {shape}"
+
+
+def is_broad(problem: Problem) -> bool:
+    """Whether there are so many features that Newton steps are slow, or needed in large numbers."""
+    n, d = problem.n_samples, problem.n_features
+    return d > WIDE or (d > NARROW and n < TALL * d)
+
+
+def newton_is_sooner(problem: Problem, visits: float, left: float) -> bool:
+    """Whether newton needs less work from here than coordinate descent, which has visited `visits`
+    rows, and by the fall of its gap has `left` to visit (infinite if it does not fall).
+
+    A quarter of newton's work is spent before that is judged. If there are many features, newton
+    is the second choice as long as the gap falls at all.
+    """
+    if is_broad(problem):
+        return left == math.inf
+    newton = NEWTON_STEPS * Newton().work_after(problem, Newton().start(problem))
+    visit = 2.0 * row_work(problem)
+    return visit * visits >= PROBE * newton and visit * left > newton

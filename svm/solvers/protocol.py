@@ -120,8 +120,9 @@ class HasScores(Protocol):
 class ChoosesSolver(Protocol):
     """Hyperparameters that leave the choice of a solver to the data."""
 
-    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, str]:
-        """(Solver, reason for the choice). `warm`: it begins from the weights of another model."""
+    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, Any, str]:
+        """(Solver, the one that may take over or None, reason for the choice). `warm`: it begins
+        from the weights of another model."""
 
 
 class Certifier(Protocol):

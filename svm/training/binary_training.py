@@ -9,12 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import evaluate
 from svm.solvers import certifier_of
+from svm.solvers.auto import newton_is_sooner
 from svm.solvers.newton import Newton
 from svm.solvers.protocol import HasScores, Inheritance, Solver
 from svm.solvers.work import row_work
@@ -63,6 +65,8 @@ class PairProgress:
     change: float = 0.0
     """Smoothed cost change in percent."""
     stop_reason: StopReason | Literal[""] = ""
+    switched: bool = False
+    """The successor has taken over: the state is one of its states."""
     finished: bool = False
     """The solver has stopped, and so has the certifier."""
 
@@ -95,6 +99,8 @@ class BinaryTraining:
     progress: PairProgress = PairProgress()
     inside: npt.NDArray[np.bool_] | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation; not in checkpoints."""
+    successor: Newton | None = None
+    """Takes over from coordinate descent if that is slow; None if the solver was asked for."""
 
     @classmethod
     def begin(
@@ -103,10 +109,12 @@ class BinaryTraining:
         problem: Problem,
         stopping: Stopping,
         inherited: Inheritance | None = None,
+        successor: Newton | None = None,
     ) -> BinaryTraining:
         state, certifier = solver.start(problem, inherited), certifier_of(problem)
         if inherited is None:
-            return cls(solver, problem, stopping, state, certifier.start(problem))
+            start = certifier.start(problem)
+            return cls(solver, problem, stopping, state, start, successor=successor)
         start = certifier.start(problem, None if solver.certifies else inherited)
         _, bound = certifier.enclosure(problem, start)
         progress = PairProgress(next_evaluation=0, dual=bound)
@@ -205,7 +213,38 @@ class BinaryTraining:
         finished = bool(reason) and (
             reason is StopReason.GAP_REACHED or not self.solver.needs_certifier
         )
-        return replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+        training = replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+        return training.switched() if not reason and training._is_slow(before) else training
+
+    def _is_slow(self, before: PairProgress) -> bool:
+        """Whether the successor would reach the gap sooner, judged by the fall of the best gap
+        since the evaluation `before`."""
+        target = self.stopping.duality_gap
+        if self.successor is None or self.progress.switched or target is None:
+            return False
+        left = self._updates_left(before, self.progress, target)
+        return newton_is_sooner(self.problem, self.solver.visits(self.problem, self.state), left)
+
+    def switched(self) -> BinaryTraining:
+        """The same training, continued by the successor from the weights so far."""
+        assert self.successor is not None
+        model = self.solver.classifier(self.problem, self.state)
+        assert isinstance(model, LinearClassifier)
+        w, b = model.coefficients, model.intercept
+        inherited = Inheritance(
+            w=w,
+            intercept=b,
+            step=1,
+            regularization=self.problem.regularization,
+            dual_coefficients=np.empty(0),
+        )
+        state = replace(
+            self.successor.start(self.problem, inherited),
+            epoch=self.state.epoch,
+            updates=self.state.updates,
+        )
+        now = replace(self.progress, switched=True, next_evaluation=state.updates + 1)
+        return replace(self, solver=self.successor, state=state, progress=now)
 
     def _next_evaluation(self, before: PairProgress, now: PairProgress) -> int:
         """The count of updates at which to evaluate again.
@@ -215,12 +254,19 @@ class BinaryTraining:
         """
         updates, target = now.evaluated_updates, self.stopping.duality_gap
         due = updates * self.solver.evaluation_growth
-        if target is not None and target > 0.0 and 0.0 < now.best_gap < before.best_gap:
-            fallen = math.log(before.best_gap / now.best_gap)
-            left = max(0.0, math.log(now.best_gap / target) / fallen)
-            expected = updates + left * (updates - before.evaluated_updates)
+        if target is not None:
+            expected = updates + self._updates_left(before, now, target)
             due = min(due, max(expected, updates * SMALLEST_GROWTH))
         return max(updates + 1, math.ceil(due))
+
+    @staticmethod
+    def _updates_left(before: PairProgress, now: PairProgress, target: float) -> float:
+        """Until the best gap is the target, if its logarithm falls as it did since `before`."""
+        if not 0.0 < now.best_gap < before.best_gap:
+            return math.inf
+        fallen = math.log(before.best_gap / now.best_gap)
+        left = max(0.0, math.log(now.best_gap / target) / fallen)
+        return left * (now.evaluated_updates - before.evaluated_updates)
 
     @property
     def _tests_each_epoch(self) -> bool:

@@ -28,7 +28,7 @@ from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.solvers import AnySolver, ChoosesSolver
+from svm.solvers import AnySolver, ChoosesSolver, Newton
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
 from svm.training.assembly import scores_on
@@ -44,6 +44,8 @@ from svm.training.results import TrainingResult, result_of
 from svm.training.round_robin import RoundRobin
 from svm.training.row_weights import renumbered
 from svm.training.warm_start import WarmStart, check_warm_start
+
+TOOK_OVER = "newton took over from dual-coordinate-descent, whose gap fell too slowly,"
 
 
 class Training:
@@ -125,7 +127,9 @@ class Training:
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
         binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
-        solver, reasons = _solver_for(pipeline, binary, warm=warm_start is not None)
+        solver, self._successor, reasons = _solver_for(
+            pipeline, binary, warm=warm_start is not None
+        )
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)
         self._pairs = [
@@ -134,6 +138,7 @@ class Training:
                 problem,
                 self._stopping,
                 None if warm_start is None else warm_start.of_problem(k, problem),
+                self._successor,
             )
             for k, problem in enumerate(binary)
         ]
@@ -211,9 +216,14 @@ class Training:
         with self._interruption.suspended():
             end = StopReason.CANCELED
             pairs = [p if p.progress.finished else p.stopped(end) for p in self._pairs]
+            pipeline, warnings = self.pipeline, tuple(self.warnings)
+            switched = sum(pair.progress.switched for pair in pairs)
+            if switched and self._successor is not None:
+                pipeline = replace(pipeline, solver=self._successor)
+                warnings += (f"{TOOK_OVER} in {switched} of {len(pairs)} pairs",)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
-            return result_of(self.pipeline, self.prepared, pairs, tuple(self.warnings), known)
+            return result_of(pipeline, self.prepared, pairs, warnings, known)
 
     def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
@@ -228,15 +238,16 @@ class Training:
         self._elapsed_before = float(checkpoint["elapsed_s"])
         if self._kernel_bounds is not None:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
-        self._pairs = [
-            replace(
+        for k, pair in enumerate(self._pairs):
+            progress = restore(pair.progress, checkpoint, f"{k}.progress.")
+            if progress.switched:
+                pair = pair.switched()
+            self._pairs[k] = replace(
                 pair,
                 state=restore(pair.state, checkpoint, f"{k}.state."),
                 certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
-                progress=restore(pair.progress, checkpoint, f"{k}.progress."),
+                progress=progress,
             )
-            for k, pair in enumerate(self._pairs)
-        ]
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -316,9 +327,11 @@ class Training:
 
 def _solver_for(
     pipeline: Pipeline, binary: list[Problem], *, warm: bool
-) -> tuple[AnySolver, tuple[str, ...]]:
-    """The solver of all binary problems; if it was chosen for the largest one, also why."""
+) -> tuple[AnySolver, Newton | None, tuple[str, ...]]:
+    """The solver of all binary problems; if it was chosen for the largest one, also the solver that
+    may take over, and why."""
     if not isinstance(pipeline.solver, ChoosesSolver):
-        return pipeline.solver, ()
-    solver, reason = pipeline.solver.chosen(max(binary, key=lambda p: p.n_samples), warm=warm)
-    return solver, (reason,)
+        return pipeline.solver, None, ()
+    largest = max(binary, key=lambda p: p.n_samples)
+    solver, successor, reason = pipeline.solver.chosen(largest, warm=warm)
+    return solver, successor, (reason,)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.datasets import load_iris
 
 from svm import SMO, Auto, GaussianKernel, Pipeline, SVMClassifier, Training, TrainingResult
 from svm.solvers import AnyChoice, AnySolver
+from svm.solvers.auto import newton_is_sooner
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
+from svm.stopping import Stopping
 from tests.svm.cases.stored import stored
+from tests.svm.cases.trainings import bits, written_and_read
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
@@ -87,3 +92,60 @@ def test_warm_start_and_stored_rows_choose_newton(tmp_path: Any) -> None:
 def test_classifier_takes_it() -> None:
     model = SVMClassifier(solver="auto", C=0.1).fit(X, LABELS)
     assert model.result_.warnings[0].startswith("auto chose dual-coordinate-descent")
+
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+SLOW = Pipeline(solver=Auto(C=0.02), stopping=Stopping(duality_gap=1e-5))
+"""On two of the three pairs of species the gap of coordinate descent falls too slowly."""
+
+
+def test_newton_takes_over_from_slow_coordinate_descent() -> None:
+    """In each pair by itself; the gap is proven, and the result names the solver."""
+    training = Training(SLOW, IRIS, SPECIES, seed=0)
+    for _ in training:
+        pass
+    result = training.result()
+    assert (result.stop_reason, result.converged) == ("gap-reached", True)
+    assert all(pair.relative_gap <= 1e-5 for pair in result.certificate.pairs)
+    assert result.warm_start.pipeline.solver == Newton(C=0.02, intercept="augmented")
+    chose, took_over = result.warnings
+    assert chose.startswith("auto chose dual-coordinate-descent")
+    assert took_over.startswith("newton took over")
+    assert took_over.endswith("in 2 of 3 pairs")
+    exact = Pipeline(solver=Newton(C=0.02, intercept="augmented"), stopping=SLOW.stopping)
+    alone = Training(exact, IRIS, SPECIES, seed=0)
+    for _ in alone:
+        pass
+    for pair, optimum in zip(
+        result.certificate.pairs, alone.result().certificate.pairs, strict=True
+    ):
+        assert pair.dual <= optimum.primal
+        assert pair.primal >= optimum.dual
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_interrupted_before_and_after_the_switch(threads: int) -> None:
+    """A checkpoint at any boundary continues to the same bits."""
+    undisturbed = Training(SLOW, IRIS, SPECIES, seed=0, threads=threads)
+    checkpoints = [written_and_read(undisturbed.checkpoint())]
+    checkpoints += [written_and_read(undisturbed.checkpoint()) for _ in undisturbed]
+    expected = bits(undisturbed.result())
+    switched = set()
+    for checkpoint in checkpoints:
+        again = Training(SLOW, IRIS, SPECIES, seed=0, checkpoint=checkpoint)
+        switched.add(sum(pair.progress.switched for pair in again._pairs))
+        assert written_and_read(again.checkpoint()).keys() == checkpoint.keys()
+        for _ in again:
+            pass
+        assert bits(again.result()) == expected
+    assert switched == {0, 1, 2}
+
+
+def test_gap_that_falls_is_not_given_up_with_many_features() -> None:
+    """Newton steps are slow there, or needed in large numbers."""
+    for rows, broad in ((WIDE, True), (csr_array(WIDE), True), (X, False)):
+        problem = Training(Pipeline(solver=Auto()), rows, LABELS, seed=0).problems[0]
+        assert newton_is_sooner(problem, 1e9, 1e30) is not broad
+        assert newton_is_sooner(problem, 1e9, math.inf)
+        assert not newton_is_sooner(problem, 1e9, 1.0)
+    assert not newton_is_sooner(problem, 1.0, math.inf)  # before the probe is over
