@@ -2,7 +2,8 @@
 
 Linear ones take an effort, passes over the data or one over a tolerance, and give the weights;
 kernel ones run with their own stopping rule and give the model in LIBSVM's layout. None
-is a dependency: `pip install scikit-learn-intelex snapml liblinear-official libsvm-official`.
+is a dependency: `pip install scikit-learn-intelex snapml rehline skglm liblinear-official
+libsvm-official`.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ def linear(X: Any, y: Vector, C: float) -> dict[str, LinearFit]:
     fits: dict[str, LinearFit] = {"LinearSVC": partial(_linear_svc, X, y, C)}
     if _installed("snapml"):
         fits["snapml"] = partial(_snapml, csr_matrix(X) if is_sparse(X) else X, y, C)
+    if _installed("rehline") and not is_sparse(X):
+        fits["rehline"] = partial(_rehline, X, y, C)
+    if _installed("skglm"):
+        fits["skglm"] = partial(_skglm, csr_matrix(X) if is_sparse(X) else X, y, C)
     if _installed("liblinear"):
         from liblinear.liblinearutil import problem
 
@@ -114,6 +119,26 @@ def _snapml(X: Any, y: Vector, C: float, effort: int) -> Vector:
         max_iter=effort, regularizer=1.0 / C, tol=TIGHT, n_jobs=1, random_state=0
     )
     peer.fit(X, y)
+    return np.asarray(peer.coef_, dtype=np.float64).ravel()
+
+
+def _rehline(X: Vector, y: Vector, C: float, effort: int) -> Vector:
+    from rehline import plqERM_Ridge
+
+    peer = plqERM_Ridge(loss={"name": "svm"}, C=C, max_iter=effort, tol=TIGHT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged
+        peer.fit(X, y)
+    return np.asarray(peer.coef_, dtype=np.float64).ravel()
+
+
+def _skglm(X: Any, y: Vector, C: float, effort: int) -> Vector:
+    from skglm import LinearSVC
+
+    peer = LinearSVC(C=C, max_iter=effort, tol=TIGHT, fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peer.fit(X, y)
     return np.asarray(peer.coef_, dtype=np.float64).ravel()
 
 
