@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [growth] [doubling] [limits] [lists] [footprint]
-    [under-load] [serving] [beside-commits] [one-answer] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [choices] [growth] [doubling] [limits] [lists]
+    [footprint] [under-load] [serving] [beside-commits] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import (
     beside_commits,
+    choices,
     course_results,
     doubling,
     footprint,
@@ -30,6 +31,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,
     "gaps": gaps.main,
     "solvers": solvers.main,
+    "choices": choices.main,
     "growth": growth.main,
     "doubling": doubling.main,
     "limits": limits.main,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import doubling, gaps, growth, limits, passes, solvers
+from benchmarks import choices, doubling, gaps, growth, limits, passes, solvers
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
 from benchmarks.solver_cases import Case
@@ -38,6 +38,14 @@ def test_times_to_a_gap_are_compared(capsys: pytest.CaptureFixture[str]) -> None
     assert len(needed) == 4
     assert 1 <= needed[0] < needed[1]  # a smaller gap needs more
     assert 1 <= needed[2] < needed[3]
+
+
+def test_choices_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """`auto` proves the gap in each cell in which one of the solvers does."""
+    cells = choices.main({"iris": choices.DATASETS["iris, two classes"]}, rounds=1)
+    assert len(cells) == len(choices.STRENGTHS)
+    assert all(cell.reached["auto"] and cell.best < np.inf for cell in cells)
+    assert "0 in which only auto misses the gap" in capsys.readouterr().out
 
 
 def test_solvers_are_compared(tmp_path: Path) -> None:
