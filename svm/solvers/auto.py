@@ -99,7 +99,7 @@ class Auto(Hyperparameters):
 
 
 def is_broad(problem: Problem) -> bool:
-    """Whether there are so many features that Newton steps are slow, or needed in large numbers."""
+    """Whether Newton steps are slow, or needed in large numbers, because of the many features."""
     n, d = problem.n_samples, problem.n_features
     return d > WIDE or (d > NARROW and n < TALL * d)
 

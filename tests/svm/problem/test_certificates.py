@@ -210,7 +210,7 @@ def test_certificate_as_json() -> None:
 
 
 def test_certifying_costs_a_share_of_the_training() -> None:
-    """Its work is counted, so the bits do not depend on times. With more epochs it may go on until
+    """Its work is counted, so the bits do not depend on times. With more epochs it continues until
     the bound is close; a gap that was asked for is proven even if the training was short."""
     X, y = image_like(3000, 400)
     [problem] = Training(Pipeline(solver=Pegasos(C=0.1)), X, y, seed=0).problems
