@@ -31,7 +31,9 @@ CERTIFIER_STEPS = 200
 CERTIFIER_SHARE = 0.3
 """Most work of the certifier, relative to that of the training so far …"""
 CERTIFIER_WORK = float(1 << 25)
-"""… and this much, some 10 ms, more."""
+"""… and this much, some 10 ms, more …"""
+LAST_CERTIFIER_WORK = float(1 << 27)
+"""… or at the end this, some 40 ms: a short training of a small problem has a good bound, too."""
 CERTIFIER_STEPS_AT_ONCE = 8
 """Most of them in one step of the training: a checkpoint can be taken between them."""
 
@@ -325,7 +327,8 @@ class BinaryTraining:
         if now.stop_reason and target is not None and relative_gap(now.primal, lowest) <= target:
             return True
         own = 2.0 * row_work(problem) * self.solver.visits(problem, self.state)
-        most = CERTIFIER_SHARE * own + CERTIFIER_WORK
+        most = CERTIFIER_SHARE * own
+        most += LAST_CERTIFIER_WORK if now.stop_reason else CERTIFIER_WORK
         return Newton().work_after(problem, certifier) <= most
 
     def _require_finite(self, state: Any) -> None:
