@@ -24,6 +24,16 @@ def torture(
 
     `outstanding`: queued and running jobs before a kill. Returns the figures.
     """
+    try:
+        return _torture(stack, stream, kills, seed, within_s, outstanding)
+    except AssertionError as error:
+        error.add_note("\n".join(stack.unexpected()))
+        raise
+
+
+def _torture(
+    stack: Stack, stream: Stream, kills: int, seed: int, within_s: float, outstanding: int
+) -> str:
     chance = random.Random(seed)
     killed: Counter[str] = Counter()
     slowest: dict[str, float] = defaultdict(float)

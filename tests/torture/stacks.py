@@ -70,6 +70,11 @@ class Stack:
     orphans: list[psutil.Process] = field(default_factory=list)
     """Descendants of a killed command; they must end by themselves."""
 
+    def unexpected(self) -> list[str]:
+        """What the logs say of jobs that failed for no known reason."""
+        lines = (line for command in self.commands for line in command.log.open(errors="replace"))
+        return [line for line in lines if '"job failed"' in line]
+
     def victims(self) -> dict[str, list[psutil.Process]]:
         """All processes by their role."""
         roles: dict[str, list[psutil.Process]] = {}
