@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
+CLOSE = 0.65
+"""Least similarity of a mistyped name: `star` is not a mistyped `square`."""
 _ROOT = "which is 1 / (2 {0}²)"
 _MEANT: dict[str, dict[str, str]] = {
     "rbf": {"gaussian": "", "smo": 'with the kernel {"name": "gaussian"}'},
@@ -58,7 +60,9 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
             return _question(meant, note.format(name) if note == _ROOT else note)
     if plain in _NOT_OFFERED:
         return _NOT_OFFERED[plain]
-    near = get_close_matches(name.lower(), known, n=1) or [k for k in known if k.lower() == plain]
+    near = get_close_matches(name.lower(), known, n=1, cutoff=CLOSE) or [
+        k for k in known if k.lower() == plain
+    ]
     return _question(near[0], "") if near else ""
 
 
