@@ -45,7 +45,7 @@ def test_long_replies_leave_the_loop_free(
             answering = asyncio.create_task(predictor.answer(call, body))
             turns = 0
             while not answering.done():
-                await asyncio.sleep(0.0005)
+                await asyncio.sleep(0)
                 turns += 1
             database.close()
             return answering.result().body, turns
@@ -53,7 +53,7 @@ def test_long_replies_leave_the_loop_free(
 
     reply, turns = asyncio.run(ask())
     assert len(reply.splitlines()) == len(rows)
-    assert turns > 5
+    assert turns > 20
 
 
 def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: Settings) -> None:

@@ -1,0 +1,120 @@
+"""Machine code on disk survives processes that compile at once, end early, or cannot write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+
+LOOP = """
+from svm.loops import compiled
+
+@compiled
+def total(x):
+    result = 0.0
+    for i in range(x.size):
+        result += x[i]
+    return result
+"""
+CALL = """
+import resource, sys
+import numpy as np
+from loop import total
+
+dtypes, ask, bytes_per_file = sys.argv[1].split(","), sys.argv[2] == "ask", int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_per_file, resource.RLIM_INFINITY))
+
+def before_rename(event, arguments):
+    if ask and event == "os.rename":
+        print("rename", flush=True)
+        sys.stdin.readline()
+
+sys.addaudithook(before_rename)
+for dtype in dtypes:
+    assert total(np.arange(4, dtype=dtype)[:: 1]) == 6
+    assert total(np.arange(8, dtype=dtype)[:: 2]) == 12
+print(total.stats.cache_hits.total(), flush=True)
+"""
+UNLIMITED = -1
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "loop.py").write_text(LOOP)
+    (tmp_path / "call.py").write_text(CALL)
+    return tmp_path
+
+
+def call(
+    folder: Path, *dtypes: str, ask: bool = False, bytes_per_file: int = UNLIMITED
+) -> subprocess.Popen[str]:
+    """A process that calls the loop; with `ask`, it prints a line before it renames a file, and
+    waits for one."""
+    return subprocess.Popen(
+        [sys.executable, "call.py", ",".join(dtypes), "ask" if ask else "-", str(bytes_per_file)],
+        cwd=folder,
+        env={**os.environ, "NUMBA_CACHE_DIR": "code", "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+def hits(process: subprocess.Popen[str]) -> int:
+    """How many signatures the process found on disk; it must succeed."""
+    return int(output(process))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / "code").rglob("*") if path.is_file())
+
+
+def test_every_signature_is_compiled_once(folder: Path) -> None:
+    assert hits(call(folder, "float64", "float32")) == 0
+    assert len(files(folder)) == 4
+    assert hits(call(folder, "float64", "float32", "int64")) == 4
+
+
+def test_two_processes_that_compile_at_once_do_not_mix_their_code(folder: Path) -> None:
+    first, second = (call(folder, dtype, ask=True) for dtype in ("float64", "float32"))
+    for process in (first, second):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "rename\n"  # both have seen an empty folder
+    for process in (first, second, second, first):
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout is not None
+        process.stdout.readline()
+    output(first)
+    output(second)
+    hits(call(folder, "float64", "float32"))
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
+def test_damaged_files_are_compiled_again(folder: Path, damage: str) -> None:
+    hits(call(folder, "float64"))
+    for path in files(folder):
+        content = path.read_bytes()
+        half = len(content) // 2
+        damaged = {"empty": b"", "cut": content[:half], "zeros": content[:half] + bytes(half)}
+        path.write_bytes(damaged[damage])
+    assert hits(call(folder, "float64")) == 0
+    assert hits(call(folder, "float64")) == 2
+
+
+def test_a_loop_runs_if_its_code_cannot_be_written(folder: Path) -> None:
+    assert hits(call(folder, "float64", bytes_per_file=100)) == 0
+    assert files(folder) == []
