@@ -51,3 +51,40 @@ def scaled_rows(X: Floats, rows: Indices, factors: Floats, out: Floats) -> None:
         x, scaled, factor = X[rows[i]], out[i], factors[i]
         for j in range(len(x)):
             scaled[j] = factor * x[j]
+
+
+@compiled
+def scores_and_sums(
+    operand: Any,
+    rows: Indices,
+    w: Vector,
+    intercept: float,
+    y: Vector,
+    weights: Vector,
+    centers: Vector,
+    smoothing: float,
+    scores: Vector,
+    sums: Vector,
+) -> None:
+    """scores[i] = ⟨x of rows[i], w⟩ + intercept; sums[k] += Σ sᵢ aᵢ x over the rows of class k, 1
+    if yᵢ > 0, with aᵢ = clip(centerᵢ + (1 - yᵢ scoreᵢ)/smoothing, 0, 1)."""
+    for i in range(len(rows)):
+        scores[i] = dot(operand, rows[i], w) + intercept
+        slope = centers[i] + (1.0 - y[i] * scores[i]) / smoothing
+        if slope > 0.0:
+            factor = weights[i] * min(slope, 1.0)
+            add(operand, rows[i], factor, sums[1 if y[i] > 0.0 else 0])
+
+
+@compiled
+def add_changes(
+    operand: Any, rows: Indices, changes: Vector, further: Vector, positive: Any, sums: Vector
+) -> None:
+    """sums[0, k] += Σ changes[i] · x of rows[i], over the rows of class k, 1 if positive[i]; the
+    same for `further` and sums[1]."""
+    for i in range(len(rows)):
+        k = 1 if positive[i] else 0
+        if changes[i] != 0.0:
+            add(operand, rows[i], changes[i], sums[0, k])
+        if further[i] != 0.0:
+            add(operand, rows[i], further[i], sums[1, k])

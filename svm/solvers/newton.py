@@ -6,81 +6,64 @@ The hinge max(0, 1 - m) = max over 0 ≤ a ≤ 1 of a (1 - m) becomes smooth by 
 
 Its slope is -a with a = clip((1 - m)/μ, 0, 1), so at the minimizer αᵢ = sᵢ aᵢ is dual feasible and
 the duality gap of the SVM itself is (μ/n) Σ sᵢ aᵢ (1 - aᵢ): the certificate costs nothing.
-Smoothing and dual point: Nesterov, Smooth minimization of non-smooth functions (2005). Newton on
-piecewise quadratic losses: Keerthi and DeCoste (2005), Chapelle (2007).
+
+Once a level of μ is solved, its slopes become the centers of the next: μ (a - center)²/2 is
+subtracted there, and a = clip(center + (1 - m)/μ, 0, 1). So the gap falls to zero much faster than
+μ, and enough rows stay near the margin to determine the next step.
+
+Smoothing and dual point: Nesterov, Smooth minimization of non-smooth functions (2005). Centers: the
+method of multipliers (Rockafellar, 1976). Newton on piecewise quadratic losses: Keerthi and DeCoste
+(2005), Chapelle (2007).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.checkpoints import DERIVED
 from svm.classifiers import LinearClassifier
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.problem import Problem
-from svm.problem.certificate import relative_gap
 from svm.problem.objectives import dual, primal_at_scores, squared_norm
-from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
-from svm.solvers.smoothed_hinge import (
-    builds_hessian,
-    gradient,
-    line_search,
-    slopes_at,
-    solver_of_hessian,
-    step_work,
+from svm.solvers.class_sums import fresh, lower_bound, updated
+from svm.solvers.newton_steps import (
+    NewtonState,
+    newton_step,
+    relative_gap_of,
+    slopes_of,
+    with_sums,
 )
-from svm.solvers.work import PASSES, pass_work
+from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance
+from svm.solvers.smoothed_hinge import slopes_at, step_work
+from svm.solvers.work import pass_work, rows_work
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
 LESS_SMOOTHING = 0.25
-"""Factor from one level of μ to the next."""
+"""Factor from one level of μ to the next, if one step solved it …"""
+LITTLE_LESS_SMOOTHING = 0.5
+"""… or more."""
 SMALLEST_SMOOTHING = 1e-12
 """μ below which nothing can be gained."""
 WARM_SMOOTHING = 0.125
 """Least μ of the first step from inherited weights. With less, weights near the optimum took more
 steps than zero weights."""
-ROUGH_GAP = 0.01
-"""Relative gap above which a Hessian in single precision is enough …"""
-LONGEST_ROUGH = 8.0
-"""… unless the line search makes its step longer by this factor: then rounding has hidden how flat
-the objective is."""
 SAMPLE_SHARE = 16
 """A training with many rows begins on one row of 16 …"""
 SAMPLED_FROM = 1 << 16, 256
 """… if there are this many rows, and this many for each feature: a smaller sample is no help …"""
-SAMPLE_GAP = 0.01
-"""… up to this relative gap, about the difference between the optima of the sample and of all
-rows."""
+SAMPLE_GAP = 0.1
+"""… up to the level of μ that is solved with this relative gap: with less smoothing the rows near
+the margin of the sample would determine the weights too much."""
 SAMPLE_STEPS = 50
 """Most steps on the sample."""
+FULL_STEP = 0.9, 1.1
+"""Lengths of a step about as good as 1."""
 ROUNDING = 1e-15
 """A relative gain of the objective, or change of the weights, that is lost in rounding."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewtonState(SolverState):
-    """The iterate under the current smoothing, and the best primal and dual points so far."""
-
-    w: Vector
-    intercept: float
-    scores: Vector = field(metadata=DERIVED)
-    """(n_samples,) of these weights; empty if the state comes from a checkpoint."""
-    smoothing: float
-    """μ of the next step."""
-    last_smoothing: float
-    """μ of the latest step."""
-    best_w: Vector
-    best_intercept: float
-    best_scores: Vector = field(metadata=DERIVED)
-    best_primal: float
-    best_dual: float
-    work: float
-    """Of all steps (`svm.solvers.work`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,19 +105,21 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited w and b, with little smoothing."""
-        w, scores = np.zeros(problem.n_features), np.zeros(problem.n_samples)
+        w, unknown = np.zeros(problem.n_features), np.empty(0)
         state = NewtonState(
             w=w,
             intercept=0.0,
-            scores=scores,
+            scores=unknown,
+            slopes=unknown,
+            sums=np.zeros((0, problem.n_features)),
             smoothing=FIRST_SMOOTHING,
-            last_smoothing=FIRST_SMOOTHING,
+            centers=unknown,
             best_w=w,
             best_intercept=0.0,
-            best_scores=scores,
+            best_scores=unknown,
+            best_slopes=unknown,
             best_primal=float(problem.weights.mean()),
             best_dual=0.0,
-            work=0.0,
         )
         if inherited is None:
             return state
@@ -147,10 +132,9 @@ class Newton(Hyperparameters):
             intercept=intercept,
             scores=scores,
             smoothing=max(sharpest, WARM_SMOOTHING),
-            last_smoothing=sharpest,
             best_w=w,
             best_intercept=intercept,
-            best_scores=scores,
+            best_slopes=slopes_at(problem, scores, sharpest),
             best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
             best_dual=lower,
         )
@@ -159,39 +143,46 @@ class Newton(Hyperparameters):
         """One Newton step; then less smoothing, if this level is solved well enough."""
         if state.epoch == 0 and state.smoothing == FIRST_SMOOTHING:
             state = self._after_sample(problem, state)
-        mu = state.smoothing
+        return self._advanced(problem, state, recenters=True)
+
+    def _advanced(self, problem: Problem, state: NewtonState, *, recenters: bool) -> NewtonState:
+        mu, y, state = state.smoothing, problem.y, with_sums(problem, state)
         point = np.append(state.w, state.intercept)
-        scores = _scores(problem, state.w, state.intercept, state.scores)
-        short = 1.0 - problem.y * scores
-        # After the smoothing was reduced, most rows near the margin are still there, only closer.
-        # The rows in the old, wider range determine the step; the few in the new range would make
-        # it far too long.
-        level = max(mu, state.last_smoothing)
-        active = np.flatnonzero((short > 0.0) & (short < level))
-        slopes = np.where(short >= level, 1.0, np.maximum(short, 0.0) / mu)
-        derivative = gradient(problem, point, slopes)
-        step, changes, length, work = self._step(problem, state, point, scores, active, derivative)
-        # The slopes at the end of the whole step have their w(α) there, except for the rows whose
-        # slopes are clipped: a better bound than the slopes at the point that the search reaches.
-        slopes[active] -= (problem.y * changes)[active] / mu
-        lower = dual(problem, np.clip(slopes, 0.0, 1.0) * problem.weights)
-        point = point + length * step
+        taken = newton_step(problem, state, point)
+        moved = taken.length * taken.step
+        point = point + moved
         w, intercept = point[:-1].copy(), float(point[-1])
-        scores = problem.scores(w, intercept)
+        scores = state.scores + taken.length * taken.changes
+        slopes = slopes_of(problem, scores, state.centers, mu)
+        # The slopes at the end of the whole step have their w(α) there, except for the rows whose
+        # slopes are clipped: a better bound, unless that is about the point that the search
+        # reaches.
+        ends = slopes
+        if not FULL_STEP[0] <= taken.length <= FULL_STEP[1]:
+            ends = state.slopes.copy()
+            further = slopes_of(problem, state.scores + taken.changes, state.centers, mu)
+            ends[taken.active] = further[taken.active]
+        at_end, sums, read = updated(problem, state.sums, state.slopes, ends, slopes)
+        lower, best_slopes = lower_bound(problem, slopes, sums), slopes
+        if ends is not slopes and (other := lower_bound(problem, ends, at_end)) > lower:
+            lower, best_slopes = other, ends
 
         primal = primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
-        slopes = slopes_at(problem, scores, mu)
-        improved = primal < state.best_primal
+        improved, raised = primal < state.best_primal, lower > state.best_dual
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
+        best_scores = state.best_scores if len(state.best_scores) else state.scores
 
-        # At the exact solution of this level the gap is mean(μ sᵢ aᵢ (1 - aᵢ)), the cost of the
-        # smoothing. Reducing it before Newton comes near that would only need more steps later.
-        cost = mu * float((problem.weights * slopes * (1.0 - slopes)).mean())
-        # If the step, or what it would gain, is lost in rounding, this level is done.
-        moved = length * float(np.abs(step).max()) > ROUNDING * float(np.abs(point).max())
-        lost = not moved or -float(derivative @ step) <= ROUNDING * primal
-        if lost or primal - lower <= 2.0 * cost:
-            mu *= LESS_SMOOTHING
+        # At the exact solution of this level the gap is that between the losses and their tangents,
+        # the cost of the smoothing. Less smoothing before Newton comes near that would only need
+        # more steps later.
+        short = 1.0 - y * scores
+        cost = float((problem.weights * (np.maximum(short, 0.0) - slopes * short)).mean())
+        solved = primal - lower <= 2.0 * cost
+        if not state.reduced:  # if the step, or its gain, is lost in rounding, this level is done
+            lost = float(np.abs(moved).max()) <= ROUNDING * float(np.abs(point).max())
+            solved = solved or lost or taken.gain <= ROUNDING * primal
+        if solved:
+            mu *= LESS_SMOOTHING if state.steps == 0 or not recenters else LITTLE_LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
         return NewtonState(
             epoch=state.epoch + 1,
@@ -200,59 +191,59 @@ class Newton(Hyperparameters):
             w=w,
             intercept=intercept,
             scores=scores,
+            slopes=slopes,
+            sums=sums,
             smoothing=mu,
-            last_smoothing=state.smoothing,
+            centers=slopes if solved and recenters else state.centers,
+            reduced=solved,
+            steps=0 if solved else state.steps + 1,
             best_w=w if improved else state.best_w,
             best_intercept=intercept if improved else state.best_intercept,
-            best_scores=scores if improved else state.best_scores,
+            best_scores=scores[:0] if improved else best_scores,
+            best_slopes=best_slopes if raised else state.best_slopes,
             best_primal=best_primal,
             best_dual=best_dual,
-            work=state.work + work,
+            work=state.work + taken.work + rows_work(problem, problem.n_samples + read),
         )
-
-    def _step(
-        self,
-        problem: Problem,
-        state: NewtonState,
-        point: Vector,
-        scores: Vector,
-        active: Indices,
-        derivative: Vector,
-    ) -> tuple[Vector, Vector, float, float]:
-        """(Step, its change of the scores, its best length, the work of the whole step)."""
-        mu, work = state.smoothing, PASSES * pass_work(problem)
-        rough = builds_hessian(problem) and _relative_gap(state) > ROUGH_GAP
-        while True:
-            step, more = solver_of_hessian(problem, active, mu, rough=rough)(-derivative)
-            work += more
-            changes = problem.scores(step[:-1], step[-1])
-            length = line_search(problem, point, step, scores, changes, mu)
-            if not rough or length <= LONGEST_ROUGH:
-                return step, changes, length, work
-            rough = False
 
     def _after_sample(self, problem: Problem, state: NewtonState) -> NewtonState:
         """The state with weights and smoothing that are nearly optimal for a sample of the rows.
 
-        The first steps need no more rows, and take a sixteenth of the time.
+        The first steps need no more rows, and take a sixteenth of the time. Their levels have no
+        centers, which rows outside of the sample lack.
         """
         least, least_to_feature = SAMPLED_FROM
         if problem.n_samples < max(least, least_to_feature * (problem.n_features + 1)):
             return state
         sample = problem.sample(SAMPLE_SHARE)
-        near = self.start(sample)
-        while _relative_gap(near) > SAMPLE_GAP:
+        near = self._after_sample(sample, self.start(sample))
+        while True:
             if near.stopped or near.epoch == SAMPLE_STEPS:
                 return replace(state, work=near.work)
-            near = self.advance(sample, near)
+            level, near = near.smoothing, self._advanced(sample, near, recenters=False)
+            if near.reduced and relative_gap_of(near) <= SAMPLE_GAP:
+                break
         return replace(
             state,
-            w=near.best_w,
-            intercept=near.best_intercept,
-            scores=problem.scores(near.best_w, near.best_intercept),
-            smoothing=near.last_smoothing,
-            last_smoothing=near.last_smoothing,
+            w=near.w,
+            intercept=near.intercept,
+            smoothing=level,
+            best_scores=np.zeros(problem.n_samples),
             work=near.work,
+        )
+
+    def renewed(self, problem: Problem, state: NewtonState) -> NewtonState:
+        """The state with primal value and bound summed over all rows again: those of its steps are
+        updated sums, in which rounding adds up."""
+        w, intercept = state.best_w, state.best_intercept
+        slopes = state.best_slopes if len(state.best_slopes) else np.zeros(problem.n_samples)
+        scores, sums = fresh(problem, w, intercept, slopes, np.inf)
+        return replace(
+            state,
+            best_scores=scores,
+            best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
+            best_dual=lower_bound(problem, slopes, sums),
+            work=state.work + pass_work(problem),
         )
 
     def classifier(self, problem: Problem, state: NewtonState) -> LinearClassifier:
@@ -260,7 +251,8 @@ class Newton(Hyperparameters):
 
     def scores(self, problem: Problem, state: NewtonState) -> Vector:
         """Of the best weights so far, (n_samples,)."""
-        return _scores(problem, state.best_w, state.best_intercept, state.best_scores)
+        known = state.best_scores if len(state.best_scores) else state.scores
+        return known if len(known) else np.zeros(problem.n_samples)
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual
@@ -269,19 +261,11 @@ class Newton(Hyperparameters):
         """That of all steps so far, and of one more, if it takes as long as their mean."""
         if state.epoch:
             return state.work * (1.0 + 1.0 / state.epoch)
-        return PASSES * pass_work(problem) + step_work(problem)
+        return step_work(problem)
 
     def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
         """The best primal value and the best bound so far."""
         return state.best_primal, state.best_dual
-
-
-def _relative_gap(state: NewtonState) -> float:
-    return relative_gap(state.best_primal, state.best_dual)
-
-
-def _scores(problem: Problem, w: Vector, intercept: float, known: Vector) -> Vector:
-    return known if len(known) else problem.scores(w, intercept)
 
 
 def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:
