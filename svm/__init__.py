@@ -49,6 +49,7 @@ from svm.transforms.features import (
     RandomFourier,
     Square,
 )
+from svm.transforms.terms import Terms
 
 if TYPE_CHECKING:
     from svm.estimator import SVMClassifier
@@ -87,6 +88,7 @@ __all__ = [
     "Square",
     "Stopping",
     "SubGradient",
+    "Terms",
     "Training",
     "TrainingResult",
     "WarmStart",

@@ -87,6 +87,8 @@ class Hyperparameters(Checked):
     """The objective that the solver states, in its own constants."""
     cost_per_epoch: ClassVar[str]
     reference: ClassVar[str]
+    suggestion: ClassVar[str]
+    """What to try if the training diverges."""
     starts_from: ClassVar[tuple[str, ...]]
     """Names of the solvers whose models a warm start can begin from."""
     inherits: ClassVar[str]
@@ -105,7 +107,7 @@ class Hyperparameters(Checked):
         Moderate | None,
         Doc(
             "Weight of the sum of hinge losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
-            "binary problem. 1 if λ is not given either."
+            "binary problem; of `subgradient` against ‖w‖²: λ = 2/(nC). 1 if λ is not given either."
         ),
     ] = None
     dtype: Annotated[
@@ -128,6 +130,10 @@ class Hyperparameters(Checked):
     def warm_start_obstacle(self) -> str:
         """Why these hyperparameters do not allow a warm start; empty if they do."""
         return ""
+
+    def advice(self, problem: Any) -> str:
+        """What to try if the training of a problem diverges."""
+        return self.suggestion
 
     def visits(self, problem: Any, state: Any) -> float:
         """Rows read by all updates so far."""
@@ -160,6 +166,8 @@ def _fits(annotation: Any, value: object) -> bool:
         return value in arguments
     if origin in (Union, types.UnionType):
         return any(_fits(member, value) for member in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(arguments[0], part) for part in value)
     if origin is dict:
         return isinstance(value, dict) and all(
             _fits(arguments[0], k) and _fits(arguments[1], v) for k, v in value.items()

@@ -25,6 +25,11 @@ class StopReason(StrEnum):
     )
     TIME_BUDGET = "time-budget", "Its time was up: give a larger time_budget_s."
     MAX_EPOCHS = "max-epochs", "Its epochs were used up: give more, or scale the features."
+    MAX_UPDATES = "max-updates", "Its updates were used up: give more, or scale the features."
+    PATIENCE = (
+        "patience",
+        "The error on the validation set fell no further; the model is that of its lowest error.",
+    )
     GAP_REACHED = "gap-reached", "The duality gap that was asked for is proven."
     CONVERGED = "converged", "The rule that was asked for says that more epochs change little."
 
@@ -37,7 +42,7 @@ class StopReason(StrEnum):
     @property
     def converged(self) -> bool:
         """Whether the gap that was asked for is proven, or the rule that was asked for was met."""
-        return self in (StopReason.GAP_REACHED, StopReason.CONVERGED)
+        return self in (StopReason.GAP_REACHED, StopReason.CONVERGED, StopReason.PATIENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,22 +64,31 @@ class Stopping(Checked):
     """The first of the given conditions ends a training.
 
     Nothing given means a relative duality gap of 1e-3 or 1,000 epochs. With a gap alone, the limit
-    of 1,000 epochs still applies; `max_epochs` alone and `cost_change` alone are the only rule.
+    of 1,000 epochs still applies, unless there is another one; `max_epochs`, `max_updates` or
+    `cost_change` alone are the only rule.
     """
 
     max_epochs: PositiveInt | None = None
     """Passes over the data (Newton steps for `newton`), of each pair of classes."""
+    max_updates: PositiveInt | None = None
+    """Updates of each pair of classes: T of the stochastic solvers. The training ends after exactly
+    that many, in the middle of an epoch too; for `newton` an update is a step, for the dual solvers
+    a change of one or two dual variables."""
     duality_gap: Positive | None = None
     """Relative: (primal - dual) / primal."""
     cost_change: CostChange | None = None
     """Stop when the cost hardly changes."""
+    patience: PositiveInt | None = None
+    """Epochs without a lower error on the validation set, after which a pair of classes stops. The
+    model is then that of the epoch with the lowest error, the first one of several. The error is
+    computed after every epoch; if another rule ends the training, the model is the last one."""
     time_budget_s: Positive | None = None
     """Seconds of training, all attempts together; an epoch that has begun is finished. Results
     under a budget are not reproducible."""
 
     def resolved(self) -> Stopping:
         """The same conditions with the defaults written out."""
-        if self.cost_change is not None or self.max_epochs is not None:
+        if (self.cost_change, self.max_epochs, self.max_updates) != (None, None, None):
             return self
         gap = DEFAULT_DUALITY_GAP if self.duality_gap is None else self.duality_gap
         return replace(self, max_epochs=DEFAULT_MAX_EPOCHS, duality_gap=gap)

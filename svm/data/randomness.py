@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-STREAMS = {"order": 0, "start": 1, "split": 2, "features": 3}
+STREAMS = {"order": 0, "start": 1, "split": 2, "features": 3, "sizes": 4}
 
 
 def generator(
-    purpose: Literal["order", "start", "split", "features"],
+    purpose: Literal["order", "start", "split", "features", "sizes"],
     seed: int,
     pair: int = 0,
     epoch: int = 0,

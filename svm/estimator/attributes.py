@@ -8,6 +8,7 @@ import numpy as np
 
 from svm.data.matrices import Indices, Vector
 from svm.kernel import LinearKernel
+from svm.model.linear_scorer import unscaled
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
 from svm.training.warm_start import WarmStart
@@ -17,7 +18,7 @@ from svm.transforms.features import Identity
 def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     """`coef_` (n_problems, n_features) and `intercept_` (n_problems,) for the rows as given, of a
     linear model without a feature map; otherwise the intercepts alone."""
-    kernel, scaling = fitted.kernel, fitted.scaling
+    kernel = fitted.kernel
     linear = kernel is None or isinstance(kernel, LinearKernel)
     if not linear or not isinstance(fitted.features.spec, Identity):
         return {"intercept_": fitted.intercepts}
@@ -25,9 +26,8 @@ def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     if kernel is not None:
         vectors: Any = fitted.support_vectors
         coefficients = coefficients @ vectors
-    coefficients = coefficients / (1.0 if scaling.scale is None else scaling.scale)
-    offset = np.zeros(coefficients.shape[1]) if scaling.offset is None else scaling.offset
-    return {"coef_": coefficients, "intercept_": fitted.intercepts - coefficients @ offset}
+    weights, offset = unscaled(fitted.scaling, coefficients)
+    return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
 
 
 def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[str, Any]:

@@ -254,8 +254,13 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         self.__dict__.update(linear_attributes(fitted))
 
     def _trained(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        names = getattr(self, "feature_names_in_", None)
         training = Training(
-            pipeline, X, y, weights=weights, seed=self._seed(), threads=self._threads()
+            *(pipeline, X, y),
+            weights=weights,
+            names=None if names is None else names.tolist(),
+            seed=self._seed(),
+            threads=self._threads(),
         )
         for _ in training:
             pass

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from svm.data.matrices import Indices, Matrix, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
+from svm.model.multiclass import BinarySplit, MulticlassName, codes_of, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
-from svm.solvers.pegasos import Pegasos, PegasosState, advance, start
+from svm.solvers.pegasos import Pegasos, PegasosState, advance, averaging_begun
+from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import FeatureMap, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling
@@ -75,25 +76,30 @@ class OnlinePegasos:
         for k in range(len(earlier.regularization)):
             problem = online._empty_problem(k)
             inherited = earlier.of_problem(k, problem)
-            online.states[k] = start(problem, solver.averaging, inherited)
+            online.states[k] = solver.start(problem, inherited)
         return online
 
     def update(self, X: Matrix, labels: npt.NDArray[Any], weights: Vector) -> None:
         """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
 
         A weight (n_samples,) multiplies the row's hinge loss; rows of weight 0 are left out.
-        Raises InvalidData (`bad-labels`) for a label that is not one of the classes.
+        Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
         """
-        codes = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        if (self.classes[codes] != labels).any():
-            unknown = labels[self.classes[codes] != labels][0]
+        codes = codes_of(self.classes, labels)
+        if (codes < 0).any():
+            unknown = labels[codes < 0][0]
             raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
+        codes[row_weights(weights, len(labels)) == 0.0] = -1
         mapped = self.features.transform(self.scaling.transform(X))
         for k, split in enumerate(self._splits):
             problem = self._problem(k, split, mapped, codes, weights)
-            state = self.states.get(k) or start(problem, self.solver.averaging)
+            state = self.states.get(k) or self.solver.start(problem)
             state = replace(state, violations=np.zeros(problem.n_samples))
-            self.states[k] = advance(problem, state, "given", self.solver.project)
+            n = problem.n_samples
+            settings = self.solver.settings(n)
+            state = averaging_begun(state, self.solver.averaging)
+            visits = problem.visits(0, "given")
+            self.states[k] = advance(problem, state, visits, n, settings, state.epoch + 1)
 
     @property
     def _splits(self) -> list[BinarySplit]:
@@ -102,12 +108,11 @@ class OnlinePegasos:
     def _problem(
         self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
     ) -> Problem:
-        inside = np.isin(codes, (*split.negative, split.positive)) & (weights > 0.0)
-        rows = np.flatnonzero(inside)
+        rows, y = split.rows_and_sides(codes)
         return Problem(
             X=X,
             rows=rows,
-            y=np.where(codes[rows] == split.positive, 1.0, -1.0),
+            y=y,
             weights=weights[rows],
             regularization=float(self.regularization[k]),
             intercept=self.solver.intercept,

@@ -49,11 +49,12 @@ class LinearKernel(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianKernel(Checked):
-    """exp(-γ ‖x - z‖²)"""
+    """exp(-γ ‖x - z‖²), which is exp(-‖x - z‖²/(2σ²)) with γ = 1/(2σ²)."""
 
     name: Literal["gaussian"] = "gaussian"
     gamma: Positive | Literal["median"] = "median"
-    """γ; `median`: one over the median squared distance between rows, a good first choice."""
+    """γ > 0, which is 1/(2σ²) for a kernel given by its width σ: 0.5 for σ = 1, 2 for σ = 0.5. Or
+    `median`: one over the median squared distance between rows, a good first choice."""
 
     def fitted(self, X: Rows) -> GaussianKernel:
         """With γ as a number: from the distances between at most 1,000 rows, evenly spread."""

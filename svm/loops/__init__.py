@@ -7,10 +7,12 @@ Every loop has a slow, obvious NumPy twin in `tests/svm`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
+
+from svm.loops.machine_code import MachineCodeCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,8 +23,7 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
     """Compile without the GIL, and keep the machine code on disk if a folder is writable."""
-    compile_with = partial(numba.njit, nogil=True, fastmath=set(fastmath), error_model="numpy")
-    try:
-        return cast(F, compile_with(cache=True)(function))
-    except RuntimeError:  # read-only installation, and NUMBA_CACHE_DIR not set
-        return cast(F, compile_with()(function))
+    loop: Any = numba.njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(function)
+    with suppress(RuntimeError):  # read-only installation, and NUMBA_CACHE_DIR not set
+        loop._cache = MachineCodeCache(function)
+    return cast(F, loop)

@@ -33,7 +33,9 @@ def descend(
     gradient: Vector,
     intercept_gradient: float,
     seen: int,
-) -> tuple[float, float, int, int, int]:
+    w_sum: Vector,
+    intercept_sum: float,
+) -> tuple[float, float, int, int, int, float]:
     """Batches of `batch_size` rows, one after the other; w and `gradient` change in place.
 
     `gradient` and `intercept_gradient` have the sum over `seen` rows of the first batch; a batch
@@ -43,9 +45,11 @@ def descend(
 
     The sub-gradient of one batch is r w - C Σ sᵢ yᵢ xᵢ over its violations, with r = 1 if the
     regularizer is `whole`, else the batch's share of all rows. After `updates` updates the learning
-    rate is learning_rate (1 + decay updates)^-power.
+    rate is learning_rate (1 + decay updates)^-power. w_sum, if it is not empty, and `intercept_sum`
+    add up the iterates.
 
-    Returns (intercept, its gradient, rows seen of the open batch, updates, rows taken of `drawn`).
+    Returns (intercept, its gradient, rows seen of the open batch, updates, rows taken of `drawn`,
+    intercept_sum).
     """
     for position in range(len(drawn)):
         i = drawn[position]
@@ -70,6 +74,9 @@ def descend(
         intercept_gradient = 0.0
         seen = 0
         updates += 1
+        for j in range(len(w_sum)):
+            w_sum[j] += w[j]
+        intercept_sum += intercept
         if once:
-            return intercept, intercept_gradient, seen, updates, position + 1
-    return intercept, intercept_gradient, seen, updates, len(drawn)
+            return intercept, intercept_gradient, seen, updates, position + 1, intercept_sum
+    return intercept, intercept_gradient, seen, updates, len(drawn), intercept_sum

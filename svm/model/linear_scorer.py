@@ -38,10 +38,17 @@ def unscaled_scorer(
 
     None if such weights would leave the range of float64.
     """
-    with np.errstate(all="ignore"):
-        weights = coefficients / (1.0 if scaling.scale is None else scaling.scale)
+    weights, offset = unscaled(scaling, coefficients)
     sizes = np.abs(weights[coefficients != 0.0])
     if not ((sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)).all():
         return None
-    offset = np.zeros(coefficients.shape[1]) if scaling.offset is None else scaling.offset
     return LinearScorer(offset, weights, intercepts)
+
+
+def unscaled(scaling: Scaling, coefficients: Vector) -> tuple[Vector, Vector]:
+    """Weights (n_problems, n_features) and offset (n_features,) for unscaled rows. Weights may
+    leave the range of float64, without a warning."""
+    with np.errstate(all="ignore"):
+        weights = coefficients / (1.0 if scaling.scale is None else scaling.scale)
+    offset = np.zeros(coefficients.shape[1]) if scaling.offset is None else scaling.offset
+    return weights, offset

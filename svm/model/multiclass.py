@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Vector, read_only
+from svm.data.matrices import Indices, Vector, read_only
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
@@ -25,6 +25,11 @@ class BinarySplit:
     def classes(self) -> tuple[int, ...]:
         """The pair (i, j) of two classes; (j,) for j against all others."""
         return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
+
+    def rows_and_sides(self, codes: npt.NDArray[Any]) -> tuple[Indices, Vector]:
+        """The rows whose class `codes` (n_samples,) are in the problem, and ±1 for each."""
+        rows = np.flatnonzero(np.isin(codes, (*self.negative, self.positive)))
+        return rows, np.where(codes[rows] == self.positive, 1.0, -1.0)
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:
@@ -67,6 +72,13 @@ def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:
     if decision.ndim == 1:
         return (decision > 0).view(np.int8)
     codes: npt.NDArray[Any] = np.argmax(decision, axis=1)
+    return codes
+
+
+def codes_of(classes: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Indices:
+    """Class numbers (n_samples,) of labels; -1 for one that is not among the sorted classes."""
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    codes[classes[codes] != labels] = -1
     return codes
 
 

@@ -1,3 +1,3 @@
-from svm.problem.problem import Order, Problem, Sampling
+from svm.problem.problem import Order, OrderInMemory, Problem
 
-__all__ = ["Order", "Problem", "Sampling"]
+__all__ = ["Order", "OrderInMemory", "Problem"]

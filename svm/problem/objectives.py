@@ -77,6 +77,11 @@ def evaluate(
     return primal_at_scores(problem, penalized, scores), scores
 
 
+def error_of(problem: Problem, scores: Vector) -> float:
+    """Share of the rows on the wrong side; a score of 0 is on the negative one."""
+    return float(((scores > 0) != (problem.y > 0)).mean())
+
+
 def dual(problem: Problem, alpha: Vector) -> float:
     """The largest D(c α) over feasible factors c, after α was made feasible; never below 0.
 

@@ -32,10 +32,11 @@ far apart in memory."""
 ROW_COST = 64
 """Cost of fetching a row from memory in random order, in multiplications."""
 
-Sampling = Literal["permuted", "uniform"]
-"""Every row once per epoch, in a new order; or independent draws."""
-Order = Literal["permuted", "uniform", "blocks", "given"]
-"""As `Sampling`; or every row once, some blocks of neighbors at a time; or in the data's order."""
+OrderInMemory = Literal["each-epoch", "shuffled-once", "given", "uniform"]
+"""Every row once per epoch: in a new order each epoch, in one random order, or in the data's order;
+or independent draws."""
+Order = Literal[OrderInMemory, "blocks"]
+"""Also: every row once, some blocks of neighbors at a time."""
 
 BLOCK_VALUES = 1 << 16
 """Values of a block of neighbors: 512 KiB, which a disk reads as fast as longer stretches."""
@@ -97,6 +98,8 @@ class Problem:
     """How many may work on this problem at once; no bit depends on it."""
     cost_change: CostChange | None = None
     """For solvers that test it after every update."""
+    max_updates: int | None = None
+    """Count of updates at which an `advance` ends, even within an epoch."""
     interrupted: Callable[[], None] = _never
     """Raises `Interrupted` when the work should stop; solvers call it between blocks."""
 
@@ -122,6 +125,16 @@ class Problem:
         """X in memory, for solvers that do not stream."""
         assert not isinstance(self.X, StoredRows)
         return self.X
+
+    @property
+    def unlimited(self) -> Problem:
+        """The same problem, for another solver than the one whose updates are limited."""
+        return self if self.max_updates is None else self._unlimited
+
+    @cached_property
+    def _unlimited(self) -> Problem:
+        # Not itself: a problem that refers to itself stays in memory until the collector runs.
+        return replace(self, max_updates=None)
 
     @cached_property
     def kernel_rows(self) -> KernelRows:
@@ -215,28 +228,37 @@ class Problem:
         """The generator of one epoch: a function of (seed, pair, epoch)."""
         return generator(purpose, self.seed, self.pair, epoch)
 
-    def order(self, epoch: int, sampling: Sampling) -> Indices:
-        """The rows of the n_samples updates of one epoch."""
-        if sampling == "permuted":
-            return self.permutation(epoch)
-        return self.random(epoch).integers(self.n_samples, size=self.n_samples)
+    def updates_left(self, done: int, most: int) -> int:
+        """How many updates an `advance` makes after `done` ones, if it is to make `most`."""
+        return most if self.max_updates is None else min(most, self.max_updates - done)
+
+    def order(self, epoch: int, order: OrderInMemory) -> Indices:
+        """The n_samples rows that one epoch visits."""
+        match order:
+            case "each-epoch":
+                return self.permutation(epoch)
+            case "shuffled-once":
+                return self.permutation(0)
+            case "given":
+                return np.arange(self.n_samples)
+            case "uniform":
+                return self.random(epoch).integers(self.n_samples, size=self.n_samples)
 
     def visits(
         self, epoch: int, order: Order, first: int = 0, last: int | None = None
     ) -> Iterator[tuple[Any, Indices, Indices]]:
-        """The rows of updates `first` … `last` - 1 of an epoch, a block of work at a time.
+        """The visits `first` … `last` - 1 of an epoch, a block of work at a time.
 
         Yields (operand of compiled loops, `numbers`, rows drawn): row i of the problem, for every i
         drawn, is row `numbers[i]` of the operand.
         """
         last = self.n_samples if last is None else last
-        stored = isinstance(self.X, StoredRows)
-        if order != "blocks" and not (order == "given" and stored):
-            drawn = np.arange(self.n_samples) if order == "given" else self.order(epoch, order)
-            drawn = drawn[first:last]
-            for part in self.blocks(len(drawn)):
-                yield self.operand, self.rows, drawn[part]
-            return
+        match order:
+            case "each-epoch" | "shuffled-once" | "uniform":
+                drawn = self.order(epoch, order)[first:last]
+                for part in self.blocks(len(drawn)):
+                    yield self.operand, self.rows, drawn[part]
+                return
         stop = 0
         reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
         numbers = np.empty(self.n_samples if reader else 0, dtype=np.int64)
@@ -261,18 +283,23 @@ class Problem:
         A function of the problem's rows and their sizes; the same in memory and in files.
         """
         everything = np.arange(self.n_samples)
-        sizes = row_sizes(self.X, self.rows)
         if order == "given":
-            for start, stop in pairwise(cuts(sizes, len(everything), PIECE_VALUES)):
+            for start, stop in pairwise(self._piece_edges):
                 yield [everything[start:stop]], everything[start:stop]
             return
         random = self.random(epoch)
-        edges = cuts(sizes, len(everything), BLOCK_VALUES)
+        edges = cuts(row_sizes(self.X, self.rows), len(everything), BLOCK_VALUES)
         blocks = random.permutation(len(edges) - 1)
         for first in range(0, len(blocks), BLOCKS_TOGETHER):
             together = blocks[first : first + BLOCKS_TOGETHER]
             runs = [everything[edges[k] : edges[k + 1]] for k in together]
             yield runs, random.permutation(np.concatenate(runs))
+
+    @cached_property
+    def _piece_edges(self) -> list[int]:
+        """Where the rows in the order of the data are cut."""
+        edges: list[int] = cuts(row_sizes(self.X, self.rows), self.n_samples, PIECE_VALUES).tolist()
+        return edges
 
     def permutation(self, epoch: int, n: int | None = None) -> Indices:
         """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).

@@ -46,4 +46,7 @@ __all__ = [
 
 def certifier_of(problem: Problem) -> Certifier:
     """The solver whose bound approaches the optimum of any problem of this kind."""
-    return Newton() if problem.kernel is None else SMO()
+    return _LINEAR if problem.kernel is None else _KERNEL
+
+
+_LINEAR, _KERNEL = Newton(), SMO()

@@ -14,6 +14,7 @@ from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
+from svm.solvers.smoothed_hinge import step_work
 from svm.solvers.work import row_work
 
 MODERATE = 3.0
@@ -113,6 +114,6 @@ def newton_is_sooner(problem: Problem, visits: float, left: float) -> bool:
     """
     if is_broad(problem):
         return left == math.inf
-    newton = NEWTON_STEPS * Newton().work_after(problem, Newton().start(problem))
+    newton = NEWTON_STEPS * step_work(problem)
     visit = 2.0 * row_work(problem)
     return visit * visits >= PROBE * newton and visit * left > newton

@@ -115,6 +115,8 @@ class DualCoordinateDescent(Hyperparameters):
         rest = state.rest.copy()
         awake = np.flatnonzero(state.resting == 0)
         order = awake[problem.permutation(state.epoch, len(awake))]
+        order = order[: problem.updates_left(state.updates, len(order))]
+        whole = len(order) == len(awake)
         largest, smallest = -np.inf, np.inf
         for part in problem.blocks(len(order)):
             intercept, high, low = sweep(
@@ -135,7 +137,7 @@ class DualCoordinateDescent(Hyperparameters):
         resting = np.maximum(state.resting, 1) - 1
         resting[awake] = rest[awake]
         tolerance, stopped = state.tolerance, NOT_STOPPED
-        if len(awake) == 0 or largest - smallest <= tolerance:
+        if len(awake) == 0 or (whole and largest - smallest <= tolerance):
             if len(awake) == problem.n_samples:  # the tolerance is met by all rows
                 if tolerance <= rounding_of_scores(problem, scale * alpha):
                     stopped = "converged"
@@ -144,7 +146,7 @@ class DualCoordinateDescent(Hyperparameters):
         # At the optimum the average would still lag behind.
         memory = MEMORY if state.epoch and not stopped else 0.0
         return DualCoordinateDescentState(
-            epoch=state.epoch + 1,
+            epoch=state.epoch + int(whole),
             updates=state.updates + len(order),
             stopped=stopped,
             alpha=alpha,

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
-from svm.hyperparameters import Checked, Hyperparameters, Intercept, Moderate, Positive, PositiveInt
+from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
 from svm.problem import Order, Problem
 from svm.problem.objectives import primal
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
+from svm.solvers.options import (
+    STREAMING_OPTION,
+    Averaging,
+    Initial,
+    VisitOrder,
+    average_begins,
+    streams,
+)
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change
 
 BLOCKS_AT_ONCE = 4
 """Blocks of work in one `advance` if the cost is computed after every update."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RandomStart(Checked):
-    """Start at normally distributed weights."""
-
-    random_scale: Moderate
-    """Standard deviation of each weight; the intercept starts at 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,11 @@ class GradientDescentState(SolverState):
     """½‖w‖² + C Σ hinge at the iterate if the cost-change rule needs it, else 0."""
     change: float
     """Smoothed cost change in percent."""
+    averaged_from: int = 0
+    """The average is over the updates after this one."""
+    w_sum: Vector = field(default_factory=lambda: np.empty(0))
+    """(n_features,) of the iterates that are averaged; empty if no average is kept."""
+    intercept_sum: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,36 +60,34 @@ class GradientDescent(Hyperparameters):
         "n/b updates of O(b d); with the cost-change rule O(n d) more for every update"
     )
     reference: ClassVar = "Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 12.3"
-    suggestion: ClassVar = "give a smaller learning_rate: a tenth of the current one"
+    suggestion: ClassVar = "give a smaller learning_rate"
     starts_from: ClassVar[tuple[str, ...]] = LINEAR
     inherits: ClassVar = "the weights, and the count of updates by which a learning rate falls"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = True
     certifies: ClassVar = False
-    streaming_option: ClassVar = 'sampling: "blocks"'
+    streaming_option: ClassVar = STREAMING_OPTION
 
     name: Literal["gradient-descent"] = "gradient-descent"
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
     batch_size: PositiveInt | Literal["all"] = "all"
-    """b: `all` for batch descent, 1 for stochastic descent, else mini-batches."""
-    sampling: Literal["permuted", "blocks"] = "permuted"
-    """For batches of less than all rows. `permuted`: each epoch takes the rows in a new order.
-    `blocks`: it takes blocks of neighbors in a new order, and shuffles the rows of 16 blocks
-    together: for data larger than memory."""
+    """b: `all` for batch descent, which ignores `order`, 1 for stochastic descent, else
+    mini-batches: that many visits after each other, at the end of an epoch fewer."""
+    order: VisitOrder = "each-epoch"
     learning_rate: Positive | Schedule | None = None
     """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
-    1 / (b/n + C b R²) with R² the mean ‖x‖²."""
-    initial: Literal["zero"] | RandomStart = "zero"
-    """Weights to start from: zero, or small random ones; not used by a warm start."""
+    1 / (r + C b R²), with R² the mean ‖x‖² and r = b/n, or 1 with the `whole` regularizer."""
+    averaging: Averaging = "last"
+    initial: Initial = "zero"
     regularizer: Literal["share", "whole"] = "share"
     """The part of ½‖w‖² in the gradient of one batch: its share b/n, which solves the stated
     problem, or all of it, as in the tutorial, which solves the problem with C b/n instead of C."""
 
     @property
     def streams(self) -> bool:
-        return self.batch_size == "all" or self.sampling == "blocks"
+        return self.batch_size == "all" or streams(self.order)
 
     def stated(self, problem: Problem, primal: float) -> float:
         """½‖w‖² + C Σ hinge is P/λ."""
@@ -95,19 +98,25 @@ class GradientDescent(Hyperparameters):
         if inherited is not None:
             w, step = inherited.w, inherited.step
             intercept = inherited.intercept_under(problem.intercept)
-        elif isinstance(self.initial, RandomStart):
-            w = self.initial.random_scale * problem.random(0, "start").normal(size=len(w))
+        elif self.initial != "zero":
+            w = self.initial.weights(problem)
         cost = 0.0
         if problem.cost_change is not None:
             cost = primal(problem, w, intercept) / problem.regularization
-        return GradientDescentState(step=step, w=w, intercept=intercept, cost=cost, change=0.0)
+        return GradientDescentState(
+            step=step,
+            w=w,
+            intercept=intercept,
+            cost=cost,
+            change=0.0,
+            w_sum=np.zeros(0 if self.averaging == "last" else len(w)),
+        )
 
     def advance(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """One epoch, or as many updates of it as make `BLOCKS_AT_ONCE` blocks of work."""
         from svm.loops.gradient_descent import descend
 
-        n = problem.n_samples
-        size = n if self.batch_size == "all" else min(self.batch_size, n)
+        n, size = problem.n_samples, self._size(problem)
         C = 1.0 / (n * problem.regularization)
         rule = problem.cost_change
         smoothing = 0.5 if size < n else 0.0
@@ -118,7 +127,11 @@ class GradientDescent(Hyperparameters):
             # One cost takes n_samples / block_rows blocks of work.
             per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
-        at, last = done * size, min(n, (done + per_advance) * size)
+        if done == 0 and average_begins(self.averaging, state.epoch):
+            average = np.zeros_like(state.w_sum)
+            state = replace(state, averaged_from=state.updates, w_sum=average, intercept_sum=0.0)
+        updates = problem.updates_left(state.updates, per_advance)
+        at, last = done * size, min(n, (done + updates) * size)
         settings = (
             *(problem.y, problem.weights, C, 1.0 / n, self.regularizer == "whole"),
             *self._rate(problem, size, C),
@@ -127,13 +140,14 @@ class GradientDescent(Hyperparameters):
         w, intercept, cost, change = state.w.copy(), state.intercept, state.cost, state.change
         step, stopped = state.step, NOT_STOPPED
         gradient, intercept_gradient, seen = np.zeros_like(w), 0.0, 0
-        order: Order = "given" if size == n else self.sampling
+        w_sum, intercept_sum = state.w_sum.copy(), state.intercept_sum
+        order: Order = "given" if size == n else self.order
         for operand, rows, drawn in problem.visits(state.epoch, order, at, last):
             while len(drawn) and not stopped:
                 before = step
-                intercept, intercept_gradient, seen, step, taken = descend(
+                intercept, intercept_gradient, seen, step, taken, intercept_sum = descend(
                     *(operand, rows, drawn, *settings, n - at, rule is not None, step),
-                    *(w, intercept, gradient, intercept_gradient, seen),
+                    *(w, intercept, gradient, intercept_gradient, seen, w_sum, intercept_sum),
                 )
                 drawn, at = drawn[taken:], at + taken
                 if rule is not None and step > before:
@@ -153,26 +167,47 @@ class GradientDescent(Hyperparameters):
             intercept=float(intercept),
             cost=float(cost),
             change=float(change),
+            averaged_from=state.averaged_from,
+            w_sum=w_sum,
+            intercept_sum=float(intercept_sum),
         )
 
     def visits(self, problem: Problem, state: GradientDescentState) -> float:
         """With the cost-change rule, all rows after every update, too."""
+        n, size = problem.n_samples, self._size(problem)
+        within = state.updates % -(-n // size)
         passes = state.epoch + (0 if problem.cost_change is None else state.updates)
-        return float(passes * problem.n_samples)
+        return float(passes * n + within * size)
 
     def classifier(self, problem: Problem, state: GradientDescentState) -> LinearClassifier:
-        return LinearClassifier(state.w, state.intercept)
+        """The last iterate, or the average if one is kept."""
+        count = state.updates - state.averaged_from
+        if len(state.w_sum) == 0 or count == 0:
+            return LinearClassifier(state.w, state.intercept)
+        return LinearClassifier(state.w_sum / count, state.intercept_sum / count)
 
     def bound(self, problem: Problem, state: GradientDescentState) -> float:
         """0: the rows inside the margin would give a useless dual point."""
         return 0.0
 
+    def advice(self, problem: Problem) -> str:
+        """A learning rate to try if this one diverges."""
+        C = 1.0 / (problem.n_samples * problem.regularization)
+        rate, _, power = self._rate(problem, self._size(problem), C)
+        name = "initial learning rate" if power > 0.0 else "learning_rate"
+        return f"give a smaller {name}: {rate / 10.0:.3g} is a tenth of the current {rate:.3g}"
+
+    def _size(self, problem: Problem) -> int:
+        """Rows of a batch."""
+        n = problem.n_samples
+        return n if self.batch_size == "all" else min(self.batch_size, n)
+
     def _rate(self, problem: Problem, size: int, C: float) -> tuple[float, float, float]:
         """(η_0, decay, power) of η_t = η_0 (1 + decay t)^-power."""
         match self.learning_rate:
             case None:
-                n = problem.n_samples
-                steepest = size / n + C * size * float(problem.squared_norms.mean())
+                share = 1.0 if self.regularizer == "whole" else size / problem.n_samples
+                steepest = share + C * size * float(problem.squared_norms.mean())
                 return 1.0 / steepest, 0.0, 0.0
             case InverseTime() | InverseSquareRoot() as schedule:
                 return float(schedule.initial), float(schedule.decay), schedule.power

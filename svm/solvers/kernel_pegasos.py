@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,9 +11,16 @@ from svm.classifiers import KernelClassifier
 from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
-from svm.problem import Problem, Sampling
+from svm.problem import Problem
 from svm.problem.kernel_products import gram, sums_over
 from svm.problem.objectives import dual
+from svm.solvers.options import (
+    Averaging,
+    InterceptStep,
+    VisitOrderInMemory,
+    average_begins,
+    limit_of,
+)
 from svm.solvers.protocol import Inheritance, SolverState
 
 DRAWN_AT_ONCE = 256
@@ -28,6 +35,12 @@ class KernelPegasosState(SolverState):
     """b if it is free; otherwise it follows from the counts."""
     violations: Indices
     """(n_samples,) how often each row was inside the margin when drawn."""
+    averaged_from: int = 0
+    """The average is over the updates after this one."""
+    lags: Vector = field(default_factory=lambda: np.empty(0))
+    """(n_samples,), empty if no average is kept; see `svm.loops.kernel_pegasos` for all three."""
+    harmonic: float = 0.0
+    intercept_sum: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +69,12 @@ class KernelPegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
-    sampling: Sampling = "permuted"
-    """`permuted`: every row once an epoch, in a new order. `uniform`: independent draws."""
+    intercept_step: InterceptStep = "limited"
+    order: VisitOrderInMemory = "each-epoch"
+    score_step: Literal["previous", "current"] = "previous"
+    """By which scores update t judges its row. `previous`: 1/(λ(t-1)) Σ sⱼ yⱼ countⱼ k(xⱼ, x), the
+    model after t - 1 updates. `current`: with 1/(λt), as figure 3 is printed."""
+    averaging: Averaging = "last"
 
     def stated(self, problem: Problem, primal: float) -> float:
         """This solver states the common form itself."""
@@ -66,7 +83,9 @@ class KernelPegasos(Hyperparameters):
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> KernelPegasosState:
         """f = 0, no updates; or the inherited f and step size."""
         state = KernelPegasosState(
-            intercept=0.0, violations=np.zeros(problem.n_samples, dtype=np.int64)
+            intercept=0.0,
+            violations=np.zeros(problem.n_samples, dtype=np.int64),
+            lags=np.zeros(0 if self.averaging == "last" else problem.n_samples),
         )
         if inherited is None:
             return state
@@ -84,11 +103,19 @@ class KernelPegasos(Hyperparameters):
         from svm.loops.kernel_pegasos import updates
 
         n, step = problem.n_samples, state.step
-        order = problem.order(state.epoch, self.sampling)
-        violations, intercept = state.violations.copy(), state.intercept
-        for start in range(0, n, DRAWN_AT_ONCE):
+        done = state.updates % n
+        if done == 0 and average_begins(self.averaging, state.epoch):
+            lags = np.zeros_like(state.lags)
+            state = replace(
+                state, averaged_from=state.updates, lags=lags, harmonic=0.0, intercept_sum=0.0
+            )
+        made = problem.updates_left(state.updates, n - done)
+        order = problem.order(state.epoch, self.order)[done : done + made]
+        violations, lags, intercept = state.violations.copy(), state.lags.copy(), state.intercept
+        harmonic, intercept_sum = state.harmonic, state.intercept_sum
+        for start in range(0, len(order), DRAWN_AT_ONCE):
             drawn = order[start : start + DRAWN_AT_ONCE]
-            intercept = updates(
+            intercept, harmonic, intercept_sum = updates(
                 drawn,
                 gram(problem, drawn, drawn),
                 sums_over(problem, drawn, problem.y * problem.weights * violations),
@@ -96,24 +123,39 @@ class KernelPegasos(Hyperparameters):
                 problem.weights,
                 problem.regularization,
                 problem.intercept == "free",
+                limit_of(self.intercept_step),
+                int(self.score_step == "current"),
                 step,
                 intercept,
                 violations,
+                lags,
+                harmonic,
+                intercept_sum,
             )
             step += len(drawn)
         return KernelPegasosState(
-            epoch=state.epoch + 1,
-            updates=state.updates + n,
+            epoch=(state.updates + step - state.step) // n,
+            updates=state.updates + step - state.step,
             step=step,
             intercept=float(intercept),
             violations=violations,
+            averaged_from=state.averaged_from,
+            lags=lags,
+            harmonic=float(harmonic),
+            intercept_sum=float(intercept_sum),
         )
 
     def classifier(self, problem: Problem, state: KernelPegasosState) -> KernelClassifier:
+        """The last iterate, or the average if one is kept."""
         support = np.flatnonzero(state.violations)
-        scale = 1.0 / (problem.regularization * max(1, state.step))
-        signed = problem.y[support] * problem.weights[support] * state.violations[support]
-        intercept = state.intercept
+        counts = state.violations[support].astype(np.float64)
+        total, intercept = state.step, state.intercept
+        averaged = state.updates - state.averaged_from
+        if len(state.lags) and averaged:
+            counts, total = state.harmonic * counts - state.lags[support], averaged
+            intercept = state.intercept_sum / averaged
+        scale = 1.0 / (problem.regularization * max(1, total))
+        signed = problem.y[support] * problem.weights[support] * counts
         if problem.intercept == "augmented":
             intercept = scale * float(signed.sum())
         return KernelClassifier(support, scale * signed, intercept)

@@ -38,6 +38,8 @@ _MEANT: dict[str, dict[str, str]] = {
     "lr": {"learning_rate": ""},
     "maxiter": {"max_epochs": ""},
     "epochs": {"max_epochs": ""},
+    "iterations": {"max_updates": "for a count of updates"},
+    "steps": {"max_updates": "for a count of updates"},
     "tol": {"duality_gap": "which is relative"},
     "scale": {"median": "`scale` elsewhere is the number 1 / (n_features · variance of X)"},
     "auto": {"median": "`auto` elsewhere is the number 1 / n_features"},

@@ -68,8 +68,6 @@ class Solver(Protocol):
     """Whether the certifier may find a better bound after the solver has stopped."""
     tests_every_update: ClassVar[bool]
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
-    suggestion: ClassVar[str]
-    """What to try if the training diverges."""
 
     @property
     def intercept(self) -> Intercept: ...
@@ -93,6 +91,9 @@ class Solver(Protocol):
     def classifier(self, problem: Problem, state: Any) -> Classifier:
         """The classifier so far."""
 
+    def advice(self, problem: Problem) -> str:
+        """What to try if the training diverges."""
+
     def visits(self, problem: Problem, state: Any) -> float:
         """Rows read by all updates so far."""
 
@@ -114,6 +115,14 @@ class HasScores(Protocol):
 
     def scores(self, problem: Problem, state: Any) -> Vector:
         """f(xᵢ) of the classifier so far, (n_samples,)."""
+
+
+@runtime_checkable
+class UpdatesSums(Protocol):
+    """A solver that updates sums over the rows from step to step."""
+
+    def renewed(self, problem: Problem, state: Any) -> Any:
+        """The state with primal value and bound from sums over all rows."""
 
 
 @runtime_checkable

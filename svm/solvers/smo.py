@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
@@ -32,6 +33,8 @@ class SMOState(SolverState):
     """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores without a free intercept."""
     working: Indices
     """The latest working set, its newest rows last."""
+    intercept: float = math.nan
+    """The best one for these scores; NaN before the first working set."""
     sets: int = 0
     """Working sets solved."""
 
@@ -111,7 +114,7 @@ class SMO(Hyperparameters):
             a,
             scores,
             INNER_SHARE * violation,
-            INNER_STEPS,
+            problem.updates_left(state.updates, INNER_STEPS),
         )
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
@@ -119,7 +122,7 @@ class SMO(Hyperparameters):
         dual = state.a.copy()
         dual[working] = a
         sets = state.sets + 1
-        return SMOState(
+        state = SMOState(
             epoch=-(-sets * len(working) // problem.n_samples),
             updates=state.updates + max(1, steps),
             stopped=NOT_STOPPED,
@@ -128,6 +131,7 @@ class SMO(Hyperparameters):
             working=working,
             sets=sets,
         )
+        return replace(state, intercept=_intercept(problem, state))
 
     def classifier(self, problem: Problem, state: SMOState) -> KernelClassifier:
         support = np.flatnonzero(state.a)
@@ -174,8 +178,9 @@ def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vecto
 
     gram = np.empty((len(rows), len(rows)))
     for inside, values in kernel_rows:
-        columns = np.flatnonzero(np.isin(rows, inside))
-        positions = np.searchsorted(inside, rows[columns])
+        positions = np.searchsorted(inside, rows)
+        columns = np.flatnonzero(inside.take(positions, mode="clip") == rows)
+        positions = positions[columns]
         for k in range(len(rows)):
             take_values(values[k], positions, columns, gram[k])
     if problem.intercept == "augmented":
@@ -252,6 +257,8 @@ def _intercept(problem: Problem, state: SMOState) -> float:
     Σ sᵢ max(0, 1 - yᵢ (fᵢ + b)) has its corners at yᵢ - fᵢ: there the slope rises by sᵢ, from
     -Σ sᵢ over the positive rows: the minimum is a weighted median of the corners.
     """
+    if not math.isnan(state.intercept):
+        return state.intercept
     if problem.intercept == "none":
         return 0.0
     if problem.intercept == "augmented":

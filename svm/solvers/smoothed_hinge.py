@@ -17,7 +17,7 @@ from svm.data.matrices import Indices, Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.objectives import hinge_losses
-from svm.solvers.work import PRODUCTS, hessian_work, product_work
+from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; otherwise, and for sparse data, products."""
@@ -35,6 +35,8 @@ MAX_CONJUGATE_GRADIENTS = 250
 
 Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
 """Gives the solution, and the work that it took (`svm.solvers.work`)."""
+Pull: TypeAlias = tuple[Vector, Vector]
+"""Coefficients cᵢ of the rows near the margin, and (n_features,) that becomes Σ cᵢ xᵢ."""
 
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
@@ -52,11 +54,16 @@ def penalty(problem: Problem) -> Vector:
 
 def gradient(problem: Problem, point: Vector, slopes: Vector) -> Vector:
     """Gradient of the smoothed objective in (w, b); 0 for b if there is none."""
-    signed = slopes * problem.weights * problem.y / problem.n_samples
+    signed = slopes * problem.weights * problem.y
+    return gradient_of_sum(problem, point, problem.combination(signed), float(signed.sum()))
+
+
+def gradient_of_sum(problem: Problem, point: Vector, pull: Vector, total: float) -> Vector:
+    """The same, if Σ sᵢ aᵢ yᵢ xᵢ and Σ sᵢ aᵢ yᵢ are known."""
     slope = penalty(problem) * point
-    slope[:-1] -= problem.combination(signed)
+    slope[:-1] -= pull / problem.n_samples
     if problem.intercept != "none":
-        slope[-1] -= signed.sum()
+        slope[-1] -= total / problem.n_samples
     return slope
 
 
@@ -66,18 +73,22 @@ def builds_hessian(problem: Problem) -> bool:
 
 
 def step_work(problem: Problem) -> float:
-    """Of the solution for a first step: all rows are near the margin."""
+    """Of a first step: all rows are near the margin."""
     if builds_hessian(problem):
-        return hessian_work(problem, problem.n_samples)
-    return PRODUCTS * product_work(problem, problem.n_samples)
+        products = hessian_work(problem, problem.n_samples)
+    else:
+        products = PRODUCTS * product_work(problem, problem.n_samples)
+    return PASSES * pass_work(problem) + products
 
 
-def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bool) -> Solve:
+def solver_of_hessian(
+    problem: Problem, active: Indices, mu: float, *, rough: bool, pull: Pull | None = None
+) -> Solve:
     """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
     `active` are those near the margin.
 
     `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
-    makes it indefinite.
+    makes it indefinite. `pull`: summed with it, as the rows are read anyway.
     """
     curvature = problem.weights[active] / (mu * problem.n_samples)
     ridge = penalty(problem)
@@ -87,8 +98,8 @@ def solver_of_hessian(problem: Problem, active: Indices, mu: float, *, rough: bo
         # Without rows near the margin b has no curvature: use that of one row.
         ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
     if not builds_hessian(problem):
-        return _conjugate_gradients(problem, active, curvature, ridge)
-    return _cholesky(problem, active, curvature, ridge, rough=rough)
+        return _conjugate_gradients(problem, active, curvature, ridge, pull)
+    return _cholesky(problem, active, curvature, ridge, pull, rough=rough)
 
 
 def _cholesky(
@@ -96,13 +107,14 @@ def _cholesky(
     active: Indices,
     curvature: Vector,
     ridge: Vector,
+    pull: Pull | None,
     *,
     rough: bool,
     jitter: float = JITTER,
 ) -> Solve:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    hessian = _hessian(problem, active, curvature, np.float32 if rough else np.float64)
+    hessian = _hessian(problem, active, curvature, pull, np.float32 if rough else np.float64)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += ridge
     # A diagonal of ones allows features of very different sizes.
@@ -119,7 +131,7 @@ def _cholesky(
             ) from error
         # The factorization has overwritten the Hessian, so it is summed again.
         more = jitter if rough else 100.0 * jitter
-        return _cholesky(problem, active, curvature, ridge, rough=False, jitter=more)
+        return _cholesky(problem, active, curvature, ridge, pull, rough=False, jitter=more)
 
     def solve(right: Vector) -> tuple[Vector, float]:
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
@@ -129,13 +141,18 @@ def _cholesky(
 
 
 def _hessian(
-    problem: Problem, active: Indices, curvature: Vector, precision: type[np.float32 | np.float64]
+    problem: Problem,
+    active: Indices,
+    curvature: Vector,
+    pull: Pull | None,
+    precision: type[np.float32 | np.float64],
 ) -> Vector:
     """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature: the lower
     triangle of (n_features + 1, n_features + 1)."""
     from scipy.linalg.blas import dsyrk, ssyrk
 
     from svm.loops.newton import scaled_rows
+    from svm.loops.products import add_rows
 
     d = problem.n_features
     syrk = ssyrk if precision is np.float32 else dsyrk
@@ -143,27 +160,34 @@ def _hessian(
     # Curvatures of mean 1 fit into single precision.
     unit = float(curvature.mean()) if len(curvature) else 1.0
     root = np.sqrt(curvature / unit).astype(precision)
+    sums = np.zeros(d)
     buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
     for start in range(0, len(active), GATHER_ROWS):
         some, factors = active[start : start + GATHER_ROWS], root[start : start + GATHER_ROWS]
         block = buffer[: len(some)]
         for part, operand, rows in problem.parts(some):
             scaled_rows(operand, rows, factors[part], block[part, :d])
+            if pull is not None:  # while the rows are in the processor's cache
+                add_rows(operand, rows, pull[0][start : start + GATHER_ROWS][part], sums)
         block[:, d] = factors if problem.intercept != "none" else 0.0
         hessian += syrk(1.0, block.T, lower=1)
     hessian *= unit
+    if pull is not None:
+        pull[1][:] = sums
     return hessian
 
 
 def _conjugate_gradients(
-    problem: Problem, active: Indices, curvature: Vector, ridge: Vector
+    problem: Problem, active: Indices, curvature: Vector, ridge: Vector, pull: Pull | None
 ) -> Solve:
     from svm.loops.newton import curvature_product
-    from svm.loops.products import weighted_squares
+    from svm.loops.products import add_rows, weighted_squares
 
     diagonal = ridge.copy()
     for part, operand, rows in problem.parts(active):
         weighted_squares(operand, rows, curvature[part], diagonal[:-1])
+        if pull is not None:
+            add_rows(operand, rows, pull[0][part], pull[1])
     if problem.intercept != "none":
         diagonal[-1] += curvature.sum()
 

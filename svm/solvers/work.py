@@ -15,7 +15,7 @@ ROW = 16.0
 BLAS = 8.0
 """Multiplications of a matrix product in the time of one in a pass over the data."""
 PASSES = 4.0
-"""Passes of a Newton step beside the products with its Hessian."""
+"""Passes of a first Newton step beside the products with its Hessian."""
 PRODUCTS = 20.0
 """Products with the Hessian in a step, if it is not built: a first guess."""
 
@@ -28,9 +28,14 @@ def row_work(problem: Problem) -> float:
     return ROW + float(X.indptr[-1]) / (len(X.indptr) - 1)
 
 
+def rows_work(problem: Problem, n: int) -> float:
+    """Of one inner product with each of this number of rows."""
+    return n * row_work(problem)
+
+
 def pass_work(problem: Problem) -> float:
     """Of one inner product with each row."""
-    return problem.n_samples * row_work(problem)
+    return rows_work(problem, problem.n_samples)
 
 
 def hessian_work(problem: Problem, active: int) -> float:

@@ -10,10 +10,10 @@ import numpy as np
 
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
-from svm.model.multiclass import BinarySplit, label_name
+from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.training.preparation import Codes, Prepared, as_prepared
+from svm.training.preparation import Prepared, as_prepared
 
 
 def problems(
@@ -29,7 +29,7 @@ def problems(
     """
     made = []
     for k, split in enumerate(prepared.splits):
-        rows, y = _sides(split, prepared.codes)
+        rows, y = split.rows_and_sides(prepared.codes)
         problem = Problem(
             X=prepared.X,
             rows=rows,
@@ -44,6 +44,7 @@ def problems(
             seed=seed,
             pair=k,
             cost_change=pipeline.stopping.cost_change,
+            max_updates=pipeline.stopping.max_updates,
             interrupted=interrupted,
         )
         made.append(problem)
@@ -64,20 +65,13 @@ def held_out(
         raise InvalidData(
             "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
         )
-    classes = prepared.classes
-    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    codes[classes[codes] != labels] = -1  # an unknown class: such rows belong to no problem
+    codes = codes_of(prepared.classes, labels)  # rows of unknown classes belong to no problem
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
-        rows, y = _sides(split, codes)
+        rows, y = split.rows_and_sides(codes)
         weights = np.ones(len(rows))
         watched.append(replace(problem, X=X, rows=rows, y=y, weights=weights, shared_norms=None))
     return watched
-
-
-def _sides(split: BinarySplit, codes: Codes) -> tuple[Indices, Vector]:
-    rows = np.flatnonzero(np.isin(codes, (*split.negative, split.positive)))
-    return rows, np.where(codes[rows] == split.positive, 1.0, -1.0)
 
 
 def _total(prepared: Prepared, rows: Indices) -> float:

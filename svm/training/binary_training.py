@@ -14,11 +14,11 @@ from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
-from svm.problem.objectives import evaluate
+from svm.problem.objectives import error_of, evaluate
 from svm.solvers import certifier_of
 from svm.solvers.auto import newton_is_sooner
 from svm.solvers.newton import Newton
-from svm.solvers.protocol import HasScores, Inheritance, Solver
+from svm.solvers.protocol import HasScores, Inheritance, Solver, UpdatesSums
 from svm.solvers.work import row_work
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 
@@ -136,8 +136,9 @@ class BinaryTraining:
         state = self.solver.advance(self.problem, self.state)
         self._require_finite(state)
         now = replace(self.progress, advances=self.progress.advances + 1)
-        limit = self.stopping.max_epochs
-        at_limit = limit is not None and state.epoch >= limit
+        epochs, updates = self.stopping.max_epochs, self.stopping.max_updates
+        at_limit = epochs is not None and state.epoch >= epochs
+        at_limit = at_limit or (updates is not None and state.updates >= updates)
         each_epoch = self._tests_each_epoch
         due = state.updates >= now.next_evaluation
         training = replace(self, state=state, progress=now)
@@ -150,6 +151,15 @@ class BinaryTraining:
         training = self._evaluated(False, True)
         now = replace(training.progress, stop_reason=reason, finished=True)
         return replace(training, progress=now)
+
+    def ended_at(self, state: Any, reason: StopReason) -> BinaryTraining:
+        """Ended at an earlier state of the solver: evaluated, and certified as at any end."""
+        training = replace(self, state=state)._evaluated(True, False)
+        now = training.progress
+        proven = now.stop_reason is StopReason.GAP_REACHED
+        return replace(
+            training, progress=replace(now, stop_reason=now.stop_reason if proven else reason)
+        )
 
     def _evaluated_first(self, out_of_time: bool) -> BinaryTraining:
         """A warm start, evaluated before the first update.
@@ -169,12 +179,16 @@ class BinaryTraining:
         classifier = self.solver.classifier(self.problem, self.state)
         return evaluate(self.problem, classifier, known)
 
-    def _evaluated(self, at_limit: bool, out_of_time: bool) -> BinaryTraining:
+    def _evaluated(
+        self, at_limit: bool, out_of_time: bool, *, renewed: bool = False
+    ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
         with np.errstate(over="ignore"):  # reported as a divergence
             value, scores = self.evaluate()
         if not math.isfinite(value):
-            raise Diverged("the objective is no longer a finite number", self.solver.suggestion)
+            raise Diverged(
+                "the objective is no longer a finite number", self.solver.advice(self.problem)
+            )
         bound = max(now.dual, self.solver.bound(self.problem, self.state))
         before, now = (
             now,
@@ -184,7 +198,7 @@ class BinaryTraining:
                 evaluated_updates=self.state.updates,
                 primal=value,
                 best_primal=min(value, now.best_primal),
-                train_error=float(((scores > 0) != (self.problem.y > 0)).mean()),
+                train_error=error_of(self.problem, scores),
                 dual=bound,
             ),
         )
@@ -208,15 +222,28 @@ class BinaryTraining:
         elif self.state.stopped:
             reason = self._stopped_reason(now)
         elif not reason and at_limit:
-            reason = StopReason.MAX_EPOCHS
+            updates = stopping.max_updates
+            used_up = updates is not None and self.state.updates >= updates
+            reason = StopReason.MAX_UPDATES if used_up else StopReason.MAX_EPOCHS
         elif not reason and out_of_time:
             reason = StopReason.TIME_BUDGET
         # A gap that was reached needs no better bound.
         finished = bool(reason) and (
             reason is StopReason.GAP_REACHED or not self.solver.needs_certifier
         )
+        if reason and not renewed and isinstance(self.solver, UpdatesSums):
+            return self._renewed()._evaluated(at_limit, out_of_time, renewed=True)
         training = replace(training, progress=replace(now, stop_reason=reason, finished=finished))
         return training.switched() if not reason and training._is_slow(before) else training
+
+    def _renewed(self) -> BinaryTraining:
+        """The same training without the rounding of updated sums: primal value and bound at the end
+        are sums over all rows."""
+        assert isinstance(self.solver, UpdatesSums)
+        own = self.solver.bound(self.problem, self.state)
+        others = self.progress.dual if self.progress.dual > own else 0.0
+        state = self.solver.renewed(self.problem, self.state)
+        return replace(self, state=state, progress=replace(self.progress, dual=others))
 
     def _is_slow(self, before: PairProgress) -> bool:
         """Whether the successor would reach the gap sooner, judged by the fall of the best gap
@@ -297,9 +324,10 @@ class BinaryTraining:
     def _tightened(self, target: float) -> BinaryTraining:
         """Some steps of the certifier, while a better bound would close the gap."""
         certifier, state, now = certifier_of(self.problem), self.certifier, self.progress
+        known = now.dual
         for _ in range(CERTIFIER_STEPS_AT_ONCE):
             primal, bound = certifier.enclosure(self.problem, state)
-            now = replace(now, dual=max(now.dual, bound))
+            now = replace(now, dual=max(known, bound))
             gap, own_gap = now.primal - now.dual, primal - now.dual
             good = own_gap <= ROUGH_BOUND * primal and (
                 own_gap <= 0.1 * gap or own_gap <= CERTIFIED_GAP * primal
@@ -311,8 +339,13 @@ class BinaryTraining:
             )
             if gap <= target * now.primal or good or exhausted:
                 break
-            state = certifier.advance(self.problem, state)
+            state = certifier.advance(self.problem.unlimited, state)
             now = replace(now, certifier_steps=now.certifier_steps + 1)
+        if state is not self.certifier:
+            if isinstance(certifier, UpdatesSums):
+                state = certifier.renewed(self.problem, state)
+            _, bound = certifier.enclosure(self.problem, state)
+            now = replace(now, dual=max(known, bound))
         return replace(self, certifier=state, progress=now)
 
     def _affords(self, certifier: Any, lowest: float) -> bool:
@@ -334,4 +367,6 @@ class BinaryTraining:
     def _require_finite(self, state: Any) -> None:
         classifier = self.solver.classifier(self.problem, state)
         if not (np.isfinite(classifier.intercept) and np.isfinite(classifier.coefficients).all()):
-            raise Diverged("a weight is no longer a finite number", self.solver.suggestion)
+            raise Diverged(
+                "a weight is no longer a finite number", self.solver.advice(self.problem)
+            )

@@ -21,12 +21,12 @@ from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 10
+ROW_VALUES = 12
 """Numbers for each row, kept or temporary: classes, norms, scores, losses, a dual point, …"""
 SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
-PROBLEM_ROW_VALUES = 5
-"""For each row of each binary problem: its number, label, weight, order and state."""
+PROBLEM_ROW_VALUES = 8
+"""For each row of each binary problem: its number, label, weight, order, state and certifier."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 BOUND_ROW_VALUES = 24
@@ -81,7 +81,11 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     threads = min(len(problems), THREADS)
     per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
     total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
-    total += FLOAT * width * (KEPT_VECTORS * len(problems) + PASSING_VECTORS * threads)
+    kept = KEPT_VECTORS
+    if pipeline.stopping.patience is not None:  # the state of the lowest error
+        kept += 1
+        total += n * FLOAT * shares
+    total += FLOAT * width * (kept * len(problems) + PASSING_VECTORS * threads)
     if isinstance(pipeline.features, Nystroem):
         total += FLOAT * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
     if pipeline.kernel is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -31,8 +31,9 @@ from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
 from svm.problem.problem import operand_of
 from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
-from svm.transforms.features import FeatureMap, Identity, Nystroem, fit_features
+from svm.transforms.features import AnyFeatures, FeatureMap, Identity, Nystroem, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling
+from svm.transforms.terms import Terms, check_terms
 
 Codes = npt.NDArray[np.intp]
 PreprocessingKey: TypeAlias = tuple[Any, ...]
@@ -100,12 +101,14 @@ def prepare(
     interrupted: Callable[[], None] = lambda: None,
     columns: Columns | None = None,
     weights: Any = None,
+    names: Sequence[str] | None = None,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
     start. Each row of positive weight counts once there.
 
     X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
-    given. Raises InvalidData and Interrupted.
+    given. `names` (n_features,) are those of the features, for terms. Raises InvalidData and
+    Interrupted.
     """
     labels = np.asarray(labels)
     if columns is not None:
@@ -147,7 +150,11 @@ def prepare(
         scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
     if columns is None and (isinstance(X, StoredRows) or not _is_plain(pipeline)):
         X = _scaled(X, scaling, pipeline, interrupted)
-    features = earlier.features if earlier else fit_features(pipeline.features, X, seed)
+    if earlier:
+        features = earlier.features
+    else:
+        places = _places(pipeline.features, names, encoder)
+        features = fit_features(pipeline.features, X, seed, places)
     unmapped = None
     if isinstance(features.spec, Nystroem) and pipeline.solver.dtype == "float64":
         unmapped = None if isinstance(X, StoredRows) else X
@@ -182,6 +189,19 @@ def prepare(
         weights=weights,
         kept=kept,
     )
+
+
+def _places(
+    spec: AnyFeatures, names: Sequence[str] | None, encoder: Encoder | None
+) -> dict[str, int] | None:
+    """Of the features that terms can name. Raises InvalidData."""
+    if not isinstance(spec, Terms):
+        return None
+    if encoder is None:
+        return None if names is None else {name: j for j, name in enumerate(names)}
+    check_terms(spec, encoder.columns)
+    sources = enumerate(encoder.sources.tolist())
+    return {encoder.columns[j].name: k for k, j in sources if encoder.columns[j].kind != "date"}
 
 
 def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:

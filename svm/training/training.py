@@ -11,10 +11,11 @@ threads, and with any number of processors.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,15 +32,23 @@ from svm.problem import Problem
 from svm.solvers import AnySolver, ChoosesSolver, Newton
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
-from svm.training.assembly import scores_on
-from svm.training.binary_problems import held_out, problems
+from svm.training.binary_problems import problems
 from svm.training.binary_training import BinaryTraining
 from svm.training.blas import one_blas_thread
+from svm.training.curve.patience import Watch, Watched
+from svm.training.curve.progress import (
+    SLICE_S,
+    Evaluation,
+    Progress,
+    ProgressTracker,
+    evaluation_of,
+)
+from svm.training.curve.trace import THINNED, Trace, Tracer
+from svm.training.curve.validation import ValidationSet
 from svm.training.fingerprint import fingerprint
 from svm.training.interruption import Interruption
 from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
-from svm.training.progress import SLICE_S, Progress, ProgressTracker, evaluation_of
 from svm.training.results import TrainingResult, result_of
 from svm.training.round_robin import RoundRobin
 from svm.training.row_weights import renumbered
@@ -64,6 +73,7 @@ class Training:
         seed: int,
         columns: Columns | None = None,
         weights: Any = None,
+        names: Sequence[str] | None = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -72,6 +82,7 @@ class Training:
         threads: int = 1,
         digest: str | None = None,
         bounds_kernel: bool = True,
+        trace: Trace | None = None,
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -84,7 +95,8 @@ class Training:
         that encoder, scaling, feature map and kernel are learned from each row once. Rows of weight
         0 are left out.
 
-        `validation`: another (X, labels), on which errors are reported.
+        `names`: (n_features,) of the features, if `columns` does not have them; for terms.
+        `validation`: another (X, labels), on which errors are reported, and patience is measured.
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
         `checkpoint`: continue the training that it was taken from; all other arguments must be
         the same.
@@ -97,10 +109,11 @@ class Training:
         first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
         itself, at the end.
+        `trace`: more points of the learning curve, in `Progress.points`.
 
-        Raises InvalidData, InvalidHyperparameter for the seed, and CheckpointMismatch if data,
-        hyperparameters or seed differ from those of the checkpoint. Another type of processor or
-        other libraries only give a warning: the bits may differ then.
+        Raises InvalidData, InvalidHyperparameter for the seed and the trace, and CheckpointMismatch
+        if data, hyperparameters or seed differ from those of the checkpoint. Another type of
+        processor or other libraries only give a warning: the bits may differ then.
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
@@ -116,7 +129,9 @@ class Training:
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         if prepared is None:
-            prepared = prepare(pipeline, X, labels, seed, warm_start, poll, columns, weights)
+            prepared = prepare(
+                *(pipeline, X, labels, seed, warm_start, poll, columns, weights, names)
+            )
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
@@ -130,6 +145,8 @@ class Training:
         solver, self._successor, reasons = _solver_for(
             pipeline, binary, warm=warm_start is not None
         )
+        if self._stopping.patience is not None:  # the best state is one of this solver
+            self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)
         self._pairs = [
@@ -142,9 +159,22 @@ class Training:
             )
             for k, problem in enumerate(binary)
         ]
-        self._validation: list[Problem] | None = None
+        self._validation: ValidationSet | None = None
         if validation is not None:
-            self._validation = held_out(self.prepared, pipeline, *validation, self.problems, poll)
+            self._validation = ValidationSet(
+                self.prepared, pipeline, *validation, self.problems, poll
+            )
+        if self._stopping.patience is not None and validation is None:
+            expected = "a validation set"
+            raise InvalidHyperparameter("stopping.patience", self._stopping.patience, expected)
+        self._watched: list[Watched] = []
+        if self._stopping.patience is not None:
+            self._watched = [Watched(Watch(), pair.state) for pair in self._pairs]
+        self._tracer: Tracer | None = None
+        if trace is not None:
+            trace.check(solver.name)
+            self._tracer = Tracer(trace, len(self._pairs))
+        self._points: list[tuple[Evaluation, ...]] = [()] * len(self._pairs)
         self._kernel_bounds: Vector | None = None
         if bounds_kernel and prepared.unmapped is not None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
@@ -183,6 +213,8 @@ class Training:
         self._started = time.monotonic()
         try:
             with one_blas_thread:
+                for k in [k for k, some in enumerate(self._points) if some]:
+                    yield self._report(k)  # an interruption came before their report
                 queue = RoundRobin(k for k, p in enumerate(self._pairs) if not p.progress.finished)
                 if self.threads == 1 or len(queue) <= 1:
                     yield from self._one_at_a_time(queue)
@@ -197,6 +229,7 @@ class Training:
 
         May be called between two items of the iteration, while other threads train pairs.
         """
+        pairs = list(self._pairs)
         arrays: Arrays = {
             "fingerprint": np.asarray(self._fingerprint),
             "platform": np.asarray(platform()),
@@ -204,7 +237,13 @@ class Training:
         }
         if self._kernel_bounds is not None:
             arrays["kernel_bounds"] = self._kernel_bounds.copy()
-        for k, pair in enumerate(list(self._pairs)):
+        if self._tracer is not None:  # those that no report has had yet
+            points = [asdict(point) for some in self._points for point in some]
+            arrays["points"] = np.asarray(json.dumps(points))
+        for k, pair in enumerate(pairs):
+            if self._stopping.patience is not None:
+                arrays |= flatten(self._watched[k].watch, f"{k}.watch.")
+                arrays |= flatten(self._watched[k].best, f"{k}.best.")
             arrays |= flatten(pair.state, f"{k}.state.")
             arrays |= flatten(pair.certifier, f"{k}.certifier.")
             arrays |= flatten(pair.progress, f"{k}.progress.")
@@ -221,6 +260,8 @@ class Training:
             if switched and self._successor is not None:
                 pipeline = replace(pipeline, solver=self._successor)
                 warnings += (f"{TOOK_OVER} in {switched} of {len(pairs)} pairs",)
+            if self._tracer is not None and self._tracer.thinned(pairs):
+                warnings += (THINNED,)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
             return result_of(pipeline, self.prepared, pairs, warnings, known)
@@ -238,7 +279,14 @@ class Training:
         self._elapsed_before = float(checkpoint["elapsed_s"])
         if self._kernel_bounds is not None:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
+        for point in json.loads(str(checkpoint.get("points", "[]"))):
+            self._points[point["pair"]] += (Evaluation(**point),)
         for k, pair in enumerate(self._pairs):
+            if self._stopping.patience is not None:
+                self._watched[k] = Watched(
+                    restore(Watch(), checkpoint, f"{k}.watch."),
+                    restore(pair.state, checkpoint, f"{k}.best."),
+                )
             progress = restore(pair.progress, checkpoint, f"{k}.progress.")
             if progress.switched:
                 pair = pair.switched()
@@ -266,12 +314,26 @@ class Training:
         start = time.monotonic()
         while True:
             self._interruption()
-            pair = self._pairs[k].step(self._out_of_time())
-            self._pairs[k] = pair
+            before = self._pairs[k]
+            pair = before.step(self._out_of_time())
+            if self._tracer is not None:
+                # In this order: a checkpoint has the points of all states that it has.
+                measured = self._tracer.points(before, pair, self._validation, self.elapsed_s)
+                self._points[k] += tuple(measured)
+            pair = self._pairs[k] = self._unless_patience_ends(k, pair)
             evaluated = pair.progress.evaluated_at == pair.progress.advances
             now = time.monotonic()
             if evaluated or pair.progress.finished or now > start + SLICE_S:
                 return now - start
+
+    def _unless_patience_ends(self, k: int, pair: BinaryTraining) -> BinaryTraining:
+        if self._stopping.patience is None or pair.progress.stop_reason:
+            return pair
+        if pair.state.epoch > self._watched[k].watch.epoch:
+            assert self._validation is not None
+            error = self._validation.error(pair, pair.state)
+            self._watched[k] = self._watched[k].after(pair, error)
+        return self._watched[k].ended(pair, self._stopping.patience)
 
     def _bound_kernel(self) -> None:
         """The bounds with the kernel itself that are not known yet."""
@@ -313,16 +375,11 @@ class Training:
         self._tracker.update(k, pair, self.elapsed_s)
         evaluation = None
         if pair.progress.evaluated_at == pair.progress.advances:
-            evaluation = evaluation_of(k, pair, self._validation_error(k))
-        return self._tracker.report(k, self._pairs, evaluation)
-
-    def _validation_error(self, k: int) -> float | None:
-        if self._validation is None or self._validation[k].n_samples == 0:
-            return None
-        pair, watched = self._pairs[k], self._validation[k]
-        classifier = pair.solver.classifier(pair.problem, pair.state)
-        scores = scores_on(pair.problem, classifier, watched)
-        return float(((scores > 0) != (watched.y > 0)).mean())
+            held_out = self._validation
+            error = None if held_out is None else held_out.error(pair, pair.state)
+            evaluation = evaluation_of(k, pair, error, self.elapsed_s)
+        points, self._points[k] = self._points[k], ()
+        return self._tracker.report(k, self._pairs, evaluation, points)
 
 
 def _solver_for(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement
@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Le
 
+from svm.data.columns import Column
 from svm.data.matrices import Floats, Matrix, Vector, is_sparse
 from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
@@ -21,6 +22,7 @@ from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
 from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.kernels import dense_rows, require_moderate_values
 from svm.kernel.row_products import RowProducts
+from svm.transforms.terms import Terms, check_terms, factors_of, products, term_names
 
 MAX_OUTPUTS = 20_000
 """Most features that a map may make."""
@@ -66,7 +68,7 @@ class RandomFourier(Checked):
     n_components: PositiveInt = 1000
     """D, the number of features made."""
     gamma: Positive | Literal["median"] = "median"
-    """γ of exp(-γ ‖x - z‖²)."""
+    """γ of exp(-γ ‖x - z‖²), which is 1/(2σ²) for a width σ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,9 @@ class Nystroem(Checked):
     """Inner products in the space to span."""
 
 
-AnyFeatures: TypeAlias = Identity | Square | Polynomial | Interactions | RandomFourier | Nystroem
+AnyFeatures: TypeAlias = (
+    Identity | Square | Polynomial | Interactions | Terms | RandomFourier | Nystroem
+)
 
 FEATURES: dict[str, type[Checked]] = by_name(AnyFeatures)
 
@@ -94,7 +98,8 @@ class FeatureMap:
     directions: Vector | None = None
     """Random Fourier: W (n_components, n_inputs). Nyström: the rows drawn, likewise."""
     weights: Vector | None = None
-    """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric."""
+    """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric. Terms: the
+    features that each multiplies (`svm.transforms.terms`)."""
 
     @property
     def n_outputs(self) -> int:
@@ -117,6 +122,9 @@ class FeatureMap:
                 return _product_names(names, degree, 0)
             case Interactions():
                 return _product_names(names, 2, 1)
+            case Terms():
+                assert self.weights is not None
+                return term_names(self.weights, names)
         return None
 
     def transform(self, X: Matrix) -> Matrix:
@@ -130,6 +138,10 @@ class FeatureMap:
                 return _products(X, degree, 0)
             case Interactions():
                 return _products(X, 2, 1)
+            case Terms():
+                assert self.weights is not None
+                assert not is_sparse(X)  # see `check_features`
+                return products(X, self.weights)
             case RandomFourier() | Nystroem():
                 return self._approximated(X)
 
@@ -175,7 +187,7 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
     """Raises InvalidData (`plan-too-large`, `features-unsupported`) for unsupported data."""
     if isinstance(spec, Identity | Square):
         return
-    if sparse and isinstance(spec, Polynomial | Interactions):
+    if sparse and isinstance(spec, Polynomial | Interactions | Terms):
         raise InvalidData(
             "features-unsupported",
             f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
@@ -190,8 +202,11 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
         )
 
 
-def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
-    """Learn what the map needs from the scaled training rows.
+def fit_features(
+    spec: AnyFeatures, X: Rows, seed: int, places: Mapping[str, int] | None = None
+) -> FeatureMap:
+    """Learn what the map needs from the scaled training rows. `places` are the features that names
+    in terms mean; by default each is called by its position.
 
     Raises InvalidData: `plan-too-large` for more than 20,000 output features,
     `features-unsupported` for products of sparse features.
@@ -200,6 +215,11 @@ def fit_features(spec: AnyFeatures, X: Rows, seed: int) -> FeatureMap:
     check_features(spec, d, is_csr(X))
     random = generator("features", seed)
     match spec:
+        case Terms():
+            if places is None:
+                places = {str(j): j for j in range(d)}
+            check_terms(spec, tuple(Column(name) for name in places))
+            return FeatureMap(spec, d, None, factors_of(spec, places))
         case RandomFourier():
             gamma = GaussianKernel(gamma=spec.gamma).fitted(X).gamma
             scale = math.sqrt(2.0 * float(gamma))
@@ -231,6 +251,8 @@ def n_outputs(spec: AnyFeatures, d: int) -> int:
             return math.comb(d + degree, degree) - 1
         case Interactions():
             return d + d * (d - 1) // 2
+        case Terms(terms=terms):
+            return len(terms)
         case RandomFourier(n_components=count) | Nystroem(n_components=count):
             return count
         case _:

@@ -23,7 +23,9 @@ from svm.solvers import (
     GradientDescent,
     Newton,
     Pegasos,
+    SubGradient,
 )
+from svm.solvers.options import RandomStart
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from svm.transforms.features import Identity, Nystroem
@@ -46,8 +48,26 @@ def test_absurd_learning_rate_diverges(
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=200, cost_change=rule))
     with pytest.raises(Diverged, match="no longer a finite number") as caught:
         train(pipeline, X, LABELS)
-    assert "smaller learning_rate" in caught.value.suggestion
+    numbers = f"{learning_rate / 10:.3g} is a tenth of the current {learning_rate:.3g}"
+    assert f"smaller learning_rate: {numbers}" in caught.value.suggestion
     assert caught.value.suggestion in str(caught.value)
+
+
+@pytest.mark.parametrize("C", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-100, 1e60, 1e100])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_absurd_random_start(dtype: Any, scale: float, C: float) -> None:
+    """Weights beyond float32 judge one row and are forgotten: the model is certified."""
+    start = RandomStart(random_scale=scale)
+    for solver in (
+        Pegasos(C=C, dtype=dtype, initial=start),
+        Pegasos(C=C, dtype=dtype, initial=start, batch_size=7, project=True, averaging="all"),
+        SubGradient(C=C, dtype=dtype, initial=start, step="doubled"),
+        SubGradient(C=C, dtype=dtype, initial=start, step="restarted", averaging="all"),
+    ):
+        result = train(Pipeline(solver=solver, stopping=Stopping(max_epochs=4)), X, LABELS).result()
+        worst = result.certificate.worst
+        assert 0.0 <= worst.dual <= worst.primal < math.inf
 
 
 def test_diverging_in_a_thread() -> None:

@@ -21,7 +21,7 @@ from svm.hyperparameters import Checked, Doc
 from svm.kernel import KERNELS
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, SOLVERS, DualCoordinateDescent, Newton, Pegasos
-from svm.solvers.gradient_descent import RandomStart
+from svm.solvers.options import RandomStart
 from svm.solvers.other_names import _MEANT, did_you_mean
 from svm.stopping import CostChange, Stopping
 from svm.transforms.features import FEATURES
@@ -173,8 +173,8 @@ def test_json_is_checked_by_the_same_annotations(body: str) -> None:
 
 def test_json_becomes_the_dataclass() -> None:
     """A valid body becomes the value; an integer is accepted for a number."""
-    made = TypeAdapter(Pegasos).validate_json('{"lambda": 1, "sampling": "uniform"}')
-    assert made == Pegasos(lambda_=1.0, sampling="uniform")
+    made = TypeAdapter(Pegasos).validate_json('{"lambda": 1, "order": "uniform"}')
+    assert made == Pegasos(lambda_=1.0, order="uniform")
 
 
 def test_unknown_constraint_is_a_programming_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +14,8 @@ from sklearn.svm import LinearSVC
 from svm.model.pipeline import Pipeline
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
+from svm.training import Training
+from svm.training.curve.trace import Trace
 from svm.training.results import TrainingResult
 from tests.svm.cases.real_data import adult, digits, tutorial
 from tests.svm.cases.trainings import train
@@ -51,6 +54,18 @@ def test_batch_descent_of_the_tutorial(form: str, regularizer: Any) -> None:
     assert round(cost, 1) == 258_701.3
     assert cost == pytest.approx(result.certificate.worst.primal * 6414 * C, rel=1e-12)
     assert_certified(result)
+
+
+def test_trace_of_the_tutorial() -> None:
+    """Its figure: the cost before the first and after every update, 58 points."""
+    solver = GradientDescent(C=C, learning_rate=3e-7)
+    pipeline = Pipeline(solver=solver, stopping=Stopping(cost_change=CostChange(epsilon=0.25)))
+    training = Training(pipeline, *tutorial(), seed=0, trace=Trace())
+    points = [point for report in training for point in report.points]
+    assert [point.updates for point in points] == list(range(58))
+    assert points[0].solver_objective == 641_400.0
+    assert round(points[-1].solver_objective, 3) == 258_701.318
+    assert all(a.primal > b.primal for a, b in itertools.pairwise(points))
 
 
 @pytest.mark.parametrize(

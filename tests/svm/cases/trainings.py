@@ -14,7 +14,7 @@ from svm.errors import Interrupted
 from svm.model.pipeline import Pipeline
 from svm.model.serialization import to_arrays
 from svm.training import Training
-from svm.training.progress import Progress
+from svm.training.curve.progress import Progress
 from svm.training.results import TrainingResult
 
 

@@ -75,24 +75,43 @@ def both(request: Any, tmp_path_factory: Any) -> tuple[Matrix, StoredRows]:
 STOP = Stopping(max_epochs=3)
 C = 1e-3
 SOLVER_CASES: dict[str, tuple[AnySolver, Stopping]] = {
-    "pegasos": (Pegasos(C=C, sampling="blocks"), STOP),
+    "pegasos": (Pegasos(C=C, order="blocks"), STOP),
     "pegasos, projected": (
-        Pegasos(C=C, sampling="blocks", project=True, intercept="augmented"),
+        Pegasos(C=C, order="blocks", project=True, intercept="augmented"),
         STOP,
     ),
     "pegasos, averaged": (
-        Pegasos(C=C, sampling="blocks", averaging="suffix", dtype="float32"),
+        Pegasos(C=C, order="blocks", averaging="suffix", dtype="float32"),
         STOP,
     ),
+    "pegasos, batches": (Pegasos(C=C, order="blocks", batch_size=700, averaging="suffix"), STOP),
+    "pegasos, batches in the order of the data": (
+        Pegasos(C=C, order="given", batch_size=7, averaging="all"),
+        STOP,
+    ),
+    "pegasos, projected, in the order of the data": (
+        Pegasos(C=C, order="given", project=True),
+        STOP,
+    ),
+    "pegasos, T updates": (Pegasos(C=C, order="blocks"), Stopping(max_updates=5000)),
     "batch descent": (GradientDescent(C=C), STOP),
-    "mini-batches": (GradientDescent(C=C, batch_size=700, sampling="blocks"), STOP),
-    "stochastic descent": (GradientDescent(C=C, batch_size=1, sampling="blocks"), STOP),
+    "mini-batches": (GradientDescent(C=C, batch_size=700, order="blocks"), STOP),
+    "stochastic descent": (GradientDescent(C=C, batch_size=1, order="blocks"), STOP),
     "cost change": (
-        GradientDescent(C=C, batch_size=1500, sampling="blocks"),
+        GradientDescent(C=C, batch_size=1500, order="blocks"),
         Stopping(cost_change=CostChange(epsilon=1e-6), max_epochs=2),
     ),
     "newton": (Newton(C=C, intercept="augmented"), STOP),
     "subgradient": (SubGradient(C=C, order="given"), STOP),
+    "subgradient, blocks": (SubGradient(C=C, order="blocks", step="restarted"), STOP),
+    "subgradient, doubled": (
+        SubGradient(C=C, order="blocks", step="doubled", averaging="all", dtype="float32"),
+        STOP,
+    ),
+    "mini-batches in the order of the data": (
+        GradientDescent(C=C, batch_size=700, order="given"),
+        STOP,
+    ),
 }
 
 
@@ -110,7 +129,7 @@ def test_same_bits_from_files(both: tuple[Matrix, StoredRows], case: str) -> Non
 
 PIPELINES: dict[str, dict[str, Any]] = {
     "as they are": {},
-    "single precision": {"solver": Pegasos(C=C, sampling="blocks", dtype="float32")},
+    "single precision": {"solver": Pegasos(C=C, order="blocks", dtype="float32")},
     "standardized": {"scaling": "standardize"},
     "min-max": {"scaling": "min-max"},
     "squares": {"scaling": "max-abs", "features": Square()},
@@ -137,7 +156,7 @@ def test_same_bits_through_every_step_before_the_solver(
     validating = np.random.default_rng(1).uniform(size=len(labels)) < 0.1
     kept, held = np.flatnonzero(~validating), np.flatnonzero(validating)
     pipeline = Pipeline(
-        **{"solver": Pegasos(C=C, sampling="blocks"), "stopping": Stopping(max_epochs=1), **given}
+        **{"solver": Pegasos(C=C, order="blocks"), "stopping": Stopping(max_epochs=1), **given}
     )
     expected, result = (
         Training(

@@ -150,6 +150,13 @@ def test_stream_needs_a_number_and_known_classes() -> None:
     assert not hasattr(SVMClassifier("newton"), "partial_fit")
 
 
+def test_stream_refuses_weights_that_a_fit_refuses() -> None:
+    online = SVMClassifier("pegasos", regularization=0.1)
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"row 2 .* has the weight -1"):
+        online.partial_fit(X, y, classes=[0, 1], sample_weight=[1, 1, -1, 1])
+
+
 def test_nested_parameters() -> None:
     """Of objects and of names; solvers do not change, so the search makes others."""
     search = GridSearchCV(

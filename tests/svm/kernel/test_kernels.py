@@ -28,6 +28,7 @@ from svm.transforms.features import (
     Square,
     fit_features,
 )
+from svm.transforms.terms import Terms
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),
@@ -41,6 +42,7 @@ MAPS: list[AnyFeatures] = [
     Square(),
     Polynomial(degree=3),
     Interactions(),
+    Terms(terms=[{"0": 2}, {"3": 1, "1": 3}, {"4": 1}]),
     RandomFourier(n_components=50),
     Nystroem(n_components=20),
 ]
@@ -112,7 +114,7 @@ def test_too_narrow_a_kernel_is_noticed() -> None:
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_features_of_a_row_do_not_depend_on_other_rows(spec: AnyFeatures, layout: str) -> None:
     """To the bit, alone and in any batch."""
-    if layout == "csr" and isinstance(spec, Polynomial | Interactions):
+    if layout == "csr" and isinstance(spec, Polynomial | Interactions | Terms):
         pytest.skip("dense data only")
     rows: Any = csr_array(X) if layout == "csr" else X
     fitted = fit_features(spec, rows, seed=1)

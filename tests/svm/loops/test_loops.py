@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from svm.loops import newton, pegasos, products
 from svm.loops.dual_coordinate_descent import sweep
 from svm.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
-from svm.solvers.gradient_descent import RandomStart
+from svm.solvers.options import RandomStart
 from svm.stopping import CostChange
 from tests.svm.cases import twins
 from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, problem_of
@@ -70,16 +70,16 @@ def test_products_with_rows(form: Form) -> None:
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("sampling", ["permuted", "uniform"])
-def test_pegasos(form: Form, intercept: Intercept, sampling: str) -> None:
+@pytest.mark.parametrize("order", ["each-epoch", "uniform"])
+def test_pegasos(form: Form, intercept: Intercept, order: Literal["each-epoch", "uniform"]) -> None:
     """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), with the same
     draws."""
     problem, X = part_of(form, intercept)
-    solver = Pegasos(sampling="permuted" if sampling == "permuted" else "uniform")
+    solver = Pegasos(order=order)
     n = problem.n_samples
     state, orders = solver.start(problem), []
     for epoch in range(4):
-        if sampling == "permuted":
+        if order == "each-epoch":
             orders.append(problem.permutation(epoch))
         else:
             orders.append(problem.random(epoch).integers(n, size=n))
@@ -232,20 +232,20 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
         1.0,
         pegasos.NONE,
         False,
-        1,
+        1.0,
         np.array([score]),
-        0.0,
         violations,
-        0.0,
         unaveraged,
+        1,
         0.0,
-        0.0,
+        (0.0, 0.0, 0.0),
     )
     assert violations.tolist() == [updates]
     w = np.array([score])
     kept = np.zeros(1)
-    settings = 1.0, 0.0, False, 0.5, 0.0, 0.0, False, False
-    descent.descend(row, one, one, weight, weight, *settings, 1, 1, False, 0, w, 0.0, kept, 0.0, 0)
+    settings = 1.0, 0.0, False, 0.5, 0.0, 0.0, False, False, 1, 1, False
+    state = 0, w, 0.0, kept, 0.0, 0, np.empty(0), 0.0
+    descent.descend(row, one, one, weight, weight, *settings, *state)
     assert w.tolist() == [score + 0.5 * updates]
 
 
@@ -289,3 +289,46 @@ def test_curvature_product(form: Form) -> None:
     expected, expected_total = twins.curvature_product(X, curvature, v, 0.6)
     close(out, 1.0 + expected, "dense-float64")
     close(total, 2.0 + expected_total, "dense-float64")
+
+
+@pytest.mark.parametrize("smoothing", [0.5, np.inf])
+def test_scores_and_sums(form: Form, smoothing: float) -> None:
+    """In one pass: the scores, and the rows of each class times their clipped slopes."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(6)
+    w, centers = random.normal(size=4), random.uniform(size=len(X))
+    scores, sums = np.empty(len(X)), np.ones((2, 4))
+    newton.scores_and_sums(
+        problem.operand,
+        problem.rows,
+        w,
+        0.3,
+        problem.y,
+        problem.weights,
+        centers,
+        smoothing,
+        scores,
+        sums,
+    )
+    expected = np.ones((2, 4))
+    for i, x in enumerate(X):
+        score = float(x @ w) + 0.3
+        slope = min(max(centers[i] + (1.0 - problem.y[i] * score) / smoothing, 0.0), 1.0)
+        expected[int(problem.y[i] > 0)] += problem.weights[i] * slope * x
+        close(scores[i], score, form)
+    close(sums, expected, form)
+
+
+def test_add_changes(form: Form) -> None:
+    """Two sums for each class, over some rows."""
+    problem, X = part_of(form)
+    random = np.random.default_rng(7)
+    changes, further = random.normal(size=len(X)), random.normal(size=len(X))
+    further[::2] = 0.0
+    positive, sums = problem.y > 0, np.ones((2, 2, 4))
+    newton.add_changes(problem.operand, problem.rows, changes, further, positive, sums)
+    expected = [
+        [1.0 + factors[positive == side] @ X[positive == side] for side in (False, True)]
+        for factors in (changes, further)
+    ]
+    close(sums, np.array(expected), form)

@@ -4,7 +4,7 @@ libraries."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,10 +13,12 @@ from sklearn.svm import SVC
 from benchmarks.problems import image_like
 from svm import Pegasos
 from svm.hyperparameters import Intercept
+from svm.kernel import LinearKernel
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.problem.objectives import evaluate
+from svm.solvers import KernelPegasos
 from svm.solvers.work import row_work
 from svm.stopping import Stopping
 from svm.training import Training
@@ -35,6 +37,7 @@ from tests.svm.cases.problems import (
     problem_of,
     solver_of,
 )
+from tests.svm.cases.variants import VARIANTS
 
 ROUNDING = 1e-12
 EXACT_SOLVERS = ("dual-coordinate-descent", "newton", "smo")
@@ -124,16 +127,47 @@ def test_bound_never_falls(solver: str, intercept: Intercept) -> None:
     assert bounds == sorted(bounds)
 
 
+LINEAR_VARIANTS: list[Any] = [
+    replace(each, kernel=LinearKernel()) if isinstance(each, KernelPegasos) else each
+    for each in VARIANTS
+]
+
+
+@pytest.mark.parametrize("name", ["noisy", "weighted", "little regularization"])
+@pytest.mark.parametrize("solver", LINEAR_VARIANTS, ids=repr)
+def test_bounds_of_solvers_with_options(solver: Any, name: str) -> None:
+    """The optimum lies between primal and dual, also if the training ends within an epoch; the
+    certifier finds a good bound if the solver has none."""
+    case = CASES[name]
+    problem = problem_of(case, solver.intercept, kernel=getattr(solver, "kernel", None))
+    best = optimum(name, solver.intercept)
+    stopping = Stopping(max_updates=3 * len(case.y) + 5)
+    problem = replace(problem, max_updates=stopping.max_updates)
+    training = BinaryTraining.begin(solver, problem, stopping)
+    while not training.progress.finished:
+        training = training.step(False)
+    now = training.progress
+    assert (now.stop_reason, training.state.updates) == ("max-updates", stopping.max_updates)
+    assert now.dual <= best.upper * (1.0 + 1e-12)
+    assert now.primal >= best.lower * (1.0 - 1e-12)
+    assert now.dual >= 0.98 * best.lower
+
+
+ALL: list[Any] = [
+    *(solver_of(solver, intercept=intercept) for solver, intercept in SOLVER_INTERCEPTS),
+    *LINEAR_VARIANTS,
+]
+
+
 @pytest.mark.parametrize("scaling", get_args(ScalingName))
-@pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
-def test_multiclass_certificate_is_the_worst_pairs(
-    solver: str, intercept: Intercept, scaling: ScalingName
-) -> None:
+@pytest.mark.parametrize("chosen", ALL, ids=repr)
+def test_multiclass_certificate_is_the_worst_pairs(chosen: Any, scaling: ScalingName) -> None:
     """One certificate for each pair, with the model's primal value on the scaled rows of its two
     classes; the model's is the one with the largest relative gap."""
     X, labels = blobs(3)
+    solver, intercept = chosen.name, chosen.intercept
     pipeline = Pipeline(
-        solver=solver_of(solver, intercept=intercept, C=2.0),
+        solver=replace(chosen, C=2.0),
         scaling=scaling,
         stopping=Stopping(max_epochs=10),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 from svm.errors import InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
+from svm.problem.objectives import primal
+from svm.schedules import InverseTime
 from svm.solvers import GradientDescent
-from svm.solvers.gradient_descent import GradientDescentState, RandomStart
+from svm.solvers.gradient_descent import GradientDescentState
+from svm.solvers.options import RandomStart
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, blobs, problem_of
@@ -189,6 +193,39 @@ def test_default_learning_rate() -> None:
         for each in (None, rate)
     )
     np.testing.assert_allclose(default.w, given.w, rtol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", ["all", 8, 1])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("regularizer", ["share", "whole"])
+def test_default_learning_rate_knows_the_regularizer(
+    regularizer: Any, C: float, batch_size: Any
+) -> None:
+    """With `whole` each update shrinks w by 1 - η: η = 1 / (1 + C b R²) stays below 1, while that
+    of `share` was 2,000 for C = 0.001 and batches of one row. The cost that is descended on, with
+    C b/n, ends below that of w = 0."""
+    solver = GradientDescent(C=C, batch_size=batch_size, regularizer=regularizer)
+    training = train(Pipeline(solver=solver, stopping=Stopping(max_epochs=100)), X, LABELS)
+    [problem] = training.problems
+    n = problem.n_samples
+    part = 1.0 if batch_size == "all" or regularizer == "share" else batch_size / n
+    descended = replace(problem, regularization=problem.regularization / part)
+    fitted = training.result().fitted
+    cost = primal(descended, fitted.coefficients[0], float(fitted.intercepts[0]))
+    assert cost < 1.0
+
+
+def test_advice_after_a_divergence_names_the_rate() -> None:
+    """As a number to try: of the default, of a number, and of the first one of a schedule."""
+    problem = problem_of(CASE, "free")
+    size = 8
+    steepest = size / N + size / (N * CASE.regularization) * problem.squared_norms.mean()
+    for rate, text in (
+        (None, f"give a smaller learning_rate: {0.1 / steepest:.3g} is a tenth of the current "),
+        (50.0, "give a smaller learning_rate: 5 is a tenth of the current 50"),
+        (InverseTime(initial=0.5), "initial learning rate: 0.05 is a tenth of the current 0.5"),
+    ):
+        assert text in GradientDescent(batch_size=size, learning_rate=rate).advice(problem)
 
 
 def test_count_of_single_updates() -> None:

@@ -19,24 +19,27 @@ from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, in_form, pr
 EPOCHS = 5
 
 
-def textbook(problem: Any, X: Vector, project: bool) -> tuple[list[Vector], Vector]:
+def textbook(
+    problem: Any, X: Vector, project: bool, batch_size: int
+) -> tuple[list[Vector], Vector]:
     """Every iterate (w, b), and the dual coefficients of the last one: w = Σ dual yᵢ xᵢ."""
     lam, treatment, n = problem.regularization, problem.intercept, len(X)
     point, dual = np.zeros(X.shape[1] + 1), np.zeros(n)
     iterates = []
-    order = np.concatenate([problem.permutation(epoch) for epoch in range(EPOCHS)])
-    for t, i in enumerate(order, start=1):
-        x = np.append(X[i], 1.0 if treatment == "augmented" else 0.0)
-        score = float(point @ x) + (point[-1] if treatment == "free" else 0.0)
+    orders = [problem.permutation(epoch) for epoch in range(EPOCHS)]
+    batches = [order[k : k + batch_size] for order in orders for k in range(0, n, batch_size)]
+    rows = np.column_stack([X, np.full(n, 1.0 if treatment == "augmented" else 0.0)])
+    for t, batch in enumerate(batches, start=1):
+        scores = rows @ point + (point[-1] if treatment == "free" else 0.0)
         free = point[-1]
         point = (1.0 - 1.0 / t) * point
         dual *= 1.0 - 1.0 / t
         if treatment == "free":
             point[-1] = free
-        if problem.y[i] * score < 1.0:
-            change = problem.weights[i] * problem.y[i]
-            point += change * x / (lam * t)
-            dual[i] += problem.weights[i] / (lam * t)
+        for i in batch[problem.y[batch] * scores[batch] < 1.0]:
+            change = problem.weights[i] * problem.y[i] / len(batch)
+            point += change * rows[i] / (lam * t)
+            dual[i] += problem.weights[i] / len(batch) / (lam * t)
             if treatment == "free":
                 point[-1] += min(1.0 / (lam * t), t**-0.5) * change
         if project:
@@ -52,20 +55,23 @@ def textbook(problem: Any, X: Vector, project: bool) -> tuple[list[Vector], Vect
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("project", [False, True])
 @pytest.mark.parametrize("averaging", ["last", "suffix"])
-@pytest.mark.parametrize("name", ["weighted", "little regularization", "much regularization"])
+@pytest.mark.parametrize(
+    ("name", "batch_size"),
+    [("weighted", 1), ("little regularization", 1), ("much regularization", 1), ("weighted", 6)],
+)
 def test_projection_and_averages(
-    name: str, averaging: Any, project: bool, intercept: Intercept, form: Form
+    name: str, batch_size: int, averaging: Any, project: bool, intercept: Intercept, form: Form
 ) -> None:
     """The last iterate, or the mean of those since the fourth epoch; the dual iterate belongs to
     w."""
     problem = problem_of(CASES[name], intercept, form)
-    solver = Pegasos(averaging=averaging, project=project)
+    solver = Pegasos(averaging=averaging, project=project, batch_size=batch_size)
     state = solver.start(problem)
     for _ in range(EPOCHS):
         state = solver.advance(problem, state)
-    iterates, dual = textbook(problem, CASES[name].X, project)
-    n = problem.n_samples
-    expected = iterates[-1] if averaging == "last" else np.mean(iterates[4 * n :], axis=0)
+    iterates, dual = textbook(problem, CASES[name].X, project, batch_size)
+    per_epoch = -(-problem.n_samples // batch_size)
+    expected = iterates[-1] if averaging == "last" else np.mean(iterates[4 * per_epoch :], axis=0)
     result = solver.classifier(problem, state)
     tolerance = 1e-9 if form.endswith("64") else 2e-3
     scale = float(np.abs(expected).max())
@@ -106,21 +112,6 @@ def test_kernel_pegasos(intercept: Intercept, form: Form) -> None:
     assert isinstance(result, KernelClassifier)
     scores = K @ (counts * y) / (lam * 1200) + (b if intercept == "free" else 0.0)
     np.testing.assert_allclose(evaluate(problem, result)[1], scores, rtol=1e-9, atol=1e-9)
-
-
-def test_restarted_steps_discard_earlier_passes() -> None:
-    """With `restarted` each pass ends like a single pass in its order."""
-    problem = problem_of(CASES["noisy"], "augmented")
-    restarted = SubGradient(step="restarted", order="given")
-    once = restarted.advance(problem, restarted.start(problem))
-    twice = restarted.advance(problem, once)
-    assert twice.updates == 2 * once.updates
-    a, b = restarted.classifier(problem, once), restarted.classifier(problem, twice)
-    assert a.coefficients.tobytes() == b.coefficients.tobytes()
-    continued = SubGradient(order="given")
-    state = continued.advance(problem, continued.start(problem))
-    further = continued.advance(problem, state)
-    assert continued.classifier(problem, further).coefficients.tolist() != a.coefficients.tolist()
 
 
 def test_subgradient_is_pegasos_at_twice_the_regularization() -> None:

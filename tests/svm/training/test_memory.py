@@ -29,7 +29,7 @@ from tests.svm.cases.trainings import train
 
 MIB = 1024 * 1024
 N, D = 30_000, 40
-BLOCKS = Pegasos(sampling="blocks")
+BLOCKS = Pegasos(order="blocks")
 
 
 def rows(sparse: bool, n: int, d: int) -> Any:

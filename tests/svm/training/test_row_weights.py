@@ -132,7 +132,7 @@ def test_rows_of_weight_zero_are_left_out(solver: Any) -> None:
 def test_rows_in_files_have_weights(tmp_path: Any) -> None:
     """The bits are those in memory."""
     X, y, weights = weighted()
-    pipeline = Pipeline(solver=Pegasos(sampling="blocks"), stopping=SHORT)
+    pipeline = Pipeline(solver=Pegasos(order="blocks"), stopping=SHORT)
     in_memory = train(pipeline, X, y, weights=weights).result()
     assert bits(train(pipeline, stored(X, tmp_path), y, weights=weights).result()) == bits(
         in_memory

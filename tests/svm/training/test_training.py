@@ -13,8 +13,8 @@ import pytest
 
 from svm.errors import Interrupted, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS, GradientDescent, Pegasos
-from svm.solvers.gradient_descent import RandomStart
+from svm.solvers import SOLVERS, GradientDescent, Pegasos, SubGradient
+from svm.solvers.options import RandomStart
 from svm.stopping import Stopping
 from svm.training import Training
 from tests.svm.cases.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
@@ -24,9 +24,12 @@ X, LABELS = blobs(4)
 FEW = Stopping(max_epochs=6)
 RANDOM = (
     Pegasos(),
-    Pegasos(sampling="uniform"),
+    Pegasos(order="uniform"),
     GradientDescent(batch_size=7),
     GradientDescent(initial=RandomStart(random_scale=0.1)),
+    SubGradient(order="shuffled-once"),
+    # At t = 1 the weights of the start are forgotten: they judge the first row only.
+    Pegasos(order="given", initial=RandomStart(random_scale=10.0)),
 )
 
 
@@ -61,7 +64,7 @@ def test_same_seed_same_bits(solver: str, intercept: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize("solver", RANDOM, ids=repr)
-def test_other_seed_other_model(solver: Pegasos | GradientDescent) -> None:
+def test_other_seed_other_model(solver: Pegasos | GradientDescent | SubGradient) -> None:
     """All draws of a solver depend on the seed."""
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
     first, second = (train(pipeline, X, LABELS, seed=seed).result().fitted for seed in (1, 2))

@@ -17,7 +17,7 @@ SLICE_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One point of the cost-against-time curve of a pair."""
+    """One point of the curve of a pair: its model on the way, measured."""
 
     pair: int
     epoch: int
@@ -28,6 +28,10 @@ class Evaluation:
     train_error: float
     """Share of the pair's training rows on the wrong side."""
     validation_error: float | None
+    solver_objective: float
+    """The primal value in the constants of the solver's own objective."""
+    elapsed_s: float
+    """Seconds of training so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Progress:
     relative_gap: float | None
     evaluation: Evaluation | None
     """None if this epoch was not evaluated."""
+    points: tuple[Evaluation, ...] = ()
+    """Of the trace that was asked for, since the pair's last report; the first one first."""
 
 
 class ProgressTracker:
@@ -80,7 +86,11 @@ class ProgressTracker:
         self._fractions[k] = max(self._fractions[k], self._fraction(pair, elapsed_s))
 
     def report(
-        self, k: int, pairs: Sequence[BinaryTraining], evaluation: Evaluation | None
+        self,
+        k: int,
+        pairs: Sequence[BinaryTraining],
+        evaluation: Evaluation | None,
+        points: tuple[Evaluation, ...],
     ) -> Progress:
         """The report after an advance of pair k."""
         widest = int(self._gaps.argmax())
@@ -94,6 +104,7 @@ class ProgressTracker:
             dual=worst.dual if known else None,
             relative_gap=worst.relative_gap if known else None,
             evaluation=evaluation,
+            points=points,
         )
 
     def _fraction(self, pair: BinaryTraining, elapsed_s: float) -> float:
@@ -105,6 +116,8 @@ class ProgressTracker:
         shares = [0.0]
         if stopping.max_epochs is not None:
             shares.append(pair.state.epoch / stopping.max_epochs)
+        if stopping.max_updates is not None:
+            shares.append(pair.state.updates / stopping.max_updates)
         if stopping.time_budget_s is not None:
             shares.append(elapsed_s / stopping.time_budget_s)
         if stopping.duality_gap is not None and 0 < now.relative_gap < 1:
@@ -112,7 +125,9 @@ class ProgressTracker:
         return min(0.99, max(shares))
 
 
-def evaluation_of(k: int, pair: BinaryTraining, validation_error: float | None) -> Evaluation:
+def evaluation_of(
+    k: int, pair: BinaryTraining, validation_error: float | None, elapsed_s: float
+) -> Evaluation:
     """The latest evaluation of pair k."""
     now = pair.progress
     return Evaluation(
@@ -124,4 +139,6 @@ def evaluation_of(k: int, pair: BinaryTraining, validation_error: float | None) 
         gap=now.primal - now.dual,
         train_error=now.train_error,
         validation_error=validation_error,
+        solver_objective=pair.solver.stated(pair.problem, now.primal),
+        elapsed_s=elapsed_s,
     )
