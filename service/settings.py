@@ -17,8 +17,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    ValidationInfo,
-    field_validator,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -152,9 +150,6 @@ class Settings(BaseSettings):
     """Disk space in the data directory for copies of files on S3."""
     workers: NonNegativeInt = 2
     """Training processes on this machine; 0 for a replica that only serves."""
-    dask_address: Annotated[str, Field(pattern=r"^(tcp|tls)://[^/\s]+:\d+$")] | None = None
-    """Scheduler of a Dask cluster, such as tcp://10.0.0.2:8786. Its workers then run the jobs, not
-    processes of this service."""
     lease_s: PositiveFloat = 10
     """Lease of a job: if its worker does not renew it in this time, another attempt begins. Also
     the lease of a request on its Idempotency-Key."""
@@ -183,16 +178,6 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level that is logged, as JSON lines on standard error."""
     limits: Limits = Field(default_factory=Limits)
-
-    @field_validator("dask_address")
-    @classmethod
-    def _needs_a_shared_database(cls, address: str | None, info: ValidationInfo) -> str | None:
-        if address is not None and str(info.data.get("database_url")).startswith("sqlite"):
-            raise ValueError(
-                "workers on other machines cannot share SQLite: set SVM_DATABASE_URL to a "
-                "PostgreSQL database, and SVM_BLOB_URL to a store that all machines can reach"
-            )
-        return address
 
     @property
     def sqlite_file(self) -> Path | None:

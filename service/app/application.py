@@ -143,8 +143,10 @@ def create_app(
     parser = shared_parser or Parser()
     dataset_store = DatasetStore(database, blobs, job_with_dataset)
     contents = Contents(dataset_store, parser, blobs)
-    job_store = JobStore(database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller)
-    engine = Child("service.jobs.engine.engine_process", settings)
+    engine = Child("service.jobs.engine.supervisor", settings)
+    job_store = JobStore(
+        database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller, engine.wake
+    )
     registry = ModelRegistry(database, blobs, job_with_model)
     stores = Stores(job_store, dataset_store, registry, limits)
     renderer = Renderer(DerivedFiles(database, blobs), settings)

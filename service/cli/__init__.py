@@ -73,26 +73,11 @@ def serve(
 def worker() -> None:
     """Run training workers for a service on another machine, until SIGTERM or Ctrl+C.
 
-    SVM_DASK_ADDRESS is the address of the scheduler. Set database, file store and limits in the
-    worker's environment as in the service's.
+    Set database, file store and limits in its environment as in the service's.
     """
     from service.cli import cluster
 
     cluster.worker()
-
-
-@cli.command(rich_help_panel=PROCESSES)
-def scheduler(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port.", min=1, max=65535)] = 8786,
-) -> None:
-    """Run the scheduler that connects services and workers on several machines.
-
-    Anyone who can reach the port can run programs as its user: use a private network.
-    """
-    from service.cli import cluster
-
-    cluster.scheduler(host, port)
 
 
 for commands in (upload_command, client_commands, resource_commands):  # `add_typer` puts them last

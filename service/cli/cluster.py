@@ -1,11 +1,11 @@
-"""`svm-service worker` and `scheduler`, for a service on several machines."""
+"""`svm-service worker`, for a service on several machines."""
 
 from __future__ import annotations
 
 import signal
 import socket
 
-from service.cli.environment import locked_data_dir, read_settings
+from service.cli.environment import locked_data_dir
 from service.cli.output import USAGE, fail
 from service.jobs.engine.child import Child
 from service.settings import Settings
@@ -13,21 +13,21 @@ from service.web.server.logs import configure_logging
 
 
 def worker() -> None:
+    """Run the workers of this machine until SIGTERM or SIGINT."""
     with locked_data_dir() as settings:
-        if settings.dask_address is None:
-            raise fail("SVM_DASK_ADDRESS: set it to the address of the scheduler", USAGE)
+        if settings.sqlite_file is not None:
+            raise fail(
+                "SVM_DATABASE_URL: workers on other machines cannot share SQLite; set it to the "
+                "PostgreSQL database of the service, and SVM_BLOB_URL to its file store",
+                USAGE,
+            )
         if settings.workers == 0:
             raise fail("SVM_WORKERS: set it to the number of worker processes", USAGE)
-        _keep(Child("service.jobs.engine.worker_host", settings), settings)
+        _keep(settings)
 
 
-def scheduler(host: str, port: int) -> None:
-    settings = read_settings()
-    _keep(Child("service.jobs.engine.scheduler_process", settings, host, str(port)), settings)
-
-
-def _keep(child: Child, settings: Settings) -> None:
-    """Run the child until SIGTERM or SIGINT."""
+def _keep(settings: Settings) -> None:
+    child = Child("service.jobs.engine.supervisor", settings)
     configure_logging(settings.log_level)
     # Python runs its handlers between two bytecodes, so a signal just before a wait would only be
     # seen after it. The wake-up byte is written at once.

@@ -84,8 +84,6 @@ def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
             yield from _reported("files", lambda: _files(database, blobs, deep))
     yield from _compiled_loops(settings.data_dir)
     yield from _memory(settings)
-    if settings.dask_address is not None:
-        yield _scheduler(settings.dask_address)
     yield _port(port, running is not None)
 
 
@@ -191,7 +189,7 @@ def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
     if folder.is_dir() and not os.access(folder, os.W_OK):
         yield wrong("compiled loops", f"{folder} is not writable: every start compiles again")
     elif not files:
-        yield note("compiled loops", "none yet: the first start compiles for about a minute")
+        yield note("compiled loops", "none yet: the first jobs compile what they need")
     else:
         size_bytes = sum(file.stat().st_size for file in files)
         yield ok("compiled loops", f"{len(files):,} files, {size_bytes / 1e6:,.1f} MB in {folder}")
@@ -206,15 +204,6 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         yield note("memory", memory)
     else:
         yield ok("memory", memory)
-
-
-def _scheduler(address: str) -> Finding:
-    host, _, port = address.partition("://")[2].rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        return wrong("scheduler", f"{address} does not answer: {error.strerror or error}")
-    return ok("scheduler", f"{address} answers")
 
 
 def _port(port: int, running: bool) -> Finding:

@@ -13,8 +13,8 @@ N_SAMPLES, N_FEATURES, N_CLASSES = 2000, 20, 3
 WHOLE: dict[str, Any] = {"duality_gap": 1e-12}  # to the last epoch
 SPECS: dict[str, dict[str, Any]] = {
     "pegasos": {
-        "solver": {"name": "pegasos", "lambda": 1e-3},
-        "stopping": {"max_epochs": 2000, **WHOLE},
+        "solver": {"name": "pegasos", "lambda": 1e-3, "order": "uniform"},
+        "stopping": {"max_updates": 1_000_001, **WHOLE},  # ends within an epoch
         "validation": {"fraction": 0.2},
     },
     "kernel-pegasos": {
@@ -26,12 +26,19 @@ SPECS: dict[str, dict[str, Any]] = {
         "stopping": {"max_epochs": 12, **WHOLE},
     },
     "subgradient": {
-        "solver": {"name": "subgradient", "C": 1.0},
-        "stopping": {"max_epochs": 6000, **WHOLE},
+        "solver": {"name": "subgradient", "C": 1.0, "order": "shuffled-once", "averaging": "all"},
+        "stopping": {"max_epochs": 3000, **WHOLE},
         "features": {"name": "square"},
     },
     "gradient-descent": {
-        "solver": {"name": "gradient-descent", "C": 0.01, "learning_rate": 1e-4, "batch_size": 10},
+        "solver": {
+            "name": "gradient-descent",
+            "C": 0.01,
+            "learning_rate": 1e-4,
+            "batch_size": 10,
+            "averaging": "suffix",
+            "initial": {"random_scale": 0.01},
+        },
         "stopping": {"max_epochs": 1000, **WHOLE},
         "scaling": "standardize",
     },

@@ -1,5 +1,5 @@
-"""A service as processes that are killed and restarted: on one machine, or as a cluster of two
-replicas, a scheduler and two worker machines."""
+"""A service as processes that are killed and restarted: on one machine, or on several: two replicas
+and two machines of workers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ COMMAND = str(Path(sys.executable).parent / "svm-service")
 START_S = 60.0
 QUICK = {"SVM_LEASE_S": "3", "SVM_CHECKPOINT_S": "0.1", "SVM_LOG_LEVEL": "warning"}
 """Short leases and checkpoint intervals, so that lost jobs are resumed soon."""
-SUPERVISORS = ("engine", "scheduler", "nanny", "worker machine")
+SUPERVISORS = ("supervisor", "worker machine")
 KINDS = {"api": ("api",), "worker": ("worker",), "supervisor": SUPERVISORS, "parser": ("parser",)}
 """Roles of processes by kind."""
+LOWEST = 19
+"""The priority of the process that compiles loops."""
 
 
 @dataclass
@@ -127,7 +129,7 @@ class Stack:
 
 @contextmanager
 def one_machine(folder: Path) -> Iterator[Stack]:
-    """API, engine and two workers, SQLite and files."""
+    """API, supervisor and two workers, SQLite and files."""
     port = free_port()
     environment = {**QUICK, "SVM_DATA_DIR": str(folder / "var")}
     serve = Command(["serve", "--port", str(port)], environment, folder / "serve.log")
@@ -136,20 +138,16 @@ def one_machine(folder: Path) -> Iterator[Stack]:
 
 @contextmanager
 def cluster(folder: Path, database_url: str, blob_url: str, workers: int = 2) -> Iterator[Stack]:
-    """Two replicas, a scheduler and `workers` machines with a worker each, PostgreSQL and S3."""
-    dask, ports = free_port(), [free_port(), free_port()]
-    common = {
-        **QUICK,
-        "SVM_DATABASE_URL": database_url,
-        "SVM_BLOB_URL": blob_url,
-        "SVM_DASK_ADDRESS": f"tcp://127.0.0.1:{dask}",
-    }
-    commands = [Command(["scheduler", "--port", str(dask)], common, folder / "scheduler.log")]
+    """Two replicas without workers, and `workers` machines with a worker each, PostgreSQL and
+    S3."""
+    ports = [free_port(), free_port()]
+    common = {**QUICK, "SVM_DATABASE_URL": database_url, "SVM_BLOB_URL": blob_url}
+    commands = []
     for k in range(workers):
         own = {**common, "SVM_DATA_DIR": str(folder / f"worker-{k}"), "SVM_WORKERS": "1"}
         commands.append(Command(["worker"], own, folder / f"worker-{k}.log"))
     for k, port in enumerate(ports):
-        own = {**common, "SVM_DATA_DIR": str(folder / f"replica-{k}")}
+        own = {**common, "SVM_DATA_DIR": str(folder / f"replica-{k}"), "SVM_WORKERS": "0"}
         commands.append(Command(["serve", "--port", str(port)], own, folder / f"replica-{k}.log"))
     yield from _running(Stack(commands, [f"http://127.0.0.1:{port}" for port in ports]))
 
@@ -185,13 +183,15 @@ def _role(process: psutil.Process, command: Command) -> str:
     if command.process is not None and process.pid == command.process.pid:
         return {"serve": "api", "worker": "worker machine"}.get(command.arguments[0], "")
     words = " ".join(_words(process))
-    for module, role in (
-        ("service.rows.child", "parser"),
-        ("service.jobs.engine.engine_process", "engine"),
-        ("service.jobs.engine.worker_host", "nanny"),
-        ("service.jobs.engine.scheduler_process", "scheduler"),
-        ("spawn_main", "worker"),
-    ):
-        if module in words:
-            return role
-    return ""
+    if "service.rows.child" in words:
+        return "parser"
+    if "service.jobs.engine.supervisor" not in words:
+        return ""
+    try:
+        above = " ".join(_words(process.parent() or process))
+        is_compiler = process.nice() == LOWEST
+    except psutil.Error:  # it has just ended
+        return ""
+    if "service.jobs.engine.supervisor" not in above:
+        return "supervisor"
+    return "" if is_compiler else "worker"

@@ -43,7 +43,7 @@ def test_many_kills_on_one_machine(tmp_path: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_many_kills_in_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two replicas, a scheduler, two worker machines, PostgreSQL and S3; processes of database
+    """Two replicas, two worker machines, PostgreSQL and S3; processes of database
     connections are killed, too."""
     seed = seed_from("TORTURE_SEED")
     with servers.postgres() as database_url, servers.seaweedfs() as s3:

@@ -8,13 +8,12 @@ and ends.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from service.settings import Settings
@@ -26,37 +25,15 @@ HEALTHY_S = 60
 """A child that lived this long is started again at once."""
 MAX_PAUSE_S = 30.0
 
-DASK = {
-    # A worker is ended at its memory limit. Nothing spills to disk, and none is paused on the way.
-    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
-    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
-    "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
-    "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "0.95",
-    # A nanny starts its worker again however often it dies. By default Dask ends the nanny of a
-    # worker that is lost a second time within this time.
-    "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "1000 days",
-    # No dashboard, no sampling of stacks, no logging configuration of its own.
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
-    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
-    "DASK_LOGGING__VERSION": "1",
-    "DASK_LOGGING__DISABLE_EXISTING_LOGGERS": "False",
-    # If the engine is killed, Python's resource tracker removes the semaphores of its nannies
-    # and warns about each: operators need not see that.
-    "PYTHONWARNINGS": "ignore:resource_tracker",
-}
-"""Our defaults for Dask; variables of the environment override them."""
-
 logger = logging.getLogger(__name__)
 
 
 class Child:
     """Keeps one child process alive between `start` and `stop`."""
 
-    def __init__(self, module: str, settings: Settings, *arguments: str) -> None:
+    def __init__(self, module: str, settings: Settings) -> None:
         self._module = module
         self._settings = settings
-        self._arguments = arguments
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,6 +48,14 @@ class Child:
     def start(self) -> None:
         """Begin in the background."""
         self._supervisor.start()
+
+    def wake(self) -> None:
+        """Write a byte to the child: there may be work. Never blocks."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            # A full pipe wakes it anyway; a child that has ended looks for work when it starts.
+            with suppress(BlockingIOError, BrokenPipeError, ValueError):
+                os.write(process.stdin.fileno(), b"w")
 
     def stop(self) -> None:
         """Let the child save what it does, and wait for all processes to end."""
@@ -110,13 +95,12 @@ class Child:
 
     def _launch(self) -> subprocess.Popen[bytes]:
         inherited = {name: value for name, value in os.environ.items() if name[:4] != "SVM_"}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", self._module, *self._arguments],
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", self._module],
             stdin=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then stops the child
             env={
                 "NUMBA_CACHE_DIR": str(machine_code_folder(self._settings.data_dir)),
-                **DASK,
                 **inherited,
                 **self._settings.environment(),
                 # The child imports the same modules as this process, from any directory.
@@ -127,29 +111,6 @@ class Child:
                 "MKL_NUM_THREADS": "1",
             },
         )
-
-
-def stop_requested() -> threading.Event:
-    """In the child: set once standard input closes or SIGTERM comes."""
-    stop = threading.Event()
-
-    def await_end_of_input() -> None:
-        sys.stdin.read()
-        stop.set()
-
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    threading.Thread(target=await_end_of_input, daemon=True).start()
-    return stop
-
-
-def end_within(seconds: float) -> None:
-    """In the child: end after this time, with all its child processes, even if one hangs."""
-
-    def end() -> None:
-        for process in multiprocessing.active_children():
-            process.kill()
-        os._exit(0)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        return process

@@ -2,132 +2,100 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import resource
+import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
 
 import structlog
 
+import svm.loops
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull
 from service.jobs.core.attempts import PASSING, Attempt, Command, attempting
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
-from service.jobs.engine.versions import difference
 from service.jobs.kinds import KINDS
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from service.storage.database import Database
-from service.storage.lock import DataDirInUse, exclusive
-from service.web.server.logs import configure_logging
+from service.storage.database import Database, follow_work
 from svm.errors import Diverged, Interrupted, InvalidData
 
-LOOK_S = 0.2
-"""How often an idle worker looks for a job."""
-IDLE_S = 10.0
-"""How long it looks before it returns to Dask, which then asks again."""
+LOOK_S = 5.0
+"""How often an idle worker looks for a job without a byte from the supervisor: another machine may
+have queued one, or lost one."""
+IDLE_S = 60.0
+"""A worker without a job ends after this time, so that its memory is free."""
+SAVE_S = 12.0
+"""How long the job may take to be saved at a stop."""
 RETRY_S = 5.0
 """Pause after an error of files or the database."""
-
 NICENESS = 10
-"""Of the threads that train: requests get the processor first."""
+"""Of worker processes: requests get the processor first."""
 
 CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
 
-_stopping = threading.Event()
-"""This process must save its job and take no other one."""
-_at_work = threading.Event()
-"""A job is running, or being looked for."""
-_warm = threading.Event()
-"""The compiled loops are loaded."""
+
+def import_all() -> None:
+    """What workers need, so that their forks have it. Nothing is compiled."""
+    import_module("svm.loops")
+    for module in iter_modules(svm.loops.__path__, "svm.loops."):
+        import_module(module.name)
 
 
-def take_next_job(required: dict[str, str]) -> str | None:
-    """Wait a while for a job and run it: the task that every worker always has.
+def run(settings: Settings, name: str, pipe: int, dead: Sequence[str], stays: bool) -> None:
+    """Take jobs until `pipe` closes, or, unless it `stays`, until there was none for a while.
 
-    `required` are the versions of the sender; if they differ from ours the task is refused and
-    the reason returned. Settings and secrets of the worker are in its environment and are never
-    sent through Dask.
+    A byte in the pipe says that there may be a job. The jobs of `dead` workers are released first.
     """
-    if unequal := difference(required):
-        logger.error("task refused: %s", unequal)
-        return unequal
-    step_back()
-    worker = _worker()
-    deadline = time.monotonic() + IDLE_S
-    while time.monotonic() < deadline:
-        _at_work.set()  # before looking at `_stopping`: see `save_and_stop`
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, niceness))  # never a higher priority than now
+    limit = settings.limits.worker_memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+    stopping, woken = threading.Event(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+
+    def work() -> None:
+        code = 1
         try:
-            if _stopping.is_set() or worker.take_next_job():
-                break
-        except Exception:  # such as no database, or a full disk: both may be temporary
-            logger.exception("a job could not be taken, or failed")
-            _stopping.wait(RETRY_S)
+            code = 0 if Worker(settings, stopping, name).run(woken, dead, stays) else 1
+        except BaseException:
+            logger.exception("the worker failed")
         finally:
-            _at_work.clear()
-        _warm_up()
-        _stopping.wait(LOOK_S)
-    return None
+            os._exit(code)  # the main thread is waiting for a byte
 
-
-def step_back() -> None:
-    """Give this thread, and those that it starts, a lower priority."""
-    thread = threading.get_native_id()
-    niceness = max(
-        NICENESS, os.getpriority(os.PRIO_PROCESS, thread)
-    )  # never a higher priority than now
-    os.setpriority(os.PRIO_PROCESS, thread, niceness)
-
-
-async def save_and_stop() -> None:
-    """Save and release the job of this process, take no other one, and wait for that."""
-    _stopping.set()
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # it warns of tasks that end early
-    while _at_work.is_set():
-        await asyncio.sleep(0.02)
-
-
-def _warm_up() -> None:
-    """Compile the loops before a job needs them; other processes load them from disk."""
-    if _warm.is_set():
-        return
-    # A disk that is full or fails is no reason to take no jobs.
-    with suppress(DataDirInUse, OSError), exclusive(Path(os.environ["NUMBA_CACHE_DIR"])):
-        # One worker compiles at a time: the others stay free for jobs.
-        _warm.set()
-        # Numba, which the engine process does not need
-        from svm.training.warm_up import warm_up
-
-        warm_up(_stopping.is_set)
-
-
-@cache
-def _worker() -> Worker:
-    settings = Settings()
-    configure_logging(settings.log_level)
-    return Worker(settings, _stopping)
+    thread = threading.Thread(target=work, name="work")
+    thread.start()
+    while os.read(pipe, 4096):
+        woken.set()
+    stopping.set()
+    woken.set()
+    thread.join(SAVE_S)
 
 
 class Worker:
     """Takes jobs and runs them, one at a time."""
 
-    def __init__(self, settings: Settings, stopping: threading.Event) -> None:
+    def __init__(
+        self, settings: Settings, stopping: threading.Event, name: str | None = None
+    ) -> None:
         database = Database(settings.database_url)
         blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
         context = RunContext(
             DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
@@ -135,6 +103,29 @@ class Worker:
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
         }
+
+    def run(self, woken: threading.Event, dead: Sequence[str], stays: bool) -> bool:
+        """Take jobs until the process stops; True if it ended because there were none."""
+        follow_work(self._settings.database_url, woken)
+        if dead:
+            with suppress(Exception):  # their leases expire in any case
+                self._leases.expire(dead)
+        deadline = time.monotonic() + IDLE_S
+        while not self._stopping.is_set():
+            woken.clear()
+            pause = LOOK_S
+            try:
+                if self.take_next_job():
+                    deadline = time.monotonic() + IDLE_S
+                    continue
+            except Exception:  # such as no database, or a full disk: both may be temporary
+                logger.exception("a job could not be taken, or failed")
+                pause, deadline = RETRY_S, time.monotonic() + IDLE_S
+            if time.monotonic() > deadline and not stays:
+                return True
+            if woken.wait(pause):
+                deadline = time.monotonic() + IDLE_S
+        return False
 
     def take_next_job(self) -> bool:
         """Run the next job; returns whether there was one."""

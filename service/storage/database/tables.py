@@ -154,6 +154,7 @@ job_trace = Table(
     Column("primal", Float, nullable=False),
     Column("dual", Float, nullable=False),
     Column("gap", Float, nullable=False),
+    Column("solver_objective", Float, nullable=False),  # primal in the solver's own constants
     Column("train_error", Float, nullable=False),
     Column("validation_error", Float),
 )

@@ -130,8 +130,6 @@ def test_taken_port_is_reported(start: Start) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("SVM_DASK_ADDRESS", "tcp://127.0.0.1:8786"),  # with SQLite
-        ("SVM_DASK_ADDRESS", "127.0.0.1"),
         ("SVM_WORKERS", "-1"),
         ("SVM_LIMITS__CLASSES", "many"),
         ("SVM_LOG_LEVEL", "loud"),
@@ -158,24 +156,18 @@ def test_missing_library_is_named() -> None:
         assert done.stderr == (f"{library} is not installed: pip install '.[service]' adds it\n")
 
 
-def test_worker_without_a_scheduler_names_the_setting(start: Start) -> None:
+def test_worker_without_a_shared_database_names_the_setting(start: Start) -> None:
     """Exit code 2 with the variable's name."""
     worker = start("worker", SVM_WORKERS="1")
     _, message = worker.communicate(timeout=30)
     assert worker.returncode == 2
-    assert message.startswith("SVM_DASK_ADDRESS: ")
+    assert message.startswith("SVM_DATABASE_URL: ")
 
 
-@pytest.mark.parametrize("command", [("scheduler", "--port", "{port}"), ("worker",)])
-def test_process_of_a_cluster_ends_cleanly(start: Start, command: tuple[str, ...]) -> None:
-    """Exit code 0 at SIGTERM, no process is left, even if the scheduler is not reachable."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+def test_workers_of_a_machine_end_cleanly(start: Start) -> None:
+    """Exit code 0 at SIGTERM, no process is left, even if the database is not reachable."""
     process = start(
-        *(word.format(port=port) for word in command),
-        SVM_WORKERS="1",
-        SVM_DASK_ADDRESS=f"tcp://127.0.0.1:{port}",
-        SVM_DATABASE_URL="postgresql://user@127.0.0.1:1/nothing",
+        "worker", SVM_WORKERS="1", SVM_DATABASE_URL="postgresql://user@127.0.0.1:1/nothing"
     )
     deadline = time.monotonic() + 30
     while not (children := psutil.Process(process.pid).children()):

@@ -17,7 +17,6 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
         workers=0,
         lease_s=2.5,
         database_url="postgresql://user:p%20w@db/svm",
-        dask_address="tcp://10.0.0.2:8786",
         limits=Limits(worker_memory_bytes=123, job_s=0.5),
     )
     for each in (settings, Settings()):
@@ -34,15 +33,13 @@ def test_environment_builds_equal_settings(monkeypatch: pytest.MonkeyPatch) -> N
         ("database_url", "sqlite://", "sqlite:///path"),
         ("blob_url", "gs://bucket", "s3://bucket"),
         ("blob_url", "s3:///prefix", "s3://bucket"),
-        ("dask_address", "tcp://10.0.0.2:8786", "SVM_DATABASE_URL"),
-        ("dask_address", "10.0.0.2", "pattern"),
         ("hosts", "localhost, svm.example.com:8000", "without a port"),
         ("hosts", "https://svm.example.com", "svm.example.com, "),
         ("proxies", "10.0.0.2, proxy", "10.0.0.0/24"),
     ],
 )
 def test_setting_that_cannot_work_is_refused(name: str, value: str, advice: str) -> None:
-    """The message says what to do; several machines cannot share SQLite."""
+    """The message says what to do."""
     with pytest.raises(ValidationError, match=advice) as caught:
         Settings.model_validate({name: value})
     assert caught.value.errors()[0]["loc"] == (name,)

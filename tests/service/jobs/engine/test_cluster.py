@@ -1,7 +1,8 @@
-"""A Dask cluster that is not the service's own: a scheduler, workers, and two replicas."""
+"""Workers on several machines: what they share is the database and the file store."""
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +13,16 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.jobs.engine.child import Child
-from service.jobs.engine.versions import versions
 from service.settings import Settings
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.processes import (
     ENDLESS,
-    free_port,
     has_checkpoint,
     processes,
     progress_beyond,
     until,
+    worker_pid,
 )
 
 pytestmark = ON_POSTGRES_AND_S3
@@ -34,128 +34,88 @@ def settings(tmp_path: Path, backend: dict[str, str]) -> Settings:
         data_dir=tmp_path / "var",
         database_url=backend["database_url"],
         blob_url=backend["blob_url"],
-        workers=2,
+        workers=1,
         lease_s=2.5,
         checkpoint_s=0.1,
-        dask_address=f"tcp://127.0.0.1:{free_port()}",
     )
 
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
-    """The API; its engines are the test's."""
+    """A replica without workers."""
     with TestClient(create_app(settings.model_copy(update={"workers": 0}))) as client:
         upload(client, csv_of(4000, n_features=20))
         yield client
 
 
 @pytest.fixture
-def scheduler(settings: Settings) -> Iterator[Child]:
-    assert settings.dask_address is not None
-    port = settings.dask_address.rpartition(":")[2]
-    scheduler = Child("service.jobs.engine.scheduler_process", settings, "127.0.0.1", port)
-    yield scheduler
-    scheduler.stop()
+def machines(settings: Settings, tmp_path: Path) -> Iterator[list[Child]]:
+    """Two machines with a worker each."""
+    machines = []
+    for k in range(2):
+        own = settings.model_copy(update={"data_dir": tmp_path / f"machine-{k}"})
+        machines.append(Child("service.jobs.engine.supervisor", own))
+        machines[k].start()
+    until(lambda: all(machine.pid for machine in machines))
+    yield machines
+    for machine in machines:
+        machine.stop()
 
 
-@pytest.fixture
-def workers(settings: Settings) -> Iterator[Child]:
-    """The worker processes of one machine."""
-    workers = Child("service.jobs.engine.worker_host", settings)
-    yield workers
-    workers.stop()
-
-
-@pytest.fixture
-def replicas(settings: Settings) -> Iterator[list[Child]]:
-    """The engines of two replicas."""
-    replicas = [Child("service.jobs.engine.engine_process", settings) for _ in range(2)]
-    yield replicas
-    for replica in replicas:
-        replica.stop()
-
-
-def test_jobs_outlive_the_scheduler_and_every_replica_but_one(
-    client: TestClient, scheduler: Child, workers: Child, replicas: list[Child]
+def test_job_continues_on_the_other_machine(
+    client: TestClient, settings: Settings, machines: list[Child]
 ) -> None:
-    """Workers and engines may be started first, and come back to a scheduler that was killed; a
-    worker carries out one job at a time though two replicas ask it to."""
-    for process in (*replicas, workers):
-        process.start()
-    time.sleep(1)
-    scheduler.start()
-    jobs = [create(client, **ENDLESS) for _ in range(3)]
-    for job in jobs[:2]:
-        until(progress_beyond(client, job, 10))
-    assert read(client, jobs[2])["state"] == "queued"
-    assert scheduler.pid is not None
-    psutil.Process(scheduler.pid).kill()
-    until(lambda: all(read(client, job)["state"] == "queued" for job in jobs))
-    replicas[0].stop()
-    for job in jobs[:2]:
-        until(lambda job=job: read(client, job)["attempt"] == 2)  # type: ignore[misc]
-        client.post(f"/v1/jobs/{job}/cancel")
-        assert read(client, job, wait_s=30)["state"] == "canceled"
-    until(progress_beyond(client, jobs[2], 10))
-    assert read(client, jobs[2])["attempt"] == 1
-
-
-def test_no_worker_outlives_its_host(
-    client: TestClient,
-    settings: Settings,
-    scheduler: Child,
-    workers: Child,
-    replicas: list[Child],
-) -> None:
-    """The process of `svm-service worker` is killed, or gets SIGTERM: its workers end too, and
-    after SIGTERM their jobs are saved and released."""
-    for process in (scheduler, workers, replicas[0]):
-        process.start()
+    """A machine is lost with all its processes: the lease expires, the checkpoint is shared."""
     job = create(client, **ENDLESS)
     until(progress_beyond(client, job, 10))
-    assert workers.pid is not None
-    running = processes(workers.pid)
-    psutil.Process(workers.pid).kill()
+    until(lambda: has_checkpoint(settings))
+    first = worker_pid(settings, job)
+    lost = next(machine for machine in machines if first in _pids(machine))
+    assert lost.pid is not None
+    running = processes(lost.pid)
+    for process in running:
+        process.send_signal(signal.SIGSTOP)  # silent, as behind a broken network
     until(lambda: read(client, job)["attempt"] == 2)
-    assert psutil.wait_procs(running, timeout=20)[1] == []
     until(progress_beyond(client, job, read(client, job)["progress"]["epoch"]))
-    assert workers.pid is not None
-    running = processes(workers.pid)
-    workers.stop()
-    given_back = read(client, job)
-    assert (given_back["state"], given_back["attempt"]) == ("queued", 2)
-    assert has_checkpoint(settings)
-    assert psutil.wait_procs(running, timeout=20)[1] == []
+    assert worker_pid(settings, job) not in [process.pid for process in running]
+    for process in running:
+        process.send_signal(signal.SIGCONT)
+    client.post(f"/v1/jobs/{job}/cancel")
+    assert read(client, job, wait_s=30)["state"] == "canceled"
 
 
-def test_worker_with_other_versions_is_refused(
-    client: TestClient,
-    scheduler: Child,
-    workers: Child,
-    replicas: list[Child],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+def test_stopped_machine_saves_its_job(
+    client: TestClient, settings: Settings, machines: list[Child]
 ) -> None:
-    """The job waits for a fitting worker, and both ends say what differs."""
-    metadata = tmp_path / "older" / "numba-0.1.dist-info" / "METADATA"
-    metadata.parent.mkdir(parents=True)
-    metadata.write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
-    for process in (scheduler, replicas[0]):
-        process.start()
-    until(lambda: all(process.pid for process in (scheduler, replicas[0])))
-    with monkeypatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path / "older"))
-        workers.start()
-        until(lambda: workers.pid)
-    job = create(client)
-    ours = versions()["numba"]
-    log = ""
+    """It leaves no process, and the other machine resumes the job without waiting for a lease."""
+    job = create(client, **ENDLESS)
+    until(progress_beyond(client, job, 10))
+    first = worker_pid(settings, job)
+    stopped = next(machine for machine in machines if first in _pids(machine))
+    assert stopped.pid is not None
+    running = processes(stopped.pid)
+    reached = read(client, job)["progress"]["epoch"]
+    stopped.stop()
+    assert psutil.wait_procs(running, timeout=20)[1] == []
+    until(progress_beyond(client, job, reached))
+    assert read(client, job)["attempt"] == 2
+    client.post(f"/v1/jobs/{job}/cancel")
 
-    def refused() -> bool:
-        nonlocal log
-        log += capfd.readouterr().err
-        return f"numba 0.1 here and {ours} there" in log and "refused a task" in log
 
-    until(refused)
-    assert read(client, job)["state"] == "queued"
+def test_queued_job_wakes_a_worker_on_another_machine(
+    client: TestClient, machines: list[Child]
+) -> None:
+    """By NOTIFY: a worker looks by itself every 5 s, and jobs of 0.2 s do not wait that long."""
+    assert read(client, create(client), wait_s=60)["state"] == "succeeded"
+    times = []
+    for _ in range(5):
+        time.sleep(0.3)
+        started = time.monotonic()
+        assert read(client, create(client), wait_s=30)["state"] == "succeeded"
+        times.append(time.monotonic() - started)
+    assert sorted(times)[2] < 2.0, times
+
+
+def _pids(machine: Child) -> list[int]:
+    assert machine.pid is not None
+    return [process.pid for process in processes(machine.pid)]

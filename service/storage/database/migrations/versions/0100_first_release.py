@@ -213,6 +213,7 @@ def upgrade() -> None:
         sa.Column("primal", sa.Float(), nullable=False),
         sa.Column("dual", sa.Float(), nullable=False),
         sa.Column("gap", sa.Float(), nullable=False),
+        sa.Column("solver_objective", sa.Float(), nullable=False),
         sa.Column("train_error", sa.Float(), nullable=False),
         sa.Column("validation_error", sa.Float()),
         sa.ForeignKeyConstraint(
