@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,6 @@ import uvloop
 from benchmarks import serving
 from benchmarks.under_load import client
 from service.jobs.core.leases import Leases, Report
-from service.jobs.engine.child import stop_requested
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -133,9 +133,8 @@ def report(url: str) -> None:
     lease = leases.take("benchmark", LEASE_S)
     assert lease is not None
     print("leased", flush=True)
-    done = stop_requested()
     due, epoch = time.monotonic(), 0
-    while not done.wait(max(0.0, due - time.monotonic())):
+    while not select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
         due, epoch = due + 1 / RATE, epoch + 1
         leases.report(lease, Report(progress={"epoch": epoch}, elapsed_s=epoch / RATE))
     leases.release(lease, Report(progress={}, elapsed_s=0.0))

@@ -29,6 +29,8 @@ from typing import Any
 
 MAX_FAULTS = 100
 """Errors listed in one reply; `errors_total` counts all of them."""
+MAX_VALUE_CHARACTERS = 64
+"""Longest value from a request that an error repeats."""
 MAX_NAME_CHARACTERS = 200
 """Longest name from a request that a pointer repeats."""
 

@@ -178,8 +178,9 @@ def _regularization(job: JobRead) -> Any:
 
 def _validation_set(job: JobRead) -> Any:
     validation = job.spec["validation"]
-    has_set = validation is not None and "fraction" in validation
-    return [validation, job.spec["seed"]] if has_set else None
+    if validation is None or "folds" in validation:
+        return None
+    return [validation, job.spec["seed"] if "fraction" in validation else None]
 
 
 _DECIDING: dict[str, Callable[[JobRead], Any]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from svm.problem.certificate import relative_gap
 
-COLUMNS = ("epoch", "elapsed_s", "primal", "dual", "train_error", "validation_error")
+COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,14 @@ class Curve:
 
     title: str
     points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    def thinned(self, most: int) -> dict[str, list[Any]]:
+        """At most `most` points, evenly spread, with the first and the last."""
+        count = len(self.points["epoch"])
+        if count <= most:
+            return self.points
+        chosen = sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
+        return {name: [points[k] for k in chosen] for name, points in self.points.items()}
 
     @property
     def relative_gap(self) -> float:

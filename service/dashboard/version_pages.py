@@ -24,7 +24,8 @@ SHOWN: dict[PlotKind, str] = {
     "margins": "Distribution of the rows' margins",
     "reliability": "Predicted probabilities against observed frequencies",
 }
-"""All but the confusion matrix, which the model's page shows as a table."""
+"""All but the confusion matrix, which the model's page shows as a table, and costs, which the job's
+page draws and links."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,8 @@ class JobSummary(AnyJobRead):
 
     kind: str
     stop_reason: str | None
-    """`converged`, `gap-reached`, `max-epochs`, `time-budget`, `canceled` or `error`."""
+    """`converged`, `gap-reached`, `patience`, `max-epochs`, `max-updates`, `stalled`,
+    `time-budget`, `canceled` or `error`."""
     converged: bool | None
     cancel_requested: bool
     pause_requested: bool

@@ -21,7 +21,7 @@ from service.web.problems import responses
 
 TRACE_COLUMNS = (
     *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
-    *("train_error", "validation_error"),
+    *("solver_objective", "train_error", "validation_error"),
 )
 
 
@@ -33,8 +33,10 @@ def router(access: JobAccess) -> Routes:
         "/{id}/trace",
         operation_id="get_job_trace",
         summary="Get a job's learning curve",
-        description="Cost, bound and errors at epochs 1, 2, 4, 8 … and at the end, while the job "
-        "runs and after it. `Accept: text/csv` gives the same table as CSV.",
+        description="Cost (in the common form, and in the constants of the solver's objective), "
+        "bound and errors at epochs 1, 2, 4, 8 … and at the end, and at every point that the job's "
+        "`trace` asked for; while the job runs and after it. `Accept: text/csv` gives the same "
+        "table as CSV.",
         response_model=TraceRead,
         responses={
             200: {"description": "The table.", "content": {"text/csv": {}}},

@@ -120,6 +120,8 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         stratified = ", the same share of every class" if validation.get("stratify") else ""
         share = f"{validation['fraction']:.0%} of the rows"
         sentences.append(f"{share} were the validation set{stratified}.")
+    elif "dataset_id" in validation:
+        sentences.append(f"Dataset {validation['dataset_id']} was the validation set.")
     elif "folds" in validation:
         sentences.append(
             f"It was trained on all rows, and measured by cross-validation with "

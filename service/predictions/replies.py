@@ -11,9 +11,8 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
-from service.errors import MAX_FAULTS, InvalidRequest
+from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, InvalidRequest
 from service.predictions.answers import Answer
-from service.rows.faults import MAX_VALUE_CHARACTERS
 from service.web.access.fast_path import Reply
 
 JSON = "application/json"

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import svm.data.columns
-from service.errors import MAX_FAULTS, Fault, InvalidContent
+from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
 from service.rows.cell_faults import add_not_finite
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
-from service.rows.faults import MAX_VALUE_CHARACTERS, Faults, shown
+from service.rows.faults import Faults, shown
 from svm.data.columns import Column
 
 WIDTH_HINT = "send one number for each feature, without the label"
@@ -118,7 +118,7 @@ class Columns:
         it has categories or dates."""
         others = [c.name for c in self.table or () if c.kind in ("category", "date")]
         if others:
-            message = f"the model takes texts or dates, not numbers alone, for {_listed(others)}"
+            message = f"the model takes texts or dates, not numbers alone, for {listed(others)}"
             raise InvalidContent(
                 "feature-mismatch", message, (_mismatch(message, others[0], TEXT_HINT),)
             )
@@ -162,7 +162,7 @@ class Columns:
         """
         positions, others = self.select(what, names)
         if others:
-            message = f"{what} has the unknown {_listed(list(others))}"
+            message = f"{what} has the unknown {listed(list(others))}"
             hint = "send each of the features once, in any order"
             fault = _mismatch(message, others[0], hint)
             extra = self._difference(names, others[0])
@@ -177,7 +177,7 @@ class Columns:
         given = {name: position for position, name in enumerate(names)}
         twice = [name for name, count in Counter(names).items() if count > 1 and name]
         if twice:
-            message = f"{what} repeats {_listed(twice)}"
+            message = f"{what} repeats {listed(twice)}"
             fault = _mismatch(message, twice[0], "name each column once")
             raise InvalidContent(
                 fault.code, message, (fault,), extra=self._difference(names, twice[0])
@@ -199,9 +199,9 @@ class Columns:
         `what` begins the message ("the header lacks"); `names` are those that came.
         """
         unknown = [name for name in names if name not in self.names_set]
-        message = f"{what} {_listed(missing)}"
+        message = f"{what} {listed(missing)}"
         if unknown:
-            message += f"; not of the model: {_listed(unknown)}"
+            message += f"; not of the model: {listed(unknown)}"
         extra = self._difference(names, missing[0])
         extra["missing"] = [name[:MAX_VALUE_CHARACTERS] for name in missing[:MAX_FAULTS]]
         return _mismatch(message, missing[0], NAMES_HINT, row), extra
@@ -232,7 +232,8 @@ def _nothing(row: list[Any]) -> tuple[()]:
     return ()
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """Such as "'a', 'b' and 7 more"."""
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(map(shown, names[:_MOST_NAMES])) + more
 

@@ -6,9 +6,8 @@ import json
 import math
 from typing import Any
 
-from service.errors import MAX_FAULTS, Fault, InvalidContent, TooLarge
+from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
 
-MAX_VALUE_CHARACTERS = 64
 MAX_EXAMPLES = 5
 """Different wrong values of a column that its summary shows."""
 MAX_RATIO = 100

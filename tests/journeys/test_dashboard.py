@@ -190,6 +190,10 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
     expect(page.locator("#job-state")).to_have_text("succeeded")
+    for against in ("by epoch", "by update"):
+        watched.click(against)
+        expect(page.locator("#chart canvas")).to_be_visible()
+        watched.examine()
     second = page.url.rpartition("/")[2]
     watched.click("Compare", "link")
     for job in (first, second):

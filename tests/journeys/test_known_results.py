@@ -53,13 +53,18 @@ def bracket(job: dict[str, Any], optimum: float) -> None:
 
 
 def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
-    """Batch descent from zero ends by the cost-change rule at the same update as the tutorial's."""
+    """Batch descent from zero ends by the cost-change rule at the same update as the tutorial's,
+    and its trace has the points of the tutorial's figure."""
     job = server.trained(
         tutorial,
         "tutorial",
         solver={"name": "gradient-descent", "C": 100, "learning_rate": 3e-7, "batch_size": "all"},
         stopping={"cost_change": {"epsilon": 0.25}},
+        trace={"every": 1},
     )
+    trace = ok(server.http.get(f"/v1/jobs/{job['id']}/trace"), 200)
+    costs = [row[trace["columns"].index("solver_objective")] for row in trace["rows"]]
+    assert (len(costs), costs[0], round(costs[-1], 3)) == (58, 641400.0, 258701.318)
     assert job["updates"] == 57
     assert round(job["certificate"]["solver_objective"], 1) == 258701.3
     assert job["stop_reason"] == "converged"

@@ -129,6 +129,12 @@ class AsyncJob(JobFields):
         """Save the predictions of a batch prediction as a file."""
         return await self._session.download(calls.get(f"{self._results_path()}/results"), path)
 
+    async def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a plot of a comparison as SVG: `time-by-rows`, `time-by-columns`, …; those of a
+        training are of its `model_version`."""
+        plot = f"{self._results_path()}/plots/{kind}.svg"
+        return await self._session.download(calls.get(plot), path)
+
     async def _control(self, action: str, body: dict[str, Any] | None = None) -> AsyncJob:
         call = calls.send_json("POST", self._path(action), body or {})
         self.data = await self._session.json(call)

@@ -56,7 +56,7 @@ class AsyncModelVersion(ModelVersionFields, AsyncPredictor):
         return reply.text
 
     async def plot(self, kind: str, path: str | Path) -> Path:
-        """Save a plot as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
+        """Save a plot as SVG: `boundary`, `cost-by-update`, `confusion`, `roc`, …"""
         return await self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
 
     async def delete(self) -> None:

@@ -210,7 +210,7 @@ class Client:
         Each of `solvers` is one as in `train`, or a mapping `{"solver": …, "scaling": …}`; a `grid`
         has every combination, such as `{"solver": ["newton"], "C": [0.1, 1, 10]}`. Further options
         are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
-        `model_name` to keep the best model, and more.
+        `sizes`, `model_name` to keep the best model, and more.
         """
         specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
         body = {

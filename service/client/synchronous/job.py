@@ -125,6 +125,12 @@ class Job(JobFields):
         """Save the predictions of a batch prediction as a file."""
         return self._session.download(calls.get(f"{self._results_path()}/results"), path)
 
+    def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a plot of a comparison as SVG: `time-by-rows`, `time-by-columns`, …; those of a
+        training are of its `model_version`."""
+        plot = f"{self._results_path()}/plots/{kind}.svg"
+        return self._session.download(calls.get(plot), path)
+
     def _control(self, action: str, body: dict[str, Any] | None = None) -> Job:
         call = calls.send_json("POST", self._path(action), body or {})
         self.data = self._session.json(call)

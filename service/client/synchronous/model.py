@@ -57,7 +57,7 @@ class ModelVersion(ModelVersionFields, Predictor):
         return reply.text
 
     def plot(self, kind: str, path: str | Path) -> Path:
-        """Save a plot as SVG: `boundary`, `learning-curve`, `confusion`, `roc`, …"""
+        """Save a plot as SVG: `boundary`, `cost-by-update`, `confusion`, `roc`, …"""
         return self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
 
     def delete(self) -> None:

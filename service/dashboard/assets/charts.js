@@ -30,17 +30,26 @@
       if (box.clientWidth !== width) { width = box.clientWidth; draw(); }
     }).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    return { set(next) { data = next; if (plot) plot.setData(data); else draw(); } };
+    return { set(next) { data = next; if (plot) plot.setData(data); else draw(); }, draw };
   }
 
   // From zero, unless all points are in the last moments.
   const span = (_, least, most) => (least > 0.4 * most ? [least - 0.05 * (most - least), most + 0.02 * (most - least || 1)] : [0, most || 1]);
 
+  // What the curves are drawn against: a button in #against.
+  const AGAINST = {
+    time: { axis: "seconds", label: "time", value: seconds },
+    epoch: { axis: "epoch", label: "epoch", value: (value) => value?.toLocaleString("en") ?? "–" },
+    update: { axis: "update", label: "update", value: (value) => value?.toLocaleString("en") ?? "–" },
+  };
+  const against = () => document.querySelector("#against [aria-pressed=true]")?.dataset.against ?? "time";
+  const x = () => AGAINST[against()];
+
   const curve = () => ({
     scales: { x: { time: false, range: span } },
-    axes: [axis("seconds", ticks, 44), axis("cost", (_, values) => values.map(short), 64)],
+    axes: [axis(x().axis, ticks, 44), axis("cost", (_, values) => values.map(short), 64)],
     series: [
-      { label: "time", value: (_, value) => seconds(value) },
+      { label: x().label, value: (_, value) => x().value(value) },
       { label: "cost", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
       { label: "bound", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
     ],
@@ -49,23 +58,33 @@
   const gaps = () => ({
     scales: { x: { time: false, range: span }, y: { distr: 3 } },
     axes: [
-      axis("seconds", ticks, 44),
+      axis(x().axis, ticks, 44),
       { ...axis("relative gap", (_, ticks) => ticks.map((tick) => (tick == null ? "" : percent(tick))), 76), filter: powers },
     ],
     series: [
-      { label: "time", value: (_, value) => seconds(value) },
+      { label: x().label, value: (_, value) => x().value(value) },
       { label: "gap", stroke: color("--accent"), width: 2, value: (_, value) => percent(value), points: { size: 5 } },
     ],
   });
   const powers = (_, ticks) => ticks.map((tick) => (String(Number(tick.toPrecision(3)).toExponential()).startsWith("1e") ? tick : null));
 
-  // Both charts of one job from [seconds, cost, bound].
+  // Both charts of one job from [seconds, cost, bound, epochs, updates].
   function pictures(box) {
     const cost = chart(box, curve), gap = chart(document.getElementById("gap-chart"), gaps);
-    return { set(data) {
-      cost.set(data);
-      gap.set([data[0], data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
-    } };
+    let data = null;
+    const show = () => {
+      const by = data[{ time: 0, epoch: 3, update: 4 }[against()]];
+      cost.set([by, data[1], data[2]]);
+      gap.set([by, data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
+    };
+    const buttons = document.getElementById("against");
+    buttons?.addEventListener("click", (event) => {
+      if (!data || !event.target.dataset.against) return;
+      for (const button of buttons.children) button.ariaPressed = String(button === event.target);
+      show();
+      cost.draw(); gap.draw(); // with the names of the other axis
+    });
+    return { set(next) { data = next; show(); } };
   }
 
   // The curve of one job.
@@ -77,12 +96,14 @@
     const plot = box ? pictures(box) : null;
     const stored = read("curve-data");
     if (job.dataset.events) follow(job, plot);
-    else if (stored) plot.set([stored.points.elapsed_s, stored.points.primal, stored.points.dual]);
-    else document.querySelector(".charts")?.remove();
+    else if (stored) plot.set(["elapsed_s", "primal", "dual", "epoch", "updates"].map((name) => stored.points[name]));
+    else document.querySelectorAll(".charts, #against").forEach((element) => element.remove());
   }
 
   function follow(job, plot) {
-    const data = [[], [], []];
+    const data = [[], [], [], [], []];
+    // Events are of all pairs; what the curve is drawn against must not fall.
+    const after = (values, value) => Math.max(values[values.length - 1] ?? 0, value ?? 0);
     const put = (id, text) => { const element = document.getElementById(id); if (element) element.textContent = text; };
     const events = new EventSource(job.dataset.events);
     let first = true, drawing = false;
@@ -106,6 +127,7 @@
         data[0][last] = now.elapsed_s; // only the time has changed
       } else if (last < 0 || now.elapsed_s > data[0][last]) {
         data[0].push(now.elapsed_s); data[1].push(now.primal); data[2].push(now.dual);
+        data[3].push(after(data[3], now.epoch)); data[4].push(after(data[4], now.updates));
       }
       later();
     });

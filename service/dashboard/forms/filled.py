@@ -45,6 +45,8 @@ def _value(field: Field, entries: Entries) -> Any:
             written = entries.get(field.name, "").strip()
             if not written:
                 return ABSENT
+            if field.listed:
+                return _list_in(written)
             return number_in(written) if field.numeric and written not in field.words else written
         case Choice():
             return entries.get(field.name) or ABSENT
@@ -65,6 +67,15 @@ def _value(field: Field, entries: Entries) -> Any:
             value = _value(option.content, entries)
             # Chosen and left empty: validation reports what is missing.
             return {} if value is ABSENT and not isinstance(option.content, Text) else value
+
+
+def _list_in(written: str) -> Any:
+    """The list, else the text itself."""
+    try:
+        value = json.loads(written, parse_constant=lambda _: written)
+    except (ValueError, RecursionError):
+        return written
+    return value if isinstance(value, list) else written
 
 
 def _pairs(field: Pairs, entries: Entries) -> Any:

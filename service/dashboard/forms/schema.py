@@ -36,11 +36,13 @@ class FieldBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(FieldBase):
-    """A number or a text; `words` are texts that are allowed instead of a number."""
+    """A number, a text or a list; `words` are texts that are allowed instead of a number."""
 
     kind: ClassVar[str] = "text"
     numeric: bool
     words: tuple[str, ...] = ()
+    listed: bool = False
+    """A list, written as JSON."""
     bounds: str = ""
     """The allowed range, as a text."""
     default: str = ""
@@ -145,6 +147,7 @@ class _Reader:
         members = [member for member in members if member.get("type") != "null"]
         if len(members) == 1 and not (optional and _is_object(members[0])):
             return self._single(members[0], at, optional, default)
+        members = [constant for member in members for constant in _constants(member)]
         words = tuple(member["const"] for member in members if "const" in member)
         others = [member for member in members if "const" not in member]
         if len(words) == len(members):
@@ -227,6 +230,12 @@ def _is_object(schema: Schema) -> bool:
     return schema.get("type") == "object"
 
 
+def _constants(schema: Schema) -> list[Schema]:
+    """One schema for each word of a member of a union."""
+    words = schema.get("enum")
+    return [schema] if words is None else [{"type": "string", "const": word} for word in words]
+
+
 def _takes_numbers(schema: Schema) -> bool:
     values = schema.get("additionalProperties")
     return isinstance(values, dict) and values.get("type") in ("number", "integer")
@@ -237,12 +246,16 @@ def _text(schema: Schema, at: FieldBase, default: Any, words: tuple[str, ...] = 
         **_base(at),
         numeric=schema.get("type") in ("number", "integer"),
         words=words,
+        listed=schema.get("type") == "array",
         bounds=_bounds(schema),
         default="" if default is None else text_of(default),
     )
 
 
 def _bounds(schema: Schema) -> str:
+    if schema.get("type") == "array":
+        example = '[{"x": 2}, {"x": 1, "y": 1}]' if _is_object(schema["items"]) else '["a", "b"]'
+        return f"list, such as {example}"
     if schema.get("type") not in ("number", "integer"):
         return ""
     signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}

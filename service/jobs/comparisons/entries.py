@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from service.jobs.comparisons.schemas import ComparisonCreate, EntryCreate, Grid
+from service.jobs.comparisons.sizes import SizedEntry, sized
 from service.jobs.training.schemas import JobCreate
 from svm.solvers import AnyChoice
 from svm.transforms.features import AnyFeatures
@@ -24,16 +25,17 @@ def entries_of(body: ComparisonCreate, limit: int | None = None) -> list[JobCrea
     entries: dict[str, JobCreate] = {}
     combinations = _combinations(body)
     for spec in islice(combinations, limit):
-        entry = _entry(body, spec)
-        entries.setdefault(key_of(entry), entry)
-    if next(combinations, None) is not None:
+        for entry in sized(_entry(body, spec), body.sizes):
+            entries.setdefault(key_of(entry), entry)
+    if next(combinations, None) is not None or (limit is not None and len(entries) > limit):
         raise OverflowError(f"more than {limit} entries")
     return list(entries.values())
 
 
 def spec_of(entry: JobCreate) -> dict[str, Any]:
     """The `spec` of an entry: a body of `POST /v1/jobs`, without the name `unnamed`."""
-    shown = entry.model_dump(mode="json", by_alias=True)
+    size = {"rows", "columns"} if isinstance(entry, SizedEntry) else None
+    shown = entry.model_dump(mode="json", by_alias=True, exclude=size)
     if entry.model_name == NAMELESS:
         del shown["model_name"]
     return shown

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.jobs.comparisons.entries import key_of
+from service.jobs.comparisons.sizes import size_of
 from service.jobs.training.schemas import JobCreate
 from svm.training.preparation import preprocessing_key
 
@@ -34,7 +35,8 @@ def steps_of(
     """
     groups: dict[Any, dict[str, list[int]]] = {}
     for k, entry in enumerate(entries):
-        group = groups.setdefault((preprocessing_key(entry.pipeline()), in_files[k]), {})
+        way = preprocessing_key(entry.pipeline()), in_files[k], size_of(entry)
+        group = groups.setdefault(way, {})
         group.setdefault(key_of(entry, regularized=False), []).append(k)
     steps = []
     for way, chains in groups.items():

@@ -12,6 +12,7 @@ import numpy as np
 from service.jobs.comparisons.curve import as_table
 from service.jobs.comparisons.entries import spec_of
 from service.jobs.comparisons.schemas import RankBy
+from service.jobs.comparisons.sizes import size_of
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import metrics_of_folds
@@ -100,7 +101,10 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
     """Equal for trainings on the same rows that minimize the same function."""
     values = [f"{value:.12g}" for value in result.warm_start.regularization]
     content = repr(
-        (values, preprocessing_key(entry.pipeline()), entry.solver.intercept, entry.class_weight)
+        (
+            *(values, preprocessing_key(entry.pipeline()), entry.solver.intercept),
+            *(entry.class_weight, size_of(entry)),
+        )
     )
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -131,6 +135,8 @@ def report(
                 "rank": ranks.get(k),
                 "objective": numbers.get(results[k].objective),
                 "spec": spec_of(entries[k]),
+                "rows": size_of(entries[k])[0],
+                "columns": size_of(entries[k])[1],
                 **_entry(results[k], rank_by),
             }
             for k in order

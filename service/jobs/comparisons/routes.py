@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
+
+from fastapi import Path, Request, Response
 
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection_routes import Collection
@@ -15,11 +18,17 @@ from service.jobs.comparisons.schemas import (
     ComparisonRead,
     ComparisonSummary,
 )
+from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.read_schemas import Form
 from service.web.access.routing import Routes
+from service.web.access.scopes import requires_scope
+from service.web.http.names import JobId
+from service.web.problems import responses
+
+SVG = "image/svg+xml"
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,
@@ -62,4 +71,34 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         plan=comparisons.plan,
         plan_model=ComparisonPlanRead,
     )
-    return collection.add_rest().routes
+    _add_plot(collection.add_rest(), form)
+    return collection.routes
+
+
+def _add_plot(collection: Collection, form: Form) -> None:
+    @collection.routes.get(
+        "/{id}/plots/{kind}.svg",
+        operation_id="get_comparison_plot",
+        summary="Get a plot of a comparison",
+        description="Training time against the training rows or the features of entries on parts "
+        "of the data (`sizes`), or against the support vectors of any entries, as a picture with "
+        "logarithmic axes: one line for each solver. While the comparison runs, of the entries "
+        "that have finished.",
+        response_class=Response,
+        responses={
+            200: {"description": "The picture.", "content": {SVG: {}}},
+            **responses("invalid-parameter", "not-found", "plot-unavailable", *form.problems),
+        },
+    )
+    @requires_scope("read", "train")
+    def get_plot(
+        request: Request,
+        id: JobId,
+        kind: Annotated[
+            SizePlot, Path(description="Kind of the plot.", examples=["time-by-support-vectors"])
+        ],
+    ) -> Response:
+        shown = form.read(collection.get(request, id))
+        assert isinstance(shown, ComparisonRead)
+        picture = plot(kind, [entry.model_dump() for entry in shown.entries])
+        return Response(picture, media_type=SVG)

@@ -22,6 +22,7 @@ from service.jobs.comparisons.results import (
     validation_metrics,
 )
 from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.comparisons.sizes import part_of, size_of
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.kind import RunContext
 from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS
@@ -31,10 +32,11 @@ from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import eta_s, fold_of, progress_of, result_of
 from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
+from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
 from svm.training import Training
+from svm.training.curve.progress import Progress
 from svm.training.preparation import Prepared
-from svm.training.progress import Progress
 from svm.training.results import TrainingResult
 
 LONG_TRAININGS = 8
@@ -90,10 +92,13 @@ class ComparisonSequence:
         self._rows = {some: self._opened(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
         self.splits = some.splits(body.validation, body.seed)
-        self._steps = steps_of(entries, len(self.splits), in_files, body.warm_starts)
+        self._steps = steps_of(
+            entries, len(self.splits), in_files, body.warm_starts and not body.sizes
+        )
         self._prepared: tuple[Any, Prepared] | None = None
         self._training: Training | None = None
         self._saved = saved
+        self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
 
     def run(self) -> bool:
         """Returns False at the end, True if canceled with a request to keep the results so far.
@@ -125,6 +130,24 @@ class ComparisonSequence:
         some = self._datasets.open if in_files else self._datasets.load
         data, classes = some(self._dataset), self._body.classes
         return LabeledRows(data, self._dataset, classes, self._attempt.check)
+
+    def _rows_of(self, step: Step) -> LabeledRows:
+        """All rows, with the columns that the entry sees."""
+        in_files, (_, columns) = self._in_files[step.entry], size_of(self._entries[step.entry])
+        rows = self._rows[in_files]
+        if columns is None:
+            return rows
+        if self._narrowed is None or self._narrowed[0] != (in_files, columns):
+            self._narrowed = None  # free its memory before the next ones are made
+            self._narrowed = (in_files, columns), rows.narrowed(columns)
+        return self._narrowed[1]
+
+    def _training_rows(self, step: Step) -> Indices:
+        """The numbers of the rows that this step trains on."""
+        training, (count, _) = self.splits[step.split].training, size_of(self._entries[step.entry])
+        if count is None:
+            return training
+        return part_of(training, self._rows_of(step).codes(training), count, self._seed)
 
     def _give_up(self) -> None:
         """Fail the entry at which the last workers were lost."""
@@ -178,7 +201,7 @@ class ComparisonSequence:
             "seed": self._seed,
             "warm_start": None if start is None else start.warm_start,
             "interrupted": self._attempt.check,
-            "digest": self.splits[step.split].digest,
+            "digest": f"{self.splits[step.split].digest} {size_of(self._entries[step.entry])}",
             "threads": self._threads,
         }
         if self._prepared is not None and self._prepared[0] == step.data:
@@ -186,9 +209,13 @@ class ComparisonSequence:
             options["prepared"] = self._prepared[1]
         else:
             self._prepared = None  # free its memory before the next one is prepared
-            rows, training_rows = self._rows[self._in_files[step.entry]], self.splits[step.split]
-            X, labels = rows.of(training_rows.training)
-            options |= rows.described(training_rows.training)
+            rows, training_rows = self._rows_of(step), self._training_rows(step)
+            X, labels = rows.of(training_rows)
+            options |= rows.described(training_rows)
+        if pipeline.stopping.patience is not None:
+            watched = self.splits[step.split].validation
+            assert watched is not None
+            options["validation"] = self._rows_of(step).of(watched)
         arguments = replace(pipeline, stopping=stopping), X, labels
         saved, self._saved = self._saved, {}
         try:
@@ -215,7 +242,7 @@ class ComparisonSequence:
         it may be interrupted."""
         assert self._training is not None
         state, split = self.state, self.splits[step.split]
-        rows = self._rows[self._in_files[step.entry]]
+        rows = self._rows_of(step)
         entry_result, start = state.results[step.entry], self._start(step)
         entry_result = replace(
             entry_result,
@@ -236,7 +263,7 @@ class ComparisonSequence:
                 entry_result = replace(entry_result, folds=[*entry_result.folds, fold])
         train: dict[str, Any] = {}
         if step.split == 0:
-            train = rows.confusion(result.fitted, split.training).metrics()
+            train = rows.confusion(result.fitted, self._training_rows(step)).metrics()
             entry = self._entries[step.entry]
             entry_result = replace(
                 entry_result,

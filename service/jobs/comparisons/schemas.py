@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Le, MinLen
 from pydantic import Field, model_validator
 
+from service.jobs.comparisons.sizes import Sizes
 from service.jobs.core.job import Job
 from service.jobs.read_schemas import (
     JobErrorRead,
@@ -99,6 +100,10 @@ class ComparisonCreate(KindCreate):
     validation: Validation = ValidationSplit(fraction=0.2)
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
     with `folds`, which trains every entry once for each fold and again on all rows."""
+    sizes: Annotated[Sizes | None, Field(examples=[{"rows": [100, 1000, 10000]}])] = None
+    """Train every entry on parts of the training rows or of the features, to measure how its time
+    grows. All trainings begin at zero, are measured on the same validation set, and no model is
+    kept."""
     rank_by: RankBy = "accuracy"
     """The score that ranks the entries, on rows that a training did not see."""
     warm_starts: bool = True
@@ -115,6 +120,8 @@ class ComparisonCreate(KindCreate):
     def _something_to_compare(self) -> Self:
         if not self.specs and self.grid is None:
             raise ValueError("there is nothing to compare: give `specs` or a `grid`")
+        if self.sizes is not None and self.model_name is not None:
+            raise ValueError("with `sizes` no model is kept: leave out `model_name`")
         if self.set_alias is not None and self.model_name is None:
             raise ValueError("`set_alias` needs a `model_name`, which keeps the best model")
         return self
@@ -166,7 +173,11 @@ class EntryRead(ReadModel):
     """1 is the best; null until it has finished."""
     state: EntryState
     spec: dict[str, Any]
-    """A body of `POST /v1/jobs` for the same training."""
+    """A body of `POST /v1/jobs` for the same training; with `sizes` for one on all of the data."""
+    rows: int | None = None
+    """With `sizes`, the training rows of this entry."""
+    columns: int | None = None
+    """With `sizes`, the features of this entry."""
     score: float | None
     """The score named by `rank_by`, on the validation set."""
     train: ScoresRead | None
@@ -264,6 +275,10 @@ class EntryPlanRead(ReadModel):
 
     number: int
     spec: dict[str, Any]
+    rows: int | None = None
+    """With `sizes`, the training rows of this entry."""
+    columns: int | None = None
+    """With `sizes`, the features of this entry."""
     memory_bytes: int | None
     """Peak memory of a worker; null if the entry cannot be trained."""
     rows_in_files: bool | None

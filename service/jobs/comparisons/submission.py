@@ -13,6 +13,7 @@ from service.jobs.comparisons import KIND
 from service.jobs.comparisons.entries import entries_of, spec_of
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
+from service.jobs.comparisons.sizes import check_sizes, size_of
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.read_schemas import JobErrorRead
 from service.jobs.training.admission import check_labels, check_spec
@@ -61,6 +62,8 @@ class Comparisons(Submission[ComparisonCreate]):
             "scaling": body.scaling or default_scaling(dataset),
         }
         body = body.model_copy(update=values)
+        if body.sizes is not None:
+            check_sizes(body.sizes, body.validation, dataset.only(classes))
         entries = self._entries(body)
         refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
@@ -137,6 +140,8 @@ def _plan(
     return EntryPlanRead(
         number=number,
         spec=spec_of(entry),
+        rows=size_of(entry)[0],
+        columns=size_of(entry)[1],
         memory_bytes=memory,
         rows_in_files=in_files,
         error=None if error is None else JobErrorRead(**error),

@@ -86,7 +86,7 @@ class Attempt:
         self.progress = lease.job.progress
         """As last reported."""
         self._trace: list[dict[str, Any]] = []
-        self._next_report = self._started
+        self._next_report = self._started + REPORT_S  # a short job is reported by its end
         self._next_checkpoint = self._started + settings.checkpoint_s
         self._checkpoints = 0
         self._moved = False

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from service.errors import NotFound
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State
-from service.storage.database import Database, now
+from service.storage.database import Database, announce_work, now
 from service.storage.database.tables import job_events, job_trace, jobs
 
 
@@ -89,6 +89,8 @@ def record(connection: sa.Connection, job: Job, *builders: EventBuilder) -> None
         for number, (kind, data) in enumerate(built, first)
     ]
     connection.execute(sa.insert(job_events).values(created_at=now()), rows)
+    if job.state is State.QUEUED:
+        announce_work(connection)
 
 
 @dataclass(frozen=True, slots=True)

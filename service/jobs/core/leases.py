@@ -7,7 +7,7 @@ cannot change anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,9 +108,8 @@ class Leases:
     def work_waits(self) -> bool:
         """Whether `take` would find a job, or a lease has run out. Writes nothing."""
         _, waiting = _waiting(self._running_per_caller)
-        expired = sa.select(jobs.c.id).where(_expired())
         with self._database.read() as connection:
-            return any(connection.scalar(each.limit(1)) for each in (waiting, expired))
+            return _any_expired(connection) or connection.scalar(waiting.limit(1)) is not None
 
     def take(self, worker: str, lease_s: float) -> Lease | None:
         """Lease the next job for `lease_s` seconds.
@@ -137,8 +136,18 @@ class Leases:
             job = change(connection, lease, events.state)
         return None if job is None else Lease(job)
 
+    def expire(self, workers: Sequence[str]) -> None:
+        """End the leases of workers that are known to be dead: their jobs need not wait."""
+        lost = jobs.c.worker.in_(workers) & (jobs.c.state == State.RUNNING)
+        with self._database.write(makes_room=True) as connection:
+            connection.execute(sa.update(jobs).where(lost).values(lease_expires_at=now() - 1))
+
     def reclaim(self) -> None:
-        """Resolve the jobs of lost workers: most are queued again."""
+        """Resolve the jobs of lost workers: most are queued again. Writes nothing if there are
+        none."""
+        with self._database.read() as connection:
+            if not _any_expired(connection):
+                return
         lost = sa.select(jobs).where(_expired()).with_for_update(skip_locked=True)
         with self._database.write() as connection:
             lost_jobs = [Job.from_row(row) for row in connection.execute(lost)]
@@ -294,6 +303,10 @@ def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[A
 
 def _expired() -> sa.ColumnElement[bool]:
     return sa.and_(jobs.c.state == State.RUNNING, jobs.c.lease_expires_at < now())
+
+
+def _any_expired(connection: sa.Connection) -> bool:
+    return connection.scalar(sa.select(jobs.c.id).where(_expired()).limit(1)) is not None
 
 
 def _checkpoint_key(lease: Lease, number: int) -> str:

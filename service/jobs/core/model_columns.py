@@ -1,23 +1,35 @@
-"""From the columns of a dataset to those that a model takes."""
+"""From the columns and classes of a dataset to those of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from service.datasets.dataset import Dataset, columns_of
 from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
-from service.rows.faults import MAX_VALUE_CHARACTERS
+from service.rows.columns import listed
+from service.rows.spec import Label
 from svm.data.columns import Column, Columns
 from svm.data.matrices import is_sparse
 from svm.encoding import recoding
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 
-MOST_NAMES = 20
-"""Of one message."""
+
+class TakesColumns(Protocol):
+    """A model, or the data of one that is to be trained."""
+
+    @property
+    def columns(self) -> Sequence[str] | None: ...
+    @property
+    def n_features(self) -> int: ...
+
+
 HINT = "use a dataset with the features that the model was trained on"
 
 
@@ -64,25 +76,49 @@ def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
     return [name for name in dataset.columns if name not in used][:MAX_FAULTS]
 
 
-def positions(dataset: Dataset, version: ModelVersion) -> list[int] | None:
+def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.int64]:
+    """For each of the dataset's classes its number among those of a model.
+
+    Raises InvalidData: `target-missing`, `target-continuous`, and `unknown-class` for a label that
+    the model does not know. Numbers are equal by value; `1`, `"1"` and `true` are three labels.
+    """
+    if dataset.n_distinct_labels == 0:
+        raise InvalidData("target-missing", "the dataset has no labels to compare with")
+    if dataset.classes is None:
+        message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
+        raise InvalidData("target-continuous", message)
+    known = {_identity(label): number for number, label in enumerate(classes)}
+    for label in dataset.classes:
+        if _identity(label) not in known:
+            shown = ", ".join(repr(one) for one in classes[:5])
+            more = ", …" if len(classes) > 5 else ""
+            message = f"the model has no class {label!r}; its classes are {shown}{more}"
+            raise InvalidData("unknown-class", message)
+    return np.array([known[_identity(label)] for label in dataset.classes])
+
+
+def positions(dataset: Dataset, model: TakesColumns) -> list[int] | None:
     """The position in the dataset of each of the model's features; None if they are in order and
     there are no others.
 
     Raises InvalidContent `feature-mismatch`.
     """
-    if dataset.columns is not None and version.columns is not None:
-        _require_all(dataset, version.columns)
+    if dataset.columns is not None and model.columns is not None:
+        _require_all(dataset, list(model.columns))
         given = list(dataset.columns)
-        if given == version.columns:
+        if given == list(model.columns):
             return None
         place = {name: position for position, name in enumerate(given)}
-        return [place[name] for name in version.columns]
-    if dataset.n_features != version.n_features:
+        return [place[name] for name in model.columns]
+    if dataset.n_features != model.n_features:
         message = (
-            f"the model takes {version.n_features} features, the dataset has {dataset.n_features}"
+            f"the model takes {model.n_features} features, the dataset has {dataset.n_features}"
         )
-        fewer = min(version.n_features, dataset.n_features)
-        raise _mismatch(message, version.n_features, dataset.n_features, fewer)
+        fewer, hint = min(model.n_features, dataset.n_features), HINT
+        if dataset.sparse and dataset.n_features < model.n_features:
+            hint = f"upload the data again with n_features={model.n_features}: LIBSVM files leave "
+            hint += "out features that are 0"
+        raise _mismatch(message, model.n_features, dataset.n_features, fewer, hint)
     return None
 
 
@@ -94,7 +130,8 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     missing = [name for name in expected if name not in there]
     if not missing:
         return
-    message = f"the dataset lacks the model's {_listed(missing)}"
+    noun = "column" if len(missing) == 1 else "columns"
+    message = f"the dataset lacks the model's {noun} {listed(missing)}"
     hint = HINT
     reasons = {one["name"]: f"its upload ignored it ({one['reason']})" for one in dataset.ignored}
     if dataset.target is not None:
@@ -108,20 +145,21 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
 
 
-def _listed(names: list[str]) -> str:
-    """Such as "columns 'a', 'b' and 7 more"."""
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    shown = ", ".join(repr(name[:MAX_VALUE_CHARACTERS]) for name in names[:MOST_NAMES])
-    return f"column{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
 def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callable[[Any], Any]:
-    positions(dataset, version)
+    return recoded_onto(dataset, version, onto, plain=is_plain(version))
+
+
+def recoded_onto(
+    dataset: Dataset, model: TakesColumns, onto: Columns, *, plain: bool
+) -> Callable[[Any], Any]:
+    """From raw rows of the dataset to those of the columns `onto` of a model, which takes finite
+    numbers only if it is `plain`. Raises as `taken_by`."""
+    positions(dataset, model)
     given = columns_of(dataset)
-    named = dataset.columns is not None and version.columns is not None
+    named = dataset.columns is not None and model.columns is not None
     if not named:  # columns are matched by their place
         given = tuple(replace(c, name=like.name) for c, like in zip(given, onto, strict=True))
-    if is_plain(version):
+    if plain:
         used = {column.name for column in onto}
         for column, missing in zip(given, dataset.missing or (), strict=True):
             if missing and column.name in used:
@@ -131,6 +169,11 @@ def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callabl
                     "trained on a table without any",
                 )
     return recoding(given, onto)
+
+
+def _identity(label: Label) -> tuple[str, Label]:
+    kind = "boolean" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
+    return kind, label
 
 
 def _mismatch(

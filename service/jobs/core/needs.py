@@ -9,6 +9,8 @@ from service.storage.database.tables import jobs
 
 WARM_START = jobs.c.spec["warm_start_from"].as_string()
 """Of a training, the version that it begins with: `name/number`."""
+VALIDATION = jobs.c.spec["validation"]["dataset_id"].as_string()
+"""Of a training, the dataset of its validation set, if it has its own."""
 MODEL_NAME = jobs.c.spec["model"]["name"].as_string()
 MODEL_VERSION = jobs.c.spec["model"]["version"].as_integer()
 """Of an evaluation or a batch prediction, the version that it scores with."""
@@ -16,7 +18,7 @@ MODEL_VERSION = jobs.c.spec["model"]["version"].as_integer()
 
 def job_with_dataset(connection: sa.Connection, dataset_id: str) -> str | None:
     """The id of a job that has not ended and reads the dataset."""
-    return _active(connection, jobs.c.dataset_id == dataset_id)
+    return _active(connection, (jobs.c.dataset_id == dataset_id) | (dataset_id == VALIDATION))
 
 
 def job_with_model(connection: sa.Connection, name: str, version: int | None = None) -> str | None:

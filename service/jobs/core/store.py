@@ -48,11 +48,14 @@ class JobStore:
         blobs: Blobs,
         queue_limit: int,
         queued_per_caller: int | None = None,
+        on_queued: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_queued` is called after a commit by which a job may wait for a worker."""
         self._database = database
         self._blobs = blobs
         self._queue_limit = queue_limit
         self._queued_per_caller = queued_per_caller
+        self._on_queued = on_queued
 
     def create(
         self,
@@ -115,7 +118,8 @@ class JobStore:
             events.record(connection, job, events.state)
             if also is not None:
                 also(connection, job)
-            return job
+        self._on_queued()
+        return job
 
     def _check_queue(self, connection: sa.Connection, caller: str) -> None:
         """Raises Unavailable if the queue is full for this caller.
@@ -205,6 +209,8 @@ class JobStore:
                 job = _changed(connection, job, requested, events.state)
         if effect is Effect.AT_ONCE:
             self._blobs.delete(checkpoint_folder(job_id))
+        if job.state is State.QUEUED:
+            self._on_queued()
         return job, effect
 
     def pause(self, job_id: str) -> tuple[Job, Effect]:
@@ -236,7 +242,9 @@ class JobStore:
                 withdrawn = sa.update(jobs).values(pause_requested=False)
                 update = move(State.QUEUED) if job.state is State.PAUSED else withdrawn
                 job = _changed(connection, job, update, events.state)
-            return job, effect
+        if job.state is State.QUEUED:
+            self._on_queued()
+        return job, effect
 
     def delete(self, job_id: str, check: Callable[[Job], None] = lambda job: None) -> None:
         """Remove a job that has ended, its events and its trace.

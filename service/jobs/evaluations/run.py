@@ -8,16 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.datasets.dataset import Dataset
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
+from service.jobs.core.model_columns import class_numbers
 from service.jobs.core.scoring import score
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.storage.database import new_id
-from svm.errors import InvalidData
 from svm.model.metrics import (
     RocCurve,
     calibration_metrics,
@@ -42,7 +41,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if scored is None:
         return
     assert scored.codes is not None
-    codes = class_numbers(scored.dataset, scored.version)[scored.codes]
+    codes = class_numbers(scored.dataset, scored.version.classes)[scored.codes]
     decision = scored.columns["decision"]
     predicted = scored.fitted.codes_from_decision(decision)
     metrics = evaluation_metrics(
@@ -67,27 +66,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
 def outputs_of(version: ModelVersion) -> list[str]:
     """The outputs that an evaluation needs for every row."""
     return ["decision"] if version.calibration is None else ["decision", "probability"]
-
-
-def class_numbers(dataset: Dataset, version: ModelVersion) -> npt.NDArray[np.int64]:
-    """For each of the dataset's classes its number among the model's.
-
-    Raises InvalidData: `target-missing`, `target-continuous`, and `unknown-class` for a label that
-    the model does not know. Numbers are equal by value; `1`, `"1"` and `true` are three labels.
-    """
-    if dataset.n_distinct_labels == 0:
-        raise InvalidData("target-missing", "the dataset has no labels to compare with")
-    if dataset.classes is None:
-        message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
-        raise InvalidData("target-continuous", message)
-    known = {_identity(label): number for number, label in enumerate(version.classes)}
-    for label in dataset.classes:
-        if _identity(label) not in known:
-            shown = ", ".join(repr(one) for one in version.classes[:5])
-            more = ", …" if len(version.classes) > 5 else ""
-            message = f"the model has no class {label!r}; its classes are {shown}{more}"
-            raise InvalidData("unknown-class", message)
-    return np.array([known[_identity(label)] for label in dataset.classes])
 
 
 def evaluation_metrics(
@@ -138,8 +116,3 @@ def _points(curve: RocCurve) -> dict[str, Any]:
         "false_positive_rate": curve.false_positive_rate.tolist(),
         "true_positive_rate": curve.true_positive_rate.tolist(),
     }
-
-
-def _identity(label: Label) -> tuple[str, Label]:
-    kind = "boolean" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
-    return kind, label

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.jobs.core.model_columns import check_columns, unused_columns
+from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
-from service.jobs.evaluations.run import class_numbers, outputs_of
+from service.jobs.evaluations.run import outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.training.admission import refused
 from service.jobs.training.memory_plan import check_scores
@@ -18,7 +18,7 @@ class Evaluations(Submission[EvaluationCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         with refused("/dataset_id"):
-            class_numbers(dataset, version)
+            class_numbers(dataset, version.classes)
             check_columns(dataset, version)
         outputs = outputs_of(version)
         check_scores(dataset, version, len(outputs), stores.limits.worker_memory_bytes)

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import Dataset, columns_of
 from service.errors import InvalidContent
 from service.jobs.training.memory_plan import rows_stay_in_files
-from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit
+from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
+from service.jobs.training.validation_set import check_validation
 from service.rows.spec import Label
 from service.settings import Limits
 from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
-from svm.model.multiclass import label_name
 from svm.transforms.features import check_features
+from svm.transforms.terms import Terms, check_terms
 
 
-def check_trainable(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
-    """Raises InvalidContent with the code that the training would fail with."""
+def check_trainable(
+    spec: JobCreate, dataset: Dataset, limits: Limits, validation: Dataset | None = None
+) -> None:
+    """Raises InvalidContent with the code that the training would fail with. `validation` is the
+    dataset of the validation set, if it has its own."""
     check_labels(dataset.only(spec.classes), limits.classes)
-    check_spec(spec, dataset, limits)
+    check_spec(spec, dataset, limits, validation)
+    if validation is not None:
+        check_validation(spec, dataset, validation)
 
 
 def check_labels(dataset: Dataset, max_classes: int) -> None:
@@ -55,7 +61,9 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
         )
 
 
-def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
+def check_spec(
+    spec: JobCreate, dataset: Dataset, limits: Limits, validation: Dataset | None = None
+) -> None:
     """The checks that depend on the training. Raises InvalidContent."""
     labels = dataset.only(spec.classes)
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
@@ -66,9 +74,13 @@ def check_spec(spec: JobCreate, dataset: Dataset, limits: Limits) -> None:
             "use max-abs",
         )
     _check_plan(spec, dataset, limits.kernel_rows)
-    rows_stay_in_files(spec, dataset, limits.worker_memory_bytes)
+    rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, validation)
+    _check_patience(spec)
     _check_missing(spec, dataset)
-    _check_weights(spec, labels)
+    if validation is not None:
+        _check_missing(spec, validation)
+    for name in spec.class_weight if isinstance(spec.class_weight, dict) else ():
+        require_class(labels.classes or (), name, "/class_weight")
     match spec.validation:
         case ValidationSplit(fraction=fraction, stratify=True):
             _check_split(fraction, labels)
@@ -100,6 +112,20 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
         )
     with refused("/features"):
         check_features(spec.features, dataset.n_features, dataset.sparse)
+        if isinstance(spec.features, Terms):
+            check_terms(spec.features, columns_of(dataset))
+
+
+def _check_patience(spec: JobCreate) -> None:
+    if spec.stopping.patience is None:
+        return
+    if spec.validation is None or isinstance(spec.validation, Folds):
+        raise InvalidContent.at(
+            "/stopping/patience",
+            "invalid-field",
+            "patience needs a validation set during the training",
+            "give `validation` a `fraction` of the rows, or another dataset",
+        )
 
 
 def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
@@ -113,20 +139,6 @@ def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
                 f"column {column.name!r} has {missing} missing cells, which the encoding refuses",
                 "choose median, mean or constant; or upload the data without these rows",
             )
-
-
-def _check_weights(spec: JobCreate, dataset: Dataset) -> None:
-    if isinstance(spec.class_weight, dict):
-        known = {label_name(label) for label in dataset.classes or ()}
-        for name in spec.class_weight:
-            if name not in known:
-                shown = ", ".join(sorted(known)[:5])
-                raise InvalidContent.at(
-                    "/class_weight",
-                    "unknown-class",
-                    f"no row has the label {name[:64]!r}",
-                    f"labels are {shown}",
-                )
 
 
 def _check_split(fraction: float, dataset: Dataset) -> None:

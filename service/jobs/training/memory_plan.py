@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent
-from service.jobs.training.schemas import JobCreate, ValidationSplit
+from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit
 from service.models.versions import ModelVersion
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
@@ -16,11 +16,14 @@ USABLE = 0.9
 """Share of its limit that is planned with; at 0.95 the worker is ended."""
 
 
-def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
+def rows_stay_in_files(
+    spec: JobCreate, dataset: Dataset, limit: int, validation: Dataset | None = None
+) -> bool:
     """Whether the rows of a job would exceed the worker's limit in bytes, and its solver can read
-    them in blocks instead. Raises InvalidContent if neither fits."""
+    them in blocks instead. `validation` is the dataset of its validation set, if it has its own.
+    Raises InvalidContent if neither fits."""
     usable = int(USABLE * limit)
-    in_memory = peak_bytes(spec, dataset, in_files=False)
+    in_memory = peak_bytes(spec, dataset, validation, in_files=False)
     if in_memory <= usable:
         return False
     if dataset.table is not None:
@@ -29,11 +32,11 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
             "or columns, group rare levels, or give workers more memory"
         )
         raise _too_large(in_memory, usable, hint, "/dataset_id")
-    in_files = peak_bytes(spec, dataset, in_files=True)
+    in_files = peak_bytes(spec, dataset, validation, in_files=True)
     if in_files > usable:
         without = spec.model_copy(update={"calibration": None})
-        if peak_bytes(without, dataset, in_files=True) <= usable:
-            hint = "calibrate on fewer rows: use a smaller `fraction` for validation"
+        if peak_bytes(without, dataset, validation, in_files=True) <= usable:
+            hint = "calibrate on fewer rows: use a smaller `fraction` or dataset for validation"
             raise _too_large(in_files, usable, hint, "/calibration")
         raise _too_large(in_files, usable, "take fewer features, or give workers more memory")
     if not spec.solver.streams:
@@ -41,7 +44,7 @@ def rows_stay_in_files(spec: JobCreate, dataset: Dataset, limit: int) -> bool:
             hint = f"give `{spec.solver.streaming_option}`, which reads the rows a few at a time"
         else:
             hint = (
-                'use newton, or pegasos or gradient-descent with `sampling: "blocks"`, which read '
+                'use newton, or pegasos or gradient-descent with `order: "blocks"`, which read '
                 "the rows a few at a time; or take fewer features"
             )
         raise _too_large(in_memory, usable, hint)
@@ -60,13 +63,28 @@ def check_scores(dataset: Dataset, version: ModelVersion, n_outputs: int, limit:
         raise _too_large(needed, int(USABLE * limit), hint, "/dataset_id", "the evaluation")
 
 
-def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
+def peak_bytes(
+    spec: JobCreate, dataset: Dataset, validation: Dataset | None = None, *, in_files: bool
+) -> int:
     """The peak memory of a worker, with the rows in memory or in files."""
     assert dataset.classes is not None
     n, labels = dataset.n_samples, dataset.classes
+    size = _size(dataset)
+    # The rows of a split are copied.
+    copies = 1 if spec.validation is None or validation is not None else 2
+    rows = 0 if in_files else copies * rows_bytes(size)
+    if validation is not None and not in_files:  # as they are, recoded, and mapped
+        rows += 3 * rows_bytes(_size(validation))
+    training = training_bytes(spec.pipeline(), size, in_files=in_files)
+    measured = n if validation is None else validation.n_samples
+    return WORKER_BYTES + rows + _with_scores(spec, training, measured, len(labels))
+
+
+def _size(dataset: Dataset) -> DataSize:
+    labels = dataset.classes or ()
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
-    size = DataSize(
-        n_samples=n,
+    return DataSize(
+        n_samples=dataset.n_samples,
         n_features=dataset.n_features,
         stored_values=_stored_values(dataset),
         sparse=dataset.sparse,
@@ -75,11 +93,6 @@ def peak_bytes(spec: JobCreate, dataset: Dataset, *, in_files: bool) -> int:
         weighted=dataset.weight is not None,
         table=dataset.table,
     )
-    # The rows of a split are copied.
-    copies = 1 if spec.validation is None else 2
-    rows = 0 if in_files else copies * rows_bytes(size)
-    training = training_bytes(spec.pipeline(), size, in_files=in_files)
-    return WORKER_BYTES + rows + _with_scores(spec, training, n, len(labels))
 
 
 def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
@@ -87,11 +100,13 @@ def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int)
     if spec.calibration is None:
         return training
     each = 8 * len(splits_of(spec.multiclass, n_classes))
+    if isinstance(spec.validation, Folds):
+        # Of all folds so far, the votes, and two copies of both for the checkpoint.
+        return training + 4 * each * n_samples
     if isinstance(spec.validation, ValidationSplit):
-        # After the training; for a while the votes are in memory, too.
-        return max(training, 5 * each * held_out_rows(n_samples, spec.validation.fraction) // 2)
-    # Of all folds so far, the votes, and two copies of both for the checkpoint.
-    return training + 4 * each * n_samples
+        n_samples = held_out_rows(n_samples, spec.validation.fraction)
+    # After the training; for a while the votes are in memory, too.
+    return max(training, 5 * each * n_samples // 2)
 
 
 def _stored_values(dataset: Dataset) -> int:

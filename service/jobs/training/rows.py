@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
-from service.jobs.training.schemas import Folds, ValidationSplit
+from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
-from svm.data.matrices import Indices, Matrix
+from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.data.splitting import fold_numbers, split
-from svm.data.stored_rows import pieces
+from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding import recode
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline
@@ -60,7 +61,7 @@ class LabeledRows:
         that is scored, and may raise."""
         assert data.codes is not None
         assert dataset.classes is not None
-        self._X = data.X
+        self._X: Any = data.X
         self._codes = data.codes
         self._labels = np.asarray(dataset.classes)
         self._digest = dataset.matrix_digest
@@ -71,7 +72,6 @@ class LabeledRows:
             self._codes = renumbered[data.codes]
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
-        self._everything = np.flatnonzero(self._codes >= 0)
         self._weights = data.weights
         self._columns = dataset.table
         self._given = columns_of(dataset)
@@ -79,6 +79,12 @@ class LabeledRows:
 
     def __len__(self) -> int:
         return len(self._codes)
+
+    @property
+    def everything(self) -> Indices:
+        """Numbers of all rows of these classes."""
+        rows: Indices = np.flatnonzero(self._codes >= 0)
+        return rows
 
     def of(self, rows: Indices, like: FittedPipeline | None = None) -> tuple[Any, npt.NDArray[Any]]:
         """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
@@ -88,18 +94,34 @@ class LabeledRows:
         labels = self._labels[self._codes if whole else self._codes[rows]]
         return X if like is None else self._as_taken_by(like, X), labels
 
+    def narrowed(self, n_features: int) -> LabeledRows:
+        """With the first features only."""
+
+        def narrow(X: Any) -> Any:
+            return X[:, :n_features] if is_sparse(X) else np.ascontiguousarray(X[:, :n_features])
+
+        made = copy(self)
+        stored = isinstance(self._X, StoredRows)
+        made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
+        made._columns = None if self._columns is None else self._columns[:n_features]
+        made._given = self._given[:n_features]
+        return made
+
     def described(self, rows: Indices, like: FittedPipeline | None = None) -> dict[str, Any]:
-        """The `columns` and `weights` of a training on these rows."""
+        """The `columns`, `names` and `weights` of a training on these rows."""
         weights = None if self._weights is None else self._weights[rows]
         columns = like.columns if like is not None and like.columns else self._columns
-        return {"columns": columns, "weights": weights}
+        names = None if columns is not None else [column.name for column in self._given]
+        return {"columns": columns, "names": names, "weights": weights}
 
-    def splits(self, validation: ValidationSplit | Folds | None, seed: int) -> list[Split]:
+    def splits(
+        self, validation: ValidationSplit | Folds | ValidationDataset | None, seed: int
+    ) -> list[Split]:
         """The split of the model, and one more for every fold.
 
         Raises InvalidData (`class-too-small`).
         """
-        everything = self._everything
+        everything = self.everything
         codes = self._codes[everything]
         chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:

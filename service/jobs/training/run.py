@@ -16,7 +16,7 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
-from service.jobs.training.schemas import JobCreate
+from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.jobs.training.summary import (
     CHECKPOINT_LOST,
     final_progress,
@@ -28,6 +28,7 @@ from service.jobs.training.summary import (
     unproven,
 )
 from service.jobs.training.training_sequence import TrainingSequence, threads_of
+from service.jobs.training.validation_set import rows_of
 from service.jobs.training.warm_starts import load_start
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
@@ -38,6 +39,9 @@ from svm.model.metrics import calibration_metrics
 from svm.training import Training
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
+
+Measured = tuple[LabeledRows, Indices]
+"""Rows to measure a model on, by number."""
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "
@@ -55,18 +59,28 @@ def run(context: RunContext, attempt: Attempt) -> None:
     spec = JobCreate.model_validate_json(json.dumps(job.spec))
     assert spec.seed is not None
     dataset = context.datasets.get(job.dataset_id)
-    in_files = rows_stay_in_files(spec, dataset, context.settings.limits.worker_memory_bytes)
-    data = context.datasets.open(dataset) if in_files else context.datasets.load(dataset)
-    rows = LabeledRows(data, dataset, spec.classes)
+    other = None
+    if isinstance(spec.validation, ValidationDataset):
+        other = context.datasets.get(spec.validation.dataset_id)
+    limit = context.settings.limits.worker_memory_bytes
+    in_files = rows_stay_in_files(spec, dataset, limit, other)
+    read = context.datasets.open if in_files else context.datasets.load
+    rows = LabeledRows(read(dataset), dataset, spec.classes)
     splits = rows.splits(spec.validation, spec.seed)
+    watched = None if splits[0].validation is None else (rows, splits[0].validation)
+    if other is not None:
+        measured = rows_of(read(other), other, dataset, spec)
+        watched = measured, measured.everything
     start = load_start(spec, dataset, splits[0].training, context.models, context.datasets)
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
-        sequence, warnings = _sequence(context, attempt, spec, rows, splits, start and start[0])
+        sequence, warnings = _sequence(
+            context, attempt, spec, rows, splits, start and start[0], watched
+        )
         canceled = sequence.run()
     result = sequence.model
-    metrics = _metrics(rows, splits[0], result, sequence.folds)
+    metrics = _metrics(rows, splits[0], watched, result, sequence.folds)
     fitted = result.fitted
-    held_out = None if spec.calibration is None else _held_out(rows, splits, sequence)
+    held_out = None if spec.calibration is None else _held_out(rows, splits, watched, sequence)
     if spec.calibration is not None and held_out is None:
         warnings = (*warnings, NOT_CALIBRATED)
     elif spec.calibration is not None and held_out is not None:
@@ -110,6 +124,7 @@ def _sequence(
     rows: LabeledRows,
     splits: Sequence[Split],
     start: WarmStart | None,
+    watched: Measured | None,
 ) -> tuple[TrainingSequence, tuple[str, ...]]:
     """The job's trainings, at the last checkpoint or at their start, and warnings."""
     seed = spec.seed
@@ -120,19 +135,19 @@ def _sequence(
         begun = start if number == 0 else None
         like = None if begun is None else begun.fitted
         stopping = replace(pipeline.stopping, time_budget_s=budget_s)
-        watched = split.validation if number == 0 else None
         return Training(
             replace(pipeline, stopping=stopping),
             *rows.of(split.training, like),
             **rows.described(split.training, like),
             seed=seed,
-            validation=None if watched is None else rows.of(watched, like),
+            validation=None if watched is None or number else watched[0].of(watched[1], like),
             warm_start=begun,
             checkpoint=checkpoint,
             interrupted=attempt.check,
             digest=split.digest,
             threads=threads_of(context.settings),
             bounds_kernel=number == 0,
+            trace=spec.trace if number == 0 else None,
         )
 
     def measure(number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
@@ -151,25 +166,31 @@ def _sequence(
 
 
 def _metrics(
-    rows: LabeledRows, split: Split, result: TrainingResult, folds: Sequence[Mapping[str, Any]]
+    rows: LabeledRows,
+    split: Split,
+    watched: Measured | None,
+    result: TrainingResult,
+    folds: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """By part of the data. Of folds each row was predicted by the training that did not see it."""
     metrics = {"train": _metrics_of(rows, split.training, result)}
-    if split.validation is not None:
-        metrics["validation"] = _metrics_of(rows, split.validation, result)
+    if watched is not None:
+        metrics["validation"] = _metrics_of(*watched, result)
     elif folds:
         metrics["validation"] = metrics_of_folds(sum_of_folds(folds), folds)
     return metrics
 
 
 def _held_out(
-    rows: LabeledRows, splits: Sequence[Split], sequence: TrainingSequence
+    rows: LabeledRows,
+    splits: Sequence[Split],
+    watched: Measured | None,
+    sequence: TrainingSequence,
 ) -> tuple[Vector, Indices] | None:
     """Scores of rows by a training that did not see them, and their classes by number; None if a
     job with folds was canceled before the first of them was done."""
-    validation = splits[0].validation
-    if validation is not None:
-        return rows.scores(sequence.model.fitted, validation)
+    if watched is not None:
+        return watched[0].scores(sequence.model.fitted, watched[1])
     if not sequence.scores:
         return None
     folds = [split.validation for split in splits if split.validation is not None]

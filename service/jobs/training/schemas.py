@@ -18,11 +18,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset
-from service.errors import InvalidContent
+from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
-from service.web.http.names import INVALID_NAME, NAME, AliasName, ModelName
+from service.web.http.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
 from service.web.http.tags import Tags
 from service.web.schemas import ReadModel, WriteModel
 from svm.encoding import Encoding
@@ -32,6 +32,7 @@ from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
+from svm.training.curve.trace import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
 
@@ -88,14 +89,37 @@ class Folds(WriteModel):
     time budget."""
 
 
-def _kind_of_validation(value: object) -> str:
+class ValidationDataset(WriteModel):
+    """Another dataset as the validation set; the model is trained on all rows of the first one."""
+
+    dataset_id: DatasetReference
+    """The dataset; `latest` is the last upload. It has the columns of the training data, which are
+    matched by name if they have names, and no other classes. Columns that the training data does
+    not have are ignored."""
+
+
+def _kind_of_split(value: object) -> str:
     # Not the names of fields, which would be looked up in the body for an error.
     folds = "folds" in value if isinstance(value, dict) else isinstance(value, Folds)
     return "cross-validation" if folds else "hold-out"
 
 
+def _kind_of_validation(value: object) -> str:
+    given = value if isinstance(value, dict) else {}
+    if "dataset_id" in given or isinstance(value, ValidationDataset):
+        return "other-data"
+    return _kind_of_split(value)
+
+
 Validation = Annotated[
     Annotated[ValidationSplit, Tag("hold-out")] | Annotated[Folds, Tag("cross-validation")],
+    Discriminator(_kind_of_split),
+]
+"""On rows of the same dataset."""
+AnyValidation = Annotated[
+    Annotated[ValidationSplit, Tag("hold-out")]
+    | Annotated[Folds, Tag("cross-validation")]
+    | Annotated[ValidationDataset, Tag("other-data")],
     Discriminator(_kind_of_validation),
 ]
 
@@ -105,9 +129,16 @@ def _held_out(
 ) -> CalibrationName | None:
     if calibration is not None and fields.data.get("validation") is None:
         raise ValueError(
-            "calibration needs a validation set: give `validation` a fraction or folds"
+            "calibration needs a validation set: give `validation` a fraction, folds or a dataset"
         )
     return calibration
+
+
+def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
+    solver = fields.data.get("solver")
+    if trace is not None and solver is not None:
+        trace.check(solver.name)
+    return trace
 
 
 def default_scaling(dataset: Dataset) -> ScalingName:
@@ -123,23 +154,26 @@ def classes_in(dataset: Dataset, classes: Sequence[Label] | None) -> list[Label]
     if classes is None:
         return None
     known = list(dataset.classes or ())
-    texts = {label_name(label): label for label in known}
-    chosen = set()
     for number, label in enumerate(classes):
-        if label_name(label) not in texts:
-            shown = ", ".join(list(texts)[:5]) + (", …" if len(texts) > 5 else "")
-            raise InvalidContent.at(
-                f"/classes/{number}",
-                "unknown-class",
-                f"no row has the label {label_name(label)[:64]!r}",
-                f"labels are {shown}",
-            )
-        chosen.add(label_name(label))
+        require_class(known, label, f"/classes/{number}")
+    chosen = set(map(label_name, classes))
     if len(chosen) < 2:
         raise InvalidContent.at(
             "/classes", "single-class", "these are one class; training needs two or more"
         )
     return [label for label in known if label_name(label) in chosen]
+
+
+def require_class(known: Sequence[Label], label: Label, pointer: str) -> None:
+    """Raises InvalidContent (`unknown-class`) if a caller named a label that no row has."""
+    names = list(map(label_name, known))
+    if label_name(label) not in names:
+        raise InvalidContent.at(
+            pointer,
+            "unknown-class",
+            f"no row has the label {label_name(label)[:MAX_VALUE_CHARACTERS]!r}",
+            "labels are " + ", ".join(names[:5]) + (", …" if len(names) > 5 else ""),
+        )
 
 
 class JobCreate(WriteModel):
@@ -171,13 +205,19 @@ class JobCreate(WriteModel):
     for the others."""
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
-    validation: Validation | None = None
+    validation: AnyValidation | None = None
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows
-    as a validation set, or cross-validation with `folds`."""
+    as a validation set, cross-validation with `folds`, or another dataset."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
     """Fit probabilities on the scores of the validation set, or with folds on the score of every
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
     isotonic steps, which need thousands."""
+    trace: Annotated[
+        Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
+    ] = None
+    """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in
+    `GET /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few
+    epochs or updates. Neither the model nor the end of the training depends on it."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher priority start first."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None

@@ -5,11 +5,19 @@ from __future__ import annotations
 import secrets
 
 from service.datasets.dataset import Dataset
+from service.errors import InvalidContent, NotFound
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.training import KIND
 from service.jobs.training.admission import check_trainable
 from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
-from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, JobPlanRead
+from service.jobs.training.schemas import (
+    MAX_SEED,
+    Folds,
+    JobCreate,
+    JobPlanRead,
+    ValidationDataset,
+)
+from service.jobs.training.validation_set import POINTER
 from service.jobs.training.warm_starts import check_start, find_start
 from service.models.versions import ModelVersion
 from svm.model.multiclass import splits_of
@@ -19,14 +27,15 @@ class Trainings(Submission[JobCreate]):
     kind = KIND
 
     def draft(self, body: JobCreate) -> Draft:
-        body, dataset, start = self._checked(body)
+        body, dataset, start, _ = self._checked(body)
         seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
         return Draft(body.normalized(dataset.id, seed, start), dataset, body.model_name, start)
 
     def plan(self, body: JobCreate) -> JobPlanRead:
         """What `queue` would queue, and what it would cost. Raises as it does."""
-        body, dataset, _ = self._checked(body)
-        in_files = rows_stay_in_files(body, dataset, self.stores.limits.worker_memory_bytes)
+        body, dataset, _, validation = self._checked(body)
+        limit = self.stores.limits.worker_memory_bytes
+        in_files = rows_stay_in_files(body, dataset, limit, validation)
         n_classes = len(body.classes or dataset.classes or ())
         return JobPlanRead(
             dataset_id=dataset.id,
@@ -35,17 +44,29 @@ class Trainings(Submission[JobCreate]):
             trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
             binary_problems=len(splits_of(body.multiclass, n_classes)),
             cost_per_epoch=body.solver.cost_per_epoch,
-            memory_bytes=peak_bytes(body, dataset, in_files=in_files),
+            memory_bytes=peak_bytes(body, dataset, validation, in_files=in_files),
             rows_in_files=in_files,
         )
 
-    def _checked(self, body: JobCreate) -> tuple[JobCreate, Dataset, ModelVersion | None]:
-        """The request with what follows from the dataset, the dataset, and the version that the
-        training begins at."""
-        dataset = self.stores.datasets.find(body.dataset_id)
+    def _checked(
+        self, body: JobCreate
+    ) -> tuple[JobCreate, Dataset, ModelVersion | None, Dataset | None]:
+        """The request with what follows from the dataset, the dataset, the version that the
+        training begins at, and the dataset of the validation set if it has its own."""
+        dataset, validation = self.stores.datasets.find(body.dataset_id), None
         body = body.on(dataset)
-        check_trainable(body, dataset, self.stores.limits)
+        if isinstance(body.validation, ValidationDataset):
+            validation = self._validation(body.validation)
+            named = ValidationDataset(dataset_id=validation.id)
+            body = body.model_copy(update={"validation": named})
+        check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
-        return body, dataset, start
+        return body, dataset, start, validation
+
+    def _validation(self, named: ValidationDataset) -> Dataset:
+        try:
+            return self.stores.datasets.find(named.dataset_id)
+        except NotFound as error:
+            raise InvalidContent.at(POINTER, "invalid-field", error.detail) from None

@@ -18,7 +18,7 @@ from service.models.described import described
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
 from svm.stopping import StopReason
-from svm.training.progress import Progress
+from svm.training.curve.progress import Progress
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
 
@@ -58,12 +58,13 @@ def final_progress(
 
 def unproven(result: TrainingResult) -> tuple[str, ...]:
     """Why a training ended before the gap that it was asked for, or the default one, was proven;
-    nothing if its epochs were the only rule."""
+    nothing if its epochs or updates were the only rule."""
     asked = result.warm_start.pipeline.stopping.resolved()
     reason = result.stop_reason
     if result.converged or reason is StopReason.CANCELED:
         return ()
-    if reason is StopReason.MAX_EPOCHS and asked.duality_gap is None and asked.cost_change is None:
+    used_up = reason in (StopReason.MAX_EPOCHS, StopReason.MAX_UPDATES)
+    if used_up and asked.duality_gap is None and asked.cost_change is None:
         return ()
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
 

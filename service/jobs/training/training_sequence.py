@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.training import Training
-from svm.training.progress import Evaluation, Progress
+from svm.training.curve.progress import Progress
 from svm.training.results import TrainingResult
 
 SHORTEST_S = 1e-3
@@ -171,8 +172,8 @@ class TrainingSequence:
         shown["fraction"] = fraction
         shown["fold"] = number or None
         shown["eta_s"] = self._left_s(number, progress, training, elapsed_s)
-        trace = _trace(progress.evaluation, attempt.elapsed_s, training) if number == 0 else []
-        attempt.show(shown, trace)
+        before_s = attempt.elapsed_s - training.elapsed_s
+        attempt.show(shown, _trace(progress, before_s, training) if number == 0 else [])
 
     def _left_s(
         self, number: int, progress: Progress, training: Training, elapsed_s: float
@@ -188,23 +189,14 @@ class TrainingSequence:
         return max(0.0, min(left, self._budget_s - elapsed_s))
 
 
-def _trace(
-    evaluation: Evaluation | None, elapsed_s: float, training: Training
-) -> list[dict[str, Any]]:
-    if evaluation is None:
-        return []
-    classes, split = training.classes.tolist(), training.prepared.splits[evaluation.pair]
+def _trace(progress: Progress, before_s: float, training: Training) -> list[dict[str, Any]]:
+    """Rows of `job_trace`; an evaluation replaces a point of the same update. The job took
+    `before_s` seconds besides this training."""
+    evaluation = progress.evaluation
+    points = [*progress.points, *([] if evaluation is None else [evaluation])]
+    classes, split = training.classes.tolist(), training.prepared.splits[progress.pair]
+    names = [classes[i] for i in split.classes]
     return [
-        {
-            "pair": evaluation.pair,
-            "updates": evaluation.updates,
-            "epoch": evaluation.epoch,
-            "classes": [classes[i] for i in split.classes],
-            "elapsed_s": elapsed_s,
-            "primal": evaluation.primal,
-            "dual": evaluation.dual,
-            "gap": evaluation.gap,
-            "train_error": evaluation.train_error,
-            "validation_error": evaluation.validation_error,
-        }
+        {**asdict(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
+        for point in points
     ]

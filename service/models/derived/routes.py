@@ -95,6 +95,8 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         "classes; in the plane of the data's two principal components if there are more than two "
         "features. Without the data's points if the dataset was deleted.\n"
         "- `learning-curve`: cost, lower bound and relative gap over the epochs.\n"
+        "- `cost-by-epoch`, `cost-by-update`, `cost-by-time`: cost in the constants of the "
+        "solver's objective and errors, with every point of the job's `trace`.\n"
         "- `confusion`: the confusion matrix of the validation set, else of the training set.\n"
         "- `roc`: a curve for each class against the others, with the areas under them.\n"
         "- `margins`: the distribution of the rows' margins.\n"

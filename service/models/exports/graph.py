@@ -34,6 +34,7 @@ from svm.transforms.features import (
     RandomFourier,
     Square,
 )
+from svm.transforms.terms import Terms
 
 OPSET = 17
 OPSET_ML = 3
@@ -133,6 +134,9 @@ def _features(graph: Graph, features: FeatureMap, X: str) -> str:
             return _products(graph, X, features.n_inputs, degree, 0)
         case Interactions():
             return _products(graph, X, features.n_inputs, 2, 1)
+        case Terms():
+            assert weights is not None
+            return _terms(graph, X, weights)
         case RandomFourier():
             assert W is not None
             assert weights is not None
@@ -157,6 +161,25 @@ def _products(graph: Graph, X: str, d: int, degree: int, step: int) -> str:
         levels.append(graph.op("Mul", left, graph.columns(X, [j for _, j in pairs])))
         last = [j for _, j in pairs]
     return graph.op("Concat", *levels, axis=1)
+
+
+def _terms(graph: Graph, X: str, factors: Vector) -> str:
+    """Each term on the factors that it has; the others are multiplied by no further one."""
+    longest, lengths = factors.shape[1], (factors >= 0).sum(axis=1)
+    made = [
+        _product(graph, X, factors[lengths == n, :n]) for n in range(1, longest + 1) if n in lengths
+    ]
+    order = np.concatenate([np.flatnonzero(lengths == n) for n in range(1, longest + 1)])
+    joined = graph.op("Concat", *made, axis=1) if len(made) > 1 else made[0]
+    return graph.columns(joined, np.argsort(order).tolist())
+
+
+def _product(graph: Graph, X: str, factors: Vector) -> str:
+    columns = factors.T.astype(np.int64).tolist()
+    out = graph.columns(X, columns[0])
+    for factor in columns[1:]:
+        out = graph.op("Mul", out, graph.columns(X, factor))
+    return out
 
 
 def _kernel(graph: Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:

@@ -208,6 +208,9 @@ def _features(model: dict[str, Any], X: Any) -> Any:
     b: Any = model.get("features_weights")
     if features["name"] == "square":
         return X * X
+    if features["name"] == "terms":
+        terms = [math.prod(X[:, int(j)] for j in row if j >= 0) for row in b]
+        return np.stack(terms, axis=1)
     if features["name"] == "random-fourier":
         return np.cos(X @ W.T + b) * math.sqrt(2.0 / len(b))
     if features["name"] == "nystroem":

@@ -23,6 +23,7 @@ from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
 from svm.transforms.features import Nystroem, RandomFourier, check_features
 from svm.transforms.scaling import ScalingName
+from svm.transforms.terms import Terms, are_factors
 
 _SCALED = {
     "none": (False, False),
@@ -107,6 +108,8 @@ def _check_features(model: FittedPipeline) -> None:
         case RandomFourier(n_components=count):
             valid = directions is not None and directions.shape == (count, features.n_inputs)
             valid = valid and weights is not None and weights.shape == (count,)
+        case Terms(terms=terms):
+            valid = directions is None and are_factors(weights, len(terms), features.n_inputs)
         case Nystroem(n_components=count, kernel=kernel):
             rows = 0 if directions is None else len(directions)
             valid = 1 <= rows <= count and weights is not None and weights.shape == (rows, rows)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 PlotKind: TypeAlias = Literal[
-    "boundary", "learning-curve", "confusion", "roc", "margins", "reliability"
+    "boundary",
+    "learning-curve",
+    "cost-by-epoch",
+    "cost-by-update",
+    "cost-by-time",
+    "confusion",
+    "roc",
+    "margins",
+    "reliability",
 ]
 
 STYLE_VERSION = 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 from service.models.plots import PlotKind, drawing, file_name
 from service.models.plots.boundary import boundary
+from service.models.plots.cost import cost
 from service.models.plots.drawing import Picture
 from service.models.plots.learning_curve import learning_curve
 from service.models.plots.measured import confusion, margins, reliability, roc
@@ -16,6 +18,9 @@ from service.models.sources import Sources
 _DRAW: dict[PlotKind, Callable[[Sources], tuple[Picture, str | None]]] = {
     "boundary": boundary,
     "learning-curve": learning_curve,
+    "cost-by-epoch": partial(cost, "epoch"),
+    "cost-by-update": partial(cost, "updates"),
+    "cost-by-time": partial(cost, "elapsed_s"),
     "confusion": confusion,
     "roc": roc,
     "margins": margins,

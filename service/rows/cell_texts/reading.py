@@ -92,7 +92,7 @@ class Reading:
             return body
         try:
             return body.decode(self.encoding).encode()
-        except UnicodeDecodeError:
+        except UnicodeError:
             what = "nor text in the encoding of the training file"
             raise bad_encoding(f"{what}, {self.encoding}") from None
 
@@ -104,7 +104,7 @@ USUAL = Reading()
 def _is_utf8(body: bytes) -> bool:
     try:
         body.decode()
-    except UnicodeDecodeError:
+    except UnicodeError:
         return False
     return True
 

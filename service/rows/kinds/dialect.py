@@ -147,7 +147,7 @@ def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:
             while block := file.read(BLOCK_BYTES):
                 out.write(decoder.decode(block).encode())
             out.write(decoder.decode(b"", final=True).encode())
-    except UnicodeDecodeError:
+    except UnicodeError:  # also UTF-16 and UTF-32 without a byte order mark
         if spec.encoding is None:
             what = "the text is neither UTF-8 nor Windows-1252"
         else:

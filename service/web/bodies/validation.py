@@ -8,12 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from service.errors import Fault, InvalidContent, InvalidRequest, ServiceError, pointer
+from service.errors import (
+    MAX_VALUE_CHARACTERS,
+    Fault,
+    InvalidContent,
+    InvalidRequest,
+    ServiceError,
+    pointer,
+)
 from service.web.bodies.hints import hint_of, other_name, with_known
 from service.web.http.names import INVALID_NAME
 from svm.solvers.other_names import did_you_mean
 
-MAX_VALUE_CHARACTERS = 64
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import errors
-from service.errors import Fault, ServiceError
+from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
 from service.web.bodies.parameters import check_path
 from service.web.bodies.validation import parameter_error
 from service.web.http.content_negotiation import choose
@@ -27,7 +27,6 @@ from service.web.problems.plain_page import plain_page
 from service.web.schemas import ReadModel
 
 MEDIA_TYPE = "application/problem+json"
-MAX_VALUE_CHARACTERS = 64
 
 STATUS: dict[type[ServiceError], int] = {
     errors.InvalidRequest: 400,

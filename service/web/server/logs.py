@@ -29,8 +29,7 @@ def configure_logging(level: str) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for verbose in ("alembic.runtime.plugins", "distributed"):
-        logging.getLogger(verbose).setLevel(logging.WARNING)
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

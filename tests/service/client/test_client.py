@@ -298,6 +298,14 @@ def test_comparison_of_solvers(client: Client) -> None:
     assert job.model_version().spec["solver"]["name"] in ("newton", "dual-coordinate-descent")
 
 
+def test_comparison_of_sizes(client: Client, tmp_path: Path) -> None:
+    dataset = client.upload(X, SPECIES, columns=NAMES)
+    job = client.compare(dataset, ["newton"], sizes={"columns": [1, 4]}, seed=1).wait()
+    assert {entry["columns"] for entry in job.results()["entries"]} == {1, 4}
+    picture = job.plot("time-by-columns", tmp_path / "time.svg")
+    assert b"Training time by features" in picture.read_bytes()
+
+
 def test_models_are_exported_and_imported(client: Client, iris: str, tmp_path: Path) -> None:
     """The imported version is the same model."""
     version = client.model_version(iris, 1)

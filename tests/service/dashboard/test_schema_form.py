@@ -16,6 +16,8 @@ from svm.transforms.features import FEATURES
 
 BASE: dict[str, Any] = {"dataset_id": "latest", "model_name": "m", "solver": {"name": "newton"}}
 
+NEEDED: dict[str, dict[str, Any]] = {"terms": {"terms": [{"x": 2}, {"x": 1, "y": 1}]}}
+
 
 @pytest.fixture(scope="module")
 def fields() -> tuple[Field, ...]:
@@ -33,7 +35,10 @@ def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
     "body",
     [
         *({**BASE, "solver": {"name": name}} for name in CHOICES),
-        *({**BASE, "features": {"name": name}} for name in FEATURES),
+        *({**BASE, "features": {"name": name, **NEEDED.get(name, {})}} for name in FEATURES),
+        {**BASE, "classes": ["a", 2]},
+        {**BASE, "trace": {"every": 3, "unit": "update"}, "solver": {"name": "pegasos"}},
+        {**BASE, "validation": {"dataset_id": "latest"}, "stopping": {"patience": 4}},
         {**BASE, "validation": {"fraction": 0.2, "stratify": False}},
         {**BASE, "validation": {"folds": 4}},
         {**BASE, "class_weight": "balanced"},
@@ -43,6 +48,9 @@ def _again(fields: tuple[Field, ...], body: dict[str, Any]) -> dict[str, Any]:
         {**BASE, "solver": {"name": "smo", "kernel": {"name": "gaussian", "gamma": 0.25}}},
         {**BASE, "solver": {"name": "smo", "kernel": {"name": "polynomial", "degree": 5}}},
         {**BASE, "solver": {"name": "gradient-descent", "learning_rate": 0.125}},
+        {**BASE, "solver": {"name": "pegasos", "averaging": "all"}},
+        {**BASE, "solver": {"name": "subgradient", "averaging": {"after_epochs": 3}}},
+        {**BASE, "stopping": {"max_updates": 100}},
         {
             **BASE,
             "solver": {
@@ -102,6 +110,13 @@ def test_invalid_number_stays_a_text(written: str) -> None:
     assert body_of([field], {"x": written}) == {"x": written}
     assert body_of([field], {"x": " 0.5 "}) == {"x": 0.5}
     assert body_of([field], {"x": ""}) == {}
+
+
+@pytest.mark.parametrize("written", ["x", '{"x": 2}', "[[", "2"])
+def test_invalid_list_stays_a_text(fields: tuple[Field, ...], written: str) -> None:
+    """So the request refuses it, and shows it again."""
+    entries = {"features": "terms", "features:terms.terms": written}
+    assert body_of(fields, entries)["features"] == {"name": "terms", "terms": written}
 
 
 def test_unknown_choice_is_refused_by_the_request(fields: tuple[Field, ...]) -> None:

@@ -76,6 +76,7 @@ def trace_row(pair: int = 0, updates: int = 1, **values: Any) -> dict[str, Any]:
         "primal": 2.0,
         "dual": 1.0,
         "gap": 1.0,
+        "solver_objective": 2.0,
         "train_error": 0.25,
         "validation_error": None,
     }

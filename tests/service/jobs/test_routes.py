@@ -48,6 +48,8 @@ def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, datas
         "max_epochs": 1000,
         "duality_gap": 1e-3,
         "cost_change": None,
+        "max_updates": None,
+        "patience": None,
         "time_budget_s": None,
     }
     assert isinstance(spec["seed"], int)

@@ -16,6 +16,7 @@ from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import SMO, Newton
 from svm.training import Training
 from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square
+from svm.transforms.terms import Terms
 from tests.service.models.example_models import rows_of
 
 N_FEATURES = 6
@@ -53,6 +54,15 @@ KINDS: dict[str, Kind] = {
     "square": Kind(Pipeline(solver=LINEAR, features=Square(), scaling="standardize")),
     "polynomial features": Kind(Pipeline(solver=LINEAR, features=Polynomial(degree=3))),
     "interactions": Kind(Pipeline(solver=LINEAR, features=Interactions()), MANY),
+    "terms": Kind(
+        Pipeline(
+            solver=LINEAR,
+            features=Terms(terms=[{"1": 2}, {"0": 1, "4": 2}, {"5": 1}, {"2": 3}]),
+            scaling="standardize",
+        ),
+        MANY,
+        calibration="sigmoid",
+    ),
     "random Fourier": Kind(Pipeline(solver=LINEAR, features=RandomFourier(n_components=60))),
     "Nyström": Kind(Pipeline(solver=LINEAR, features=Nystroem(n_components=30)), MANY),
     "Nyström, cubic": Kind(

@@ -172,17 +172,10 @@ def test_folder_without_write_permission_is_named(
     assert "Traceback" not in output
 
 
-def test_unreachable_database_and_scheduler_are_reported(look: Look) -> None:
+def test_unreachable_database_is_reported(look: Look) -> None:
     """The other checks run anyway."""
-    findings = look(
-        database_url="postgresql://user@127.0.0.1:1/nothing?connect_timeout=1",
-        dask_address="tcp://127.0.0.1:1",
-    )
-    assert {finding.split(":")[0] for finding in _wrong(findings)} == {
-        "database",
-        "files",
-        "scheduler",
-    }
+    findings = look(database_url="postgresql://user@127.0.0.1:1/nothing?connect_timeout=1")
+    assert {finding.split(":")[0] for finding in _wrong(findings)} == {"database", "files"}
     assert "memory" in findings
 
 

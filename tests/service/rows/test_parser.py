@@ -215,7 +215,7 @@ def test_service_process_stays_small() -> None:
     """What only the parsing process needs is not imported by the service's."""
     code = (
         "import sys, service.datasets.routes\n"
-        "print(sorted({'duckdb', 'scipy', 'numba', 'dask'} & set(sys.modules)))"
+        "print(sorted({'duckdb', 'scipy', 'numba'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(

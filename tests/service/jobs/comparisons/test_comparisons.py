@@ -303,6 +303,10 @@ def test_what_cannot_be_compared_is_refused(client: TestClient) -> None:
     for fields, status, code, pointer in (
         ({}, 422, "invalid-field", ""),
         ({"specs": []}, 422, "invalid-field", ""),
+        (
+            {"specs": linear(1.0), "validation": {"dataset_id": "latest"}},
+            *(422, "invalid-field", "/validation/fraction"),
+        ),
         ({"specs": [{"solver": {"name": "none"}}]}, 422, "invalid-field", "/specs/0/solver/name"),
         ({"grid": {"solver": []}}, 422, "invalid-field", "/grid/solver"),
         ({"grid": {"solver": [newton], "C": [-1]}}, 422, "invalid-field", "/grid/C/0"),

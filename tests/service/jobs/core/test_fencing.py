@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """The API, and an engine of two workers beside it."""
-    engine = Child("service.jobs.engine.engine_process", settings)
+    engine = Child("service.jobs.engine.supervisor", settings)
     with TestClient(create_app(settings.model_copy(update={"workers": 0}))) as client:
         upload(client, csv_of(4000, n_features=20))
         engine.start()

@@ -26,8 +26,8 @@ from service.storage.database import Database
 from tests.service.jobs.data import carry_out, create, job_body, read
 from tests.service.jobs.processes import processes, until
 
-LIMIT = 404 * MIB
-BLOCKS = {"name": "pegasos", "lambda": 1e-4, "sampling": "blocks"}
+LIMIT = 420 * MIB
+BLOCKS = {"name": "pegasos", "lambda": 1e-4, "order": "blocks"}
 
 
 @pytest.fixture
@@ -89,13 +89,13 @@ ONE_EPOCH = {"max_epochs": 1, "time_budget_s": 0.1}  # certified by its own coun
 def test_three_times_the_memory_of_a_worker(
     stopping: dict[str, Any], scaling: str, settings: Settings, api: TestClient
 ) -> None:
-    """A real worker under the nanny's limit trains on rows that need three times as much, in one
+    """A real worker under its limit trains on rows that need three times as much, in one
     attempt, and its model is certified."""
     n_features = 500
     n_samples = 3 * LIMIT // (8 * n_features)
     add_clouds(settings, n_samples, n_features)
     job_id = create(api, solver=BLOCKS, scaling=scaling, stopping=stopping)
-    engine = Child("service.jobs.engine.engine_process", settings)
+    engine = Child("service.jobs.engine.supervisor", settings)
     engine.start()
     until(lambda: engine.pid)
     assert engine.pid is not None
@@ -163,10 +163,10 @@ def test_probabilities_of_many_classes_are_planned_for(
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "permuted": ({"name": "pegasos"}, '`sampling: "blocks"`'),
+    "each epoch": ({"name": "pegasos"}, '`order: "blocks"`'),
     "dual": ({"name": "dual-coordinate-descent"}, "newton"),
-    "small batches": ({"name": "gradient-descent", "batch_size": 10}, '`sampling: "blocks"`'),
-    "new order": ({"name": "subgradient"}, '`order: "given"`'),
+    "small batches": ({"name": "gradient-descent", "batch_size": 10}, '`order: "blocks"`'),
+    "new order": ({"name": "subgradient"}, '`order: "blocks"`'),
 }
 
 

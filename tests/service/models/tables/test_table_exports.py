@@ -30,6 +30,7 @@ from svm.model.serialization import to_arrays
 from svm.solvers import SMO, Newton
 from svm.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
+from svm.transforms.terms import Terms
 from tests.service.models.test_imports import MEDIA
 from tests.service.predictions.table_rows import TABLE, Values, objects, raw_rows, written
 
@@ -67,6 +68,15 @@ KINDS: dict[str, tuple[Pipeline, Columns, CalibrationName | None]] = {
     "square": (Pipeline(solver=LINEAR, scaling="max-abs", features=Square()), TABLE, None),
     "products": (
         Pipeline(solver=LINEAR, scaling="standardize", features=Interactions()),
+        TABLE,
+        None,
+    ),
+    "terms": (
+        Pipeline(
+            solver=LINEAR,
+            scaling="standardize",
+            features=Terms(terms=[{"age": 2}, {"fare": 1, "alive": 1}, {"fare": 1}]),
+        ),
         TABLE,
         None,
     ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-from service.errors import InvalidContent, InvalidRequest, TooLarge, UnsupportedFormat
+from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
+from service.rows.cell_texts.reading import ENCODINGS
 from service.rows.spec import TSV
 from tests.service.rows.reading import places, refusal, upload
 
@@ -227,6 +229,14 @@ def test_bytes_that_are_no_text(content: bytes, where: str) -> None:
     assert isinstance(error, InvalidRequest)
     assert error.code == "bad-encoding"
     assert where in error.detail
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_bytes_that_are_not_in_the_given_encoding(encoding: str) -> None:
+    """Without a byte order mark, cut, or with half a surrogate pair: never an unexpected error."""
+    for content in (b"", b"abc", b"1,2\n3,4\n", b"\x00\xd8" * 9, b"+2AA-,1\n", b"\xff\xfe\x00"):
+        with suppress(ServiceError):
+            upload(content, encoding=encoding)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""Another dataset as the validation set of a training: its rows as the training data has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
+from service.errors import InvalidContent
+from service.jobs.core.model_columns import class_numbers, positions, recoded_onto
+from service.jobs.training.rows import LabeledRows
+from service.jobs.training.schemas import JobCreate
+from svm.data.matrices import is_sparse
+from svm.data.stored_rows import StoredRows
+from svm.errors import InvalidData
+
+POINTER = "/validation/dataset_id"
+
+
+def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> None:
+    """Raises InvalidContent if the rows of `validation` cannot measure a model that is trained on
+    the dataset."""
+    with _refused():
+        numbers = class_numbers(validation, dataset.classes or ())
+        _taken(validation, dataset)
+    kept = dataset.only(spec.classes).classes or ()
+    trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
+    if trained.isdisjoint(numbers.tolist()):
+        shown = ", ".join(repr(label) for label in kept[:5])
+        message = f"no row of the validation set has one of the classes {shown}"
+        raise InvalidContent.at(POINTER, "unknown-class", message)
+
+
+def rows_of(
+    data: LoadedData | DataInFiles, validation: Dataset, dataset: Dataset, spec: JobCreate
+) -> LabeledRows:
+    """The rows of `validation` in the columns and classes of the dataset; those of classes that the
+    training leaves out are left out, too. Raises InvalidContent and InvalidData."""
+    assert data.codes is not None
+    codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
+    taken = _taken(validation, dataset)
+
+    def taken_as(X: Any) -> Any:
+        made = taken(X)
+        if dataset.sparse:
+            from scipy.sparse import csr_array  # workers only: the API stays small
+
+            return made if is_sparse(made) else csr_array(made)
+        return made.toarray() if is_sparse(made) else made
+
+    same = positions(validation, dataset) is None and validation.table is None
+    if isinstance(data.X, StoredRows):
+        if not same or validation.sparse != dataset.sparse:
+            data = replace(data, X=data.X.rewritten(taken_as, dataset.n_features))
+    else:
+        data = replace(data, X=taken_as(data.X))
+    return LabeledRows(replace(data, codes=codes), dataset, spec.classes)
+
+
+def _taken(validation: Dataset, dataset: Dataset) -> Callable[[Any], Any]:
+    """From rows of one to rows of the other. Raises InvalidContent and InvalidData."""
+    if validation.table is None and dataset.table is None:
+        order = positions(validation, dataset)
+        return lambda X: X if order is None else X[:, np.array(order)]
+    onto, plain = columns_of(dataset), dataset.table is None
+    recoded = recoded_onto(validation, dataset, onto, plain=plain)
+    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Report what is wrong with the validation set at its place in the request."""
+    try:
+        yield
+    except InvalidData as error:
+        raise InvalidContent.at(POINTER, error.code, error.message) from None
+    except InvalidContent as error:
+        faults = tuple(replace(fault, pointer=POINTER) for fault in error.faults)
+        raise InvalidContent(error.code, error.detail, faults, extra=error.extra) from None

@@ -1,0 +1,128 @@
+"""Every item of docs/courses.md: the service's figure is inside the range of literal runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_iris
+
+from tests.data import real
+from tests.journeys import courses
+from tests.journeys.server import Server, ok
+
+PAGE = Path(__file__).parents[2] / "docs" / "courses.md"
+SEEDS = range(5)
+JOB = re.compile(r"^\| (.+?) \| `(\{.+\})` \| ([\d.]+) … ([\d.]+) \| ([a-z-]+\.svg) \|$", re.M)
+COMPARISON = re.compile(r"^\| (Time against .+?) \| `(\{.+\})` \| (plots/[a-z-]+\.svg) \|$", re.M)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row of the page."""
+
+    name: str
+    request: dict[str, Any]
+    least: float
+    largest: float
+    decimals: int
+    plot: str
+
+    def holds(self, figure: float) -> bool:
+        return self.least <= round(figure, self.decimals) <= self.largest
+
+
+def _item(match: re.Match[str]) -> Item:
+    name, request, least, largest, plot = match.groups()
+    decimals = len(least.partition(".")[2])
+    return Item(name, json.loads(request), float(least), float(largest), decimals, plot)
+
+
+ITEMS = [_item(match) for match in JOB.finditer(PAGE.read_text())]
+COMPARISONS = [match.groups() for match in COMPARISON.finditer(PAGE.read_text())]
+by_name = pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
+
+
+@pytest.fixture(scope="module")
+def datasets(server: Server) -> dict[str, str]:
+    """Ids by solver, and of the test digits."""
+    X, codes = load_iris(return_X_y=True)
+    iris = [",".join([*map(repr, x.tolist()), str(code)]) for x, code in zip(X, codes, strict=True)]
+    points, sides = courses.circle()
+    circle = [f"{x!r},{y!r},{side}" for (x, y), side in zip(points.tolist(), sides, strict=True)]
+    digits = server.upload(real("coding5_train.csv"))["id"]
+    data, labels = real("features.txt"), real("target.txt")
+    return {
+        "pegasos": digits,
+        "kernel-pegasos": digits,
+        "test": server.upload(real("coding5_test.csv"))["id"],
+        "subgradient": server.upload("\n".join(["x,y,class", *circle]).encode())["id"],
+        "iris": server.upload("\n".join(iris).encode(), header="absent")["id"],
+        "gradient-descent": server.upload(data, labels=labels, header="absent")["id"],
+    }
+
+
+def test_page_has_every_item() -> None:
+    assert {item.name for item in ITEMS} == courses.LITERAL.keys()
+    assert len(COMPARISONS) == 3
+
+
+@by_name
+def test_figure_is_in_the_range(item: Item, server: Server, datasets: dict[str, str]) -> None:
+    """The median of five seeds, or the one figure if nothing is random; with its plot."""
+    name = item.request["solver"]["name"]
+    data = "iris" if "multiclass" in item.request else name
+    spec = dict(item.request)
+    if datasets[data] == datasets["pegasos"]:
+        spec["validation"] = {"dataset_id": datasets["test"]}
+    seeds = SEEDS if item.least < item.largest else SEEDS[:1]
+    jobs = [server.train(datasets[data], "courses", seed=seed, **spec) for seed in seeds]
+    finished = [server.finished(job) for job in jobs]
+    figures = [_figure(item, job, server) for job in finished]
+    assert item.holds(statistics.median(figures)), figures
+    version = finished[0]["model"]["version"]
+    plot = server.http.get(f"/v1/models/courses/versions/{version}/plots/{item.plot}")
+    assert plot.status_code == 200
+
+
+def _figure(item: Item, job: dict[str, Any], server: Server) -> float:
+    metrics = job["metrics"]
+    if "updates" in item.name:
+        return float(job["updates"])
+    if "trace" in item.request:
+        trace = server.http.get(f"/v1/jobs/{job['id']}/trace").json()
+        costs = [row[trace["columns"].index("solver_objective")] for row in trace["rows"]]
+        assert len(costs) == 58
+        return float(costs[0 if "before" in item.name else -1])
+    if "cost" in item.name:
+        return float(job["certificate"]["solver_objective"])
+    if "votes" in item.name:
+        return 100.0 * float(metrics["validation"]["accuracy"])
+    part = "validation" if metrics.get("validation") else "train"
+    return 100.0 * (1.0 - float(metrics[part]["accuracy"]))
+
+
+@pytest.mark.parametrize(("name", "request_text", "plot"), COMPARISONS)
+def test_time_against_sizes(
+    name: str, request_text: str, plot: str, server: Server, datasets: dict[str, str]
+) -> None:
+    body = {"dataset_id": datasets["pegasos"], **json.loads(request_text)}
+    comparison = ok(server.http.post("/v1/comparisons", json=body), 202)
+    path = f"/v1/comparisons/{comparison['id']}"
+    while not comparison["finished_at"]:
+        comparison = ok(server.http.get(f"{path}?wait_s=10"), 200)
+    assert comparison["state"] == "succeeded", (name, comparison)
+    assert server.http.get(f"{path}/{plot}").text.count("<circle") >= 3
+
+
+@pytest.mark.soundness
+@by_name
+def test_range_is_that_of_literal_runs(item: Item) -> None:
+    """20 seeds."""
+    found = courses.span(item.name)
+    assert [round(figure, item.decimals) for figure in found] == [item.least, item.largest]
