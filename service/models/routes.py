@@ -94,8 +94,9 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         status_code=204,
         operation_id="delete_model",
         summary="Delete a model",
-        description="Deletes all versions. If a model of this name is trained again, its "
-        "version numbers continue. Refused if there are aliases, unless forced.",
+        description="Deletes all versions. If a model of this name is trained again, also by a job "
+        "that waits or runs now, its version numbers continue. Refused if there are aliases, "
+        "unless forced.",
         responses=responses(*_WITH_ETAG, "resource-in-use"),
     )
     def delete_model(

@@ -36,6 +36,7 @@ from svm.solvers.newton_steps import (
     slopes_of,
     with_sums,
 )
+from svm.solvers.options import Initial
 from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance
 from svm.solvers.smoothed_hinge import slopes_at, step_work
 from svm.solvers.work import pass_work, rows_work
@@ -94,6 +95,7 @@ class Newton(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
+    initial: Initial = "zero"
 
     @property
     def streams(self) -> bool:
@@ -104,7 +106,7 @@ class Newton(Hyperparameters):
         return primal
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
-        """w = 0, b = 0; or the inherited w and b, with little smoothing."""
+        """w = 0, b = 0; or the inherited w and b, or random weights, with less smoothing."""
         w, unknown = np.zeros(problem.n_features), np.empty(0)
         state = NewtonState(
             w=w,
@@ -121,9 +123,12 @@ class Newton(Hyperparameters):
             best_primal=float(problem.weights.mean()),
             best_dual=0.0,
         )
-        if inherited is None:
+        if inherited is not None:
+            w, intercept = inherited.w, inherited.intercept_under(problem.intercept)
+        elif self.initial != "zero":
+            w, intercept = self.initial.weights(problem), 0.0
+        else:
             return state
-        w, intercept = inherited.w, inherited.intercept_under(problem.intercept)
         scores = problem.scores(w, intercept)
         sharpest, lower = _best_bound(problem, scores)
         return replace(

@@ -47,9 +47,11 @@ def pegasos(
     project: bool = False,
     each_row_once: bool = False,
     average: bool = False,
+    patience: int = 0,
 ) -> Run:
     """Test error in percent after 4,000 updates: figures 1 and 2 of the paper; the intercept as a
-    constant feature, or with b ← b + η y."""
+    constant feature, or with b ← b + η y. With patience, the lowest after an epoch, once as many
+    epochs had no lower one."""
 
     def run(seed: int) -> float:
         X, y = _digits("train")
@@ -58,9 +60,9 @@ def pegasos(
             X, held_out = (np.column_stack([part, np.ones(len(part))]) for part in (X, held_out))
         random, w, b = np.random.default_rng(seed), np.zeros(X.shape[1]), 0.0
         total, total_b = np.zeros_like(w), 0.0
-        rows = random.permutation(len(y))
+        rows, errors = random.permutation(len(y)), [np.inf]
         for t in range(1, UPDATES + 1):
-            if each_row_once:
+            if each_row_once or patience:
                 rows = random.permutation(len(y)) if (t - 1) % len(y) == 0 else rows
                 batch = rows[(t - 1) % len(y) : (t - 1) % len(y) + 1]
             else:
@@ -73,6 +75,10 @@ def pegasos(
             if project:
                 w = min(1.0, 1.0 / (np.sqrt(LAMBDA) * max(float(np.linalg.norm(w)), 1e-300))) * w
             total, total_b = total + w, total_b + b
+            if patience and t % len(y) == 0:
+                errors.append(_error(held_out @ w + b, expected))
+                if len(errors) - 1 - int(np.argmin(errors)) == patience:
+                    return min(errors)
         if average:
             w, b = total / UPDATES, total_b / UPDATES
         return _error(held_out @ w + b, expected)
@@ -99,8 +105,9 @@ def kernel_pegasos(seed: int) -> float:
     return _error(kernel(held_out, X) @ (counts * y), expected)
 
 
-def subgradient(step: str, features: Callable[[Vector], Vector]) -> Run:
-    """Training error in percent after 50 passes over the circle, ‖w‖² + C Σ hinge with C = 1."""
+def subgradient(step: str, features: Callable[[Vector], Vector], *, penalized: bool = True) -> Run:
+    """Training error in percent after 50 passes over the circle, ‖w‖² + C Σ hinge with C = 1; the
+    intercept penalized as a weight, or not."""
 
     def run(seed: int) -> float:
         X, labels = circle()
@@ -116,7 +123,10 @@ def subgradient(step: str, features: Callable[[Vector], Vector]) -> Run:
                     step, 1.0 / (λ * t)
                 )
                 violated = y[i] * (X[i] @ w) < 1.0
-                w = (1.0 - eta * λ) * w + (eta * y[i] * X[i] if violated else 0.0)
+                kept = np.full(len(w), 1.0 - eta * λ)
+                kept[-1] = kept[-1] if penalized else 1.0
+                w = kept * w
+                w += eta * y[i] * X[i] if violated else 0.0
         return _error(X @ w, y)
 
     return run
@@ -130,28 +140,34 @@ def with_product(X: Vector) -> Vector:
     return np.column_stack([X**2, X[:, 0] * X[:, 1]])
 
 
-def descent(batch: int | None, eta: float, epsilon: float, smoothing: float) -> list[Run]:
+def descent(
+    batch: int | None, eta: float, epsilon: float, smoothing: float, start: float = 0.0
+) -> list[Run]:
     """The tutorial's descent on ½‖w‖² + C Σ hinge: number of updates, first cost, last cost."""
 
     @cache
     def costs(seed: int) -> list[float]:
         X, labels = tutorial()
-        y = labels.astype(float)
+        y, random = labels.astype(float), np.random.default_rng(seed)
         if batch is not None:
-            rows = np.random.default_rng(seed).permutation(len(y))
+            rows = random.permutation(len(y))
             X, y = X[rows], y[rows]
-        w, b, change = np.zeros(X.shape[1]), 0.0, 0.0
+        w, b, change = start * random.normal(size=len(X.T)), 0.0, 0.0
         size = len(y) if batch is None else batch
         batches = -(-len(y) // size)
-        found = [C * len(y)]
+
+        def cost() -> float:
+            hinge = float(np.maximum(0.0, 1.0 - y * (X @ w + b)).sum())
+            return 0.5 * float(w @ w) + C * hinge
+
+        found = [cost()]
         while True:
             k = len(found) - 1
             part = slice(k % batches * size, (k % batches + 1) * size)
             inside = y[part] * (X[part] @ w + b) < 1.0
             signs = y[part][inside]
             w, b = w - eta * (w - C * (signs @ X[part][inside])), b + eta * C * float(signs.sum())
-            hinge = float(np.maximum(0.0, 1.0 - y * (X @ w + b)).sum())
-            found.append(0.5 * float(w @ w) + C * hinge)
+            found.append(cost())
             percent = 100.0 * abs(found[k] - found[k + 1]) / found[k]
             change = smoothing * change + (1.0 - smoothing) * percent
             if change < epsilon:
@@ -164,18 +180,19 @@ def descent(batch: int | None, eta: float, epsilon: float, smoothing: float) -> 
     ]
 
 
-def one_vs_one(seed: int) -> float:
+def one_vs_one(seed: int, classes: tuple[int, ...] = (0, 1, 2)) -> float:
     """Accuracy in percent on 30 % of iris, left out: Pegasos for each pair (λ = 0.01, 50 passes),
     then votes."""
     X, codes = load_iris(return_X_y=True)
+    X, codes = X[np.isin(codes, classes)], codes[np.isin(codes, classes)]
     random = np.random.default_rng(seed)
     train = np.concatenate(
-        [random.permutation(np.flatnonzero(codes == code))[:35] for code in range(3)]
+        [random.permutation(np.flatnonzero(codes == code))[:35] for code in classes]
     )
     mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
     X = np.column_stack([(X - mean) / scale, np.ones(len(X))])
     votes = np.zeros((len(X), 3))
-    for i, j in combinations(range(3), 2):
+    for i, j in combinations(classes, 2):
         rows = train[(codes[train] == i) | (codes[train] == j)]
         y, w, t = np.where(codes == j, 1.0, -1.0), np.zeros(X.shape[1]), 0
         for _ in range(50):
@@ -191,6 +208,7 @@ def one_vs_one(seed: int) -> float:
 
 
 BATCH = descent(None, 3e-7, 0.25, 0.0)
+BATCH_FROM_RANDOM = descent(None, 3e-7, 0.25, 0.0, start=0.01)
 STOCHASTIC = descent(1, 1e-4, 0.001, 0.5)
 MINI_BATCH = descent(20, 1e-5, 0.01, 0.5)
 
@@ -202,6 +220,7 @@ LITERAL: dict[str, Run] = {
     "With intercept, a constant feature": pegasos("augmented"),
     "With intercept, its own step": pegasos("free"),
     "The mean of the iterates": pegasos(average=True),
+    "Until the error on other rows falls no further": pegasos(patience=3),
     "Figure 3, Gaussian kernel": kernel_pegasos,
     "x² of both columns": subgradient("continued", squares),
     "x², y² and x·y": subgradient("continued", with_product),
@@ -209,10 +228,13 @@ LITERAL: dict[str, Run] = {
     "Steps that start again in each pass": subgradient("restarted", squares),
     "Steps 2/(λt)": subgradient("doubled", squares),
     "Steps 1/(λ·epoch)": subgradient("per-epoch", squares),
+    "An intercept that is not penalized": subgradient("continued", squares, penalized=False),
     "Three classes by votes of pairs": one_vs_one,
+    "Two of the three classes": lambda seed: one_vs_one(seed, (1, 2)),
     "Batch descent: updates": BATCH[0],
     "Batch descent: cost before the first update": BATCH[1],
     "Batch descent: last cost": BATCH[2],
+    "Small random weights to start from: last cost": BATCH_FROM_RANDOM[2],
     "Stochastic descent: updates": STOCHASTIC[0],
     "Stochastic descent: last cost": STOCHASTIC[2],
     "Mini-batches of 20: updates": MINI_BATCH[0],

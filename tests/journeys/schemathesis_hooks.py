@@ -49,7 +49,8 @@ def _serialize(context: Any, value: Any) -> Any:
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Long polls do not wait, and events are read as a page, since a stream lasts as long as its
-    job. No Idempotency-Key is repeated: another case can have deleted the resource."""
+    job. No Idempotency-Key is repeated: another case can have deleted the resource. In chains, no
+    two jobs add to one model: a queued job would make the model again after it is deleted."""
     if case.path.endswith("/events") and not _is_wrong(case):
         case.headers = {**(case.headers or {}), "Accept": "application/json"}
     if "Idempotency-Key" in (case.headers or {}) and not _is_wrong(case):
@@ -58,6 +59,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         case.query["wait_s"] = "0"
     if case.media_type and not _is_wrong(case) and next(_use_example):
         _take_example(case)
+    if _is_linked(case) and isinstance(case.body, dict) and "model_name" in case.body:
+        case.body["model_name"] = f"m{uuid.uuid4().hex}"
 
 
 @schemathesis.hook
@@ -75,10 +78,14 @@ def _take_example(case: Any) -> None:
         "example"
     )
     if isinstance(example, dict) and isinstance(case.body, dict):
-        linked = case.meta.phase.name.value == "stateful" and "dataset_id" in case.body
+        linked = _is_linked(case) and "dataset_id" in case.body
         case.body = {**example, **({"dataset_id": case.body["dataset_id"]} if linked else {})}
     elif isinstance(example, str) and isinstance(case.body, (str, bytes)):
         case.body = example
+
+
+def _is_linked(case: Any) -> bool:
+    return case.meta is not None and case.meta.phase.name.value == "stateful"
 
 
 def _is_wrong(case: Any) -> bool:

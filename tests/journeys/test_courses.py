@@ -101,7 +101,7 @@ def _figure(item: Item, job: dict[str, Any], server: Server) -> float:
         return float(costs[0 if "before" in item.name else -1])
     if "cost" in item.name:
         return float(job["certificate"]["solver_objective"])
-    if "votes" in item.name:
+    if "multiclass" in item.request:
         return 100.0 * float(metrics["validation"]["accuracy"])
     part = "validation" if metrics.get("validation") else "train"
     return 100.0 * (1.0 - float(metrics[part]["accuracy"]))

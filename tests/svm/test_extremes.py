@@ -64,6 +64,7 @@ def test_absurd_random_start(dtype: Any, scale: float, C: float) -> None:
         Pegasos(C=C, dtype=dtype, initial=start, batch_size=7, project=True, averaging="all"),
         SubGradient(C=C, dtype=dtype, initial=start, step="doubled"),
         SubGradient(C=C, dtype=dtype, initial=start, step="restarted", averaging="all"),
+        Newton(C=C, dtype=dtype, initial=start),
     ):
         result = train(Pipeline(solver=solver, stopping=Stopping(max_epochs=4)), X, LABELS).result()
         worst = result.certificate.worst

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svm.kernel import GaussianKernel
 from svm.schedules import InverseTime
-from svm.solvers import AnySolver, GradientDescent, KernelPegasos, Pegasos, SubGradient
+from svm.solvers import AnySolver, GradientDescent, KernelPegasos, Newton, Pegasos, SubGradient
 from svm.solvers.options import AverageAfter, RandomStart
 
 VARIANTS: list[AnySolver] = [
@@ -21,4 +21,5 @@ VARIANTS: list[AnySolver] = [
     SubGradient(step="doubled", intercept="free", initial=RandomStart(random_scale=1.0)),
     SubGradient(step="per-epoch", averaging=AverageAfter(after_epochs=2)),
     GradientDescent(batch_size=4, averaging="suffix"),
+    Newton(initial=RandomStart(random_scale=1.0)),
 ]

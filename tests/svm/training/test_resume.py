@@ -87,16 +87,22 @@ def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None
     one thread or by three: model and certificate have the bits of an undisturbed training, and the
     result at a cut is the same on both sides."""
     pipeline, rows, looks = pipeline_of(solver, form), in_form(X, form), itertools.count()
-    undisturbed = train(pipeline, rows, LABELS, interrupted=lambda: next(looks))
+
+    def count() -> None:
+        next(looks)
+
+    undisturbed = Training(pipeline, rows, LABELS, seed=0, interrupted=count)
+    begins = next(looks) + 1  # the calls until there is a state, and one
+    run(undisturbed)
     expected, whole = bits(undisturbed.result()), next(looks)
-    random = np.random.default_rng(whole)
-    training, cuts = Training(pipeline, rows, LABELS, seed=0, interrupted=interrupting_from(1)), 0
+    random, cuts = np.random.default_rng(whole), 0
+    training = Training(pipeline, rows, LABELS, seed=0, interrupted=interrupting_from(begins))
     while not ends(training):
         cuts += 1
         again = resumed(
             training,
             rows,
-            interrupted=interrupting_from(int(random.integers(1, whole // 2))),
+            interrupted=interrupting_from(int(random.integers(begins, whole // 2))),
             threads=int(random.choice([1, 3])),
         )
         assert bits(again.result()) == bits(training.result())

@@ -13,7 +13,7 @@ import pytest
 
 from svm.errors import Interrupted, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS, GradientDescent, Pegasos, SubGradient
+from svm.solvers import SOLVERS, GradientDescent, Newton, Pegasos, SubGradient
 from svm.solvers.options import RandomStart
 from svm.stopping import Stopping
 from svm.training import Training
@@ -27,6 +27,7 @@ RANDOM = (
     Pegasos(order="uniform"),
     GradientDescent(batch_size=7),
     GradientDescent(initial=RandomStart(random_scale=0.1)),
+    Newton(initial=RandomStart(random_scale=0.1)),
     SubGradient(order="shuffled-once"),
     # At t = 1 the weights of the start are forgotten: they judge the first row only.
     Pegasos(order="given", initial=RandomStart(random_scale=10.0)),
