@@ -98,9 +98,12 @@ def _body(form: dict[str, list[str]]) -> dict[str, Any]:
     def one(name: str) -> str:
         return form.get(name, [""])[-1].strip()
 
+    def numbers(name: str) -> list[Any]:
+        return [number_in(part.strip()) for part in one(name).split(",")]
+
     grid: dict[str, Any] = {"solver": [{"name": name} for name in form.get("solver", [])]}
     if one("C"):
-        grid["C"] = [number_in(part.strip()) for part in one("C").split(",")]
+        grid["C"] = numbers("C")
     body = {
         "dataset_id": one("dataset_id"),
         "grid": grid,
@@ -108,6 +111,8 @@ def _body(form: dict[str, list[str]]) -> dict[str, Any]:
         "validation": {"fraction": number_in(one("fraction"))},
         "warm_starts": False,  # every curve begins at zero
     }
+    if one("rows"):
+        body["sizes"] = {"rows": numbers("rows")}
     return body | ({"model_name": one("model_name")} if one("model_name") else {})
 
 

@@ -333,6 +333,11 @@ def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> No
     browser.go("/compare")
     browser.send("/comparisons", solver=["newton"], C="one")
     assert browser.page.status == 422
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton"], C="1", rows="20, 40")
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "plots/time-by-rows.svg" in browser.page.html
 
 
 def test_service_with_keys_asks_browsers_for_one(tmp_path: Path) -> None:
