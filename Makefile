@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Equal bits need BLAS on one thread; parallelism is our own.
 export OPENBLAS_NUM_THREADS := 1
+# Hundreds of processes of the tests would each compile all modules that they import.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test shared check client docs generated soundness torture fuzz bench docker clean
 .DEFAULT_GOAL := help
