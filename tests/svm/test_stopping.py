@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -278,15 +277,15 @@ def test_first_rule_met_ends_the_training() -> None:
 
 @pytest.mark.parametrize("solver", ["pegasos", "gradient-descent"])
 def test_time_budget(solver: str) -> None:
-    """Ends a long training soon after its seconds are over, and reports its gap."""
-    endless = Stopping(max_epochs=10**9, time_budget_s=0.05)
+    """Ends a long training when its seconds are over, and reports its gap."""
+    endless = Stopping(max_epochs=10**9, time_budget_s=0.1)
     pipeline = Pipeline(solver=solver_of(solver), stopping=endless)
-    started = time.monotonic()
-    training = train(pipeline, X, LABELS)
-    assert time.monotonic() - started < 5.0
+    training = Training(pipeline, X, LABELS, seed=0)
+    late = [progress for progress in training if training.elapsed_s > 0.1]
+    assert late[-1].epoch - late[0].epoch <= 1, "it may end during an epoch"
     result = training.result()
     assert (result.stop_reason, result.converged) == ("time-budget", False)
-    assert training.elapsed_s > 0.05
+    assert training.elapsed_s > 0.1
     assert 0.0 < result.certificate.worst.dual <= result.certificate.worst.primal
     assert result.epochs > 1
 
@@ -300,10 +299,9 @@ def test_time_budget_counts_all_attempts() -> None:
         if training.elapsed_s > 0.15:
             break
     again = Training(pipeline, X, LABELS, seed=0, checkpoint=training.checkpoint())
-    started = time.monotonic()
-    for _ in again:
-        pass
-    assert time.monotonic() - started < 0.15
+    assert again.elapsed_s > 0.15
+    late = [progress for progress in again if again.elapsed_s > 0.2]
+    assert late[-1].epoch - late[0].epoch <= 1, "it may end during an epoch"
     assert again.result().stop_reason == "time-budget"
 
 

@@ -369,8 +369,8 @@ def test_shutdown_is_not_ready(settings: Settings) -> None:
 def test_index_of_ten_thousand_models_does_not_hold_the_loop(
     client: TestClient, registered: RegisteredModels
 ) -> None:
-    """All are listed, by name and number. It took a second of the event loop. The best of five
-    rounds counts, since the machine may be busy."""
+    """All are listed, by name and number. It took a second of the event loop: what counts is the
+    loop's own work, since the machine may be busy, in the best of three rounds."""
     registered.add("model-0")
     names = [f"model-{number}" for number in range(1, 10_000)]
     with registered.database.write() as connection:
@@ -382,13 +382,13 @@ def test_index_of_ten_thousand_models_does_not_hold_the_loop(
 
     async def watch() -> None:
         while True:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             await asyncio.sleep(0)
-            longest[-1] = max(longest[-1], time.perf_counter() - begun)
+            longest[-1] = max(longest[-1], time.thread_time() - begun)
 
     assert client.portal is not None
     gc.freeze()  # what the tests have made so far
-    for _ in range(5):
+    for _ in range(3):
         longest.append(0.0)
         watching = client.portal.start_task_soon(watch)
         reply = client.post("/v2/repository/index")

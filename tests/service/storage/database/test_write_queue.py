@@ -23,8 +23,11 @@ class Writers:
         self.released = threading.Semaphore(0)
 
     def add(self, number: int) -> Future[None]:
+        """Returns when it has its turn, is queued, or is refused."""
+        before = len(self._queue._queue)
         added = self._pool.submit(self._write, number)
-        time.sleep(0.02)  # so that it is queued after the one before
+        while not (number in self.began or added.done() or len(self._queue._queue) > before):
+            time.sleep(0.001)
         return added
 
     def close(self) -> None:
@@ -88,7 +91,7 @@ def test_blocked_queue_is_bounded(
 
 def test_wait_times_out(writers: Callable[[WriteQueue], Writers]) -> None:
     """The others keep their positions."""
-    some = writers(WriteQueue(at_once=1, waiting=5, wait_s=0.3))
+    some = writers(WriteQueue(at_once=1, waiting=5, wait_s=0.6))
     first, second = some.add(0), some.add(1)
     with pytest.raises(Unavailable):
         second.result(10)

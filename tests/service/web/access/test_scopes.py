@@ -322,10 +322,11 @@ def test_predictions_have_the_rate_limit_too(
     with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:
         began = time.monotonic()
         statuses = []
-        while time.monotonic() - began < 1:
+        while 429 not in statuses or time.monotonic() - began < 1:
             statuses.append(http.post(PREDICT, json=ROW, headers=headers).status_code)
+        allowed = 20 * (1 + time.monotonic() - began)
     assert set(statuses) == {200, 429}
-    assert 20 <= statuses.count(200) <= 44
+    assert 20 <= statuses.count(200) <= allowed + 1
 
 
 def test_callers_have_the_name_of_their_key(settings: Settings, keys: Keys) -> None:
