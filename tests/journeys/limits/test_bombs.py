@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import httpx2
 import numpy as np
+import psutil
 import pytest
 
 from service.rows.spec import CSV, JSON, PARQUET, XLSX
@@ -126,15 +127,25 @@ def test_incomplete_predictions_have_a_memory_limit(warm: Server, name: str) -> 
 
 
 def _sent(server: Server, bomb: Bomb) -> tuple[float, httpx2.Response, Growth]:
-    """Time of the reply, the reply, and its memory."""
+    """Time of the reply, the reply, and its memory. On a busy machine the time is that of the
+    service's own work, as long as it is at least a tenth."""
     headers = {"Content-Type": bomb.media_type}
     if bomb.media_type.endswith("+gzip"):
         headers = {"Content-Type": bomb.media_type[:-5], "Content-Encoding": "gzip"}
     with watched(server.process.pid, KEPT_BYTES) as growth:
-        start = time.monotonic()
+        start, before = time.monotonic(), _work_s(server)
         reply = server.http.post(bomb.path, content=bomb.body, headers=headers)
-        seconds = time.monotonic() - start
-    return seconds, reply, growth
+        seconds, work_s = time.monotonic() - start, _work_s(server) - before
+    return min(seconds, max(work_s, seconds / 10)), reply, growth
+
+
+def _work_s(server: Server) -> float:
+    """Processor time of the service's processes, ended ones too."""
+    seconds = 0.0
+    for process in server.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
 
 
 def _connected(server: Server) -> socket.socket:
