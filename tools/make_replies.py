@@ -79,6 +79,7 @@ def _replies(server: Server) -> dict[str, Any]:
     }
     posts = {
         "DatasetSplitRead": (f"/v1/datasets/{dataset_id}/split", {"fraction": 0.25, "seed": 1}),
+        "JobBatchRead": ("/v1/jobs:batch", {"jobs": [spec, {**spec, "solver": {"name": "svc"}}]}),
         "JobPlanRead": ("/v1/jobs?validate_only=true", spec),
         "ComparisonPlanRead": ("/v1/comparisons?validate_only=true", several),
         "PredictionRead": ("/v1/models/flowers/predict", ROWS),

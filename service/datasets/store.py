@@ -7,7 +7,9 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import fields, replace
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import dataset_tags, datasets
-from service.storage.database.tags import has_tag, store_tags
+from service.storage.database.tags import has_tag, replace_tags
 from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
@@ -52,6 +54,13 @@ class DatasetStore:
         self._database = database
         self._blobs = blobs
         self._job_with_dataset = job_with_dataset
+        self._look_up = self._found
+
+    def reading_once(self) -> DatasetStore:
+        """The same store for one request, with which `find` reads each dataset once."""
+        store = copy(self)
+        store._look_up = cache(self._look_up)
+        return store
 
     def get(self, dataset_id: str) -> Dataset:
         """Raises NotFound."""
@@ -75,6 +84,9 @@ class DatasetStore:
     def find(self, dataset_id: str) -> Dataset:
         """The dataset with that id; for `latest` the one that was uploaded last, also if it existed
         before. Raises NotFound."""
+        return self._look_up(dataset_id)
+
+    def _found(self, dataset_id: str) -> Dataset:
         if dataset_id != LATEST_DATASET:
             return self.get(dataset_id)
         last_first = datasets.c.uploaded_at.desc(), datasets.c.id.desc()
@@ -188,7 +200,7 @@ class DatasetStore:
                 .returning(*datasets.c)
             )
             dataset = Dataset.from_row(connection.execute(update).one())
-            store_tags(connection, dataset_tags, dataset, tags)
+            replace_tags(connection, dataset_tags, dataset)
             return dataset
 
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import fastapi_offline
 import orjson
 from fastapi import FastAPI
+from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
 from starlette.responses import HTMLResponse, Response
@@ -72,7 +73,8 @@ class DocumentedAPI(FastAPI):
             examples = {name: {"value": reply} for name, reply in replies.items()}
             document.setdefault("components", {})["examples"] = examples | problems.examples()
             components = document["components"].setdefault("schemas", {})
-            _move_to_components(ProblemRead.model_json_schema(), components)
+            problem = jsonable_encoder(ProblemRead.model_json_schema(), exclude_none=True)
+            _move_to_components(problem, components)  # as FastAPI would write it
             document["components"]["securitySchemes"] = {"key": SCHEME}
             functions = {
                 (route.path_format, method.lower()): route.endpoint

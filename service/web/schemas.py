@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 
 class ReadModel(BaseModel):
@@ -17,3 +21,19 @@ class WriteModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
     )
+
+
+@dataclass(frozen=True)
+class ShownAs:
+    """Annotates a value that is documented as this model, and taken as it is."""
+
+    model: type[BaseModel]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, _: value,
+            handler.generate_schema(self.model),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
+        )

@@ -52,6 +52,7 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "get /v1/solvers",
         "get /v1/solvers/{name}",
         "post /v1/jobs",
+        "post /v1/jobs:batch",
         "get /v1/jobs",
         "get /v1/jobs/{id}",
         "delete /v1/jobs/{id}",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
-from service.client import calls, progress
+from service.client import calls, errors, progress
 from service.client.fields import AnyDataset, AnyModel, reference
 from service.client.retries import Retries
 from service.client.rows import media_type_of
@@ -111,13 +111,23 @@ class Client:
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
-        body = {
-            "dataset_id": reference(dataset),
-            "model_name": model_name,
-            "solver": plain(solver),
-            **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
-        }
+        body = _training(dataset, model_name, solver, **spec)
         return Job(self._session, self._session.json(calls.create("/v1/jobs", body)))
+
+    def train_all(self, trainings: Sequence[Mapping[str, Any]]) -> list[Job | errors.Problem]:
+        """Queue up to 1,000 trainings in one request. Each is a mapping of the arguments of
+        `train`, such as `{"dataset": dataset, "model_name": "sizes", "solver": "newton"}`.
+
+        Returns the job of each, or the problem for which it was refused.
+        """
+        body = {"jobs": [_training(**training) for training in trainings]}
+        reply = self._session.json(calls.create("/v1/jobs:batch", body))
+        return [
+            Job(self._session, entry["job"])
+            if "job" in entry
+            else errors.problem_of(entry["error"]["status"], entry["error"])
+            for entry in reply["jobs"]
+        ]
 
     def job(self, id: str) -> Job:
         path = calls.path_of("v1", "jobs", id)
@@ -235,6 +245,17 @@ class Client:
 
 
 _STRUCTURED = ("features", "stopping", "validation")
+
+
+def _training(
+    dataset: AnyDataset, model_name: str, solver: Any = "auto", **spec: Any
+) -> dict[str, Any]:
+    return {
+        "dataset_id": reference(dataset),
+        "model_name": model_name,
+        "solver": plain(solver),
+        **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
+    }
 
 
 def _is_entry(entry: Any) -> bool:

@@ -40,5 +40,5 @@ def change(connection: sa.Connection, update: sa.Update, *builders: EventBuilder
     if row is None:
         return None
     job = Job.from_row(row)
-    record(connection, job, *builders)
+    record(connection, [job], *builders)
     return job

@@ -6,7 +6,7 @@ the commit, so of one job lower numbers are never seen after higher ones, on any
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -80,16 +80,17 @@ def end(job: Job) -> tuple[Kind, dict[str, Any]]:
     }
 
 
-def record(connection: sa.Connection, job: Job, *builders: EventBuilder) -> None:
-    """Write these events of a job whose revision has just grown by their number."""
-    first = job.revision - len(builders) + 1
-    built = [build(job) for build in builders]
+def record(connection: sa.Connection, changed: Sequence[Job], *builders: EventBuilder) -> None:
+    """Write these events of each job, whose revision has just grown by their number."""
     rows = [
         {"job_id": job.id, "number": number, "kind": kind, "data": data}
-        for number, (kind, data) in enumerate(built, first)
+        for job in changed
+        for number, (kind, data) in enumerate(
+            (build(job) for build in builders), job.revision - len(builders) + 1
+        )
     ]
     connection.execute(sa.insert(job_events).values(created_at=now()), rows)
-    if job.state is State.QUEUED:
+    if any(job.state is State.QUEUED for job in changed):
         announce_work(connection)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
 from io import BufferedReader
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from service.errors import Conflict, Corrupt, NotFound, Unavailable
+from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
 from service.jobs.core.changes import change, locked, move
 from service.jobs.core.job import Job
@@ -19,13 +20,38 @@ from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import datasets, job_tags, job_trace, jobs
-from service.storage.database.tags import has_tag, is_common, store_tags
+from service.storage.database.tags import add_tags, has_tag, is_common
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1
 """Of the queue's length, for callers with fewer jobs in it than that."""
 
+PLACE_S = 1e-6
+"""Between the times of jobs that one request queued, so that they start in its order."""
+
 Also: TypeAlias = Callable[[sa.Connection, Job], None]
+AlsoAll: TypeAlias = Callable[[sa.Connection, list[Job | ServiceError]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to queue."""
+
+    kind: str
+    spec: Mapping[str, Any]
+    dataset_id: str
+    dataset_digest: str
+    model_name: str | None
+    priority: int
+    tags: Mapping[str, str]
+    needs_version: tuple[str, int] | None = None
+    """The model version (name, number) that it reads."""
+
+    def values(self) -> dict[str, Any]:
+        """The columns of its row."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        del columns["needs_version"]
+        return {**columns, "id": new_id("job")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,90 +84,58 @@ class JobStore:
         self._on_queued = on_queued
 
     def create(
-        self,
-        *,
-        kind: str,
-        spec: Mapping[str, Any],
-        dataset_id: str,
-        dataset_digest: str,
-        model_name: str | None,
-        priority: int,
-        tags: Mapping[str, str],
-        caller: str,
-        request_id: str | None = None,
-        needs_version: tuple[str, int] | None = None,
-        also: Also | None = None,
+        self, new: NewJob, caller: str, request_id: str | None = None, also: Also | None = None
     ) -> Job:
         """Queue a job; once this returns it is durable. `also` is done in the same transaction.
 
-        `needs_version` is the model version (name, number) that it reads. Raises NotFound if this
-        or the dataset is gone, Unavailable `queue-full`.
+        Raises NotFound if what it reads is gone, Unavailable `queue-full`.
         """
-        values = {
-            "id": new_id("job"),
-            "kind": kind,
-            "state": State.QUEUED,
-            "priority": priority,
-            "caller": caller,
-            "request_id": request_id,
-            "spec": dict(spec),
-            "tags": dict(tags),
-            "dataset_id": dataset_id,
-            "dataset_digest": dataset_digest,
-            "model_name": model_name,
-            "created_at": now(),
-            "attempt": 0,
-            "attempts_without_progress": 0,
-            "cancel_requested": False,
-            "keep_model": False,
-            "pause_requested": False,
-            "progress": {},
-            "elapsed_s": 0.0,
-            "warnings": [],
-            "revision": 1,
-        }
+
+        def accepted(connection: sa.Connection, results: list[Job | ServiceError]) -> None:
+            if also is not None and isinstance(results[0], Job):
+                also(connection, results[0])
+
+        [result] = self.create_all([new], caller, request_id, accepted)
+        if isinstance(result, ServiceError):
+            raise result
+        return result
+
+    def create_all(
+        self,
+        new: Sequence[NewJob],
+        caller: str,
+        request_id: str | None = None,
+        also: AlsoAll | None = None,
+    ) -> list[Job | ServiceError]:
+        """Queue jobs in one transaction, `also` in it; for each the job, or why it was refused."""
         self._blobs.check_room()
-        dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
         with self._database.write() as connection:
             transaction_lock(connection, "queue")  # so that two do not take the same free place
-            # Locked: a deletion waits, and then finds the job.
-            dataset = dataset.with_for_update(key_share=True, read=True)
-            if connection.execute(dataset).first() is None:
-                raise NotFound("not-found", f"there is no dataset {dataset_id}")
-            if needs_version is not None:
-                lock_model(connection, needs_version[0])
-                find_version(connection, *needs_version)
-            self._check_queue(connection, caller)
-            insert = sa.insert(jobs).values(values).returning(*jobs.c)
-            job = Job.from_row(connection.execute(insert).one())
-            store_tags(connection, job_tags, job, tags)
-            events.record(connection, job, events.state)
+            places = _Places(connection, caller, self._queue_limit, self._queued_per_caller)
+            check = cache(partial(_check_needs, connection))  # jobs often read the same
+            refused: dict[int, ServiceError] = {}
+            rows = []
+            for number, one in enumerate(new):
+                try:
+                    check(one.dataset_id, one.needs_version)
+                    places.take()
+                    rows.append({**_NEW, **one.values(), "place": number})
+                except ServiceError as error:
+                    refused[number] = error
+            queued: list[Job] = []
+            if rows:
+                by = {"caller": caller, "request_id": request_id}
+                insert = _INSERT.values(**by, created_at=now() + _PLACE * PLACE_S)
+                queued = [Job.from_row(row) for row in connection.execute(insert, rows)]
+                add_tags(connection, job_tags, queued)
+                events.record(connection, queued, events.state)
+            following = iter(queued)
+            results = [refused.get(n) or next(following) for n in range(len(new))]
             if also is not None:
-                also(connection, job)
-        self._on_queued()
-        return job
-
-    def _check_queue(self, connection: sa.Connection, caller: str) -> None:
-        """Raises Unavailable if the queue is full for this caller.
-
-        Some places beyond the limit are for callers with few waiting jobs: one caller that fills
-        the queue does not block the others.
-        """
-        # Paused jobs count too: each can be resumed at any time.
-        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
-        own_waiting = waiting.where(jobs.c.caller == caller)
-        limit, kept = self._queue_limit, self._queue_limit * KEPT_SHARE
-        total, most = connection.scalar(waiting) or 0, self._queued_per_caller
-        if total < limit and most is None:
-            return
-        own = connection.scalar(own_waiting) or 0
-        if most is not None and own >= most:
-            detail = f"{own} jobs of this caller are queued or paused already"
-        elif total >= limit and (own >= kept or total >= limit + max(1, kept)):
-            detail = f"{limit} jobs are queued or paused already"
-        else:
-            return
-        raise Unavailable("queue-full", detail, retry_after_s=QUEUE_RETRY_S)
+                also(connection, results)
+        if queued:
+            self._on_queued()
+        return results
 
     def get(self, job_id: str) -> Job:
         """Raises NotFound."""
@@ -267,6 +261,69 @@ class JobStore:
         with self._database.read() as connection:
             counts = {State(state): count for state, count in connection.execute(statement)}
         return {state: counts.get(state, 0) for state in State}
+
+
+_NEW: dict[str, Any] = {
+    "state": State.QUEUED,
+    "attempt": 0,
+    "attempts_without_progress": 0,
+    "cancel_requested": False,
+    "keep_model": False,
+    "pause_requested": False,
+    "progress": {},
+    "elapsed_s": 0.0,
+    "warnings": [],
+    "revision": 1,
+}
+_PLACE = sa.bindparam("place", type_=sa.Integer())
+_INSERT = sa.insert(jobs).returning(*jobs.c, sort_by_parameter_order=True)
+
+
+class _Places:
+    """The free places in the queue for the jobs that one caller queues in one transaction.
+
+    Some places beyond the limit are for callers with few waiting jobs: one caller that fills
+    the queue does not block the others.
+    """
+
+    def __init__(
+        self, connection: sa.Connection, caller: str, limit: int, per_caller: int | None
+    ) -> None:
+        # Paused jobs count too: each can be resumed at any time.
+        waiting = sa.select(sa.func.count()).where(jobs.c.state.in_(WAITING))
+        self._own = cache(lambda: connection.scalar(waiting.where(jobs.c.caller == caller)) or 0)
+        self._total = connection.scalar(waiting) or 0
+        self._limit, self._per_caller = limit, per_caller
+        self._taken = 0
+
+    def take(self) -> None:
+        """Raises Unavailable if the queue is full for this caller."""
+        limit, kept = self._limit, self._limit * KEPT_SHARE
+        total, most = self._total + self._taken, self._per_caller
+        if total >= limit or most is not None:
+            own = self._own() + self._taken
+            if most is not None and own >= most:
+                raise _queue_full(f"{own} jobs of this caller are queued or paused already")
+            if total >= limit and (own >= kept or total >= limit + max(1, kept)):
+                raise _queue_full(f"{limit} jobs are queued or paused already")
+        self._taken += 1
+
+
+def _queue_full(detail: str) -> Unavailable:
+    return Unavailable("queue-full", detail, retry_after_s=QUEUE_RETRY_S)
+
+
+def _check_needs(
+    connection: sa.Connection, dataset_id: str, version: tuple[str, int] | None
+) -> None:
+    """Raises NotFound if the dataset or the version that a job reads is gone."""
+    # Locked: a deletion waits, and then finds the job.
+    dataset = sa.select(datasets.c.id).where(datasets.c.id == dataset_id)
+    if connection.execute(dataset.with_for_update(key_share=True, read=True)).first() is None:
+        raise NotFound("not-found", f"there is no dataset {dataset_id}")
+    if version is not None:
+        lock_model(connection, version[0])
+        find_version(connection, *version)
 
 
 def checkpoint_folder(job_id: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+import sqlalchemy as sa
 import structlog
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
+from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.core.job import Job
 from service.jobs.core.kind import Kind
-from service.jobs.core.store import Also, JobStore
+from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Limits
@@ -70,20 +72,59 @@ class Submission(ABC, Generic[Body]):
         self, body: Body, caller: str, request_id: str | None, also: Also | None = None
     ) -> Job:
         """Raises what `draft` and `JobStore.create` raise."""
+        job = self.stores.jobs.create(self._new(body), caller, request_id, also)
+        self._log(job)
+        return job
+
+    def queue_all(
+        self,
+        bodies: Sequence[Body | ServiceError],
+        caller: str,
+        request_id: str | None,
+        also: AlsoAll | None = None,
+    ) -> list[Job | ServiceError]:
+        """For each request the queued job, or why it was refused; for an error itself."""
+        stores = replace(self.stores, datasets=self.stores.datasets.reading_once())
+        new = [replace(self, stores=stores)._new_or_refused(body) for body in bodies]
+        accepted = [one for one in new if isinstance(one, NewJob)]
+
+        def of_all(results: list[Job | ServiceError]) -> list[Job | ServiceError]:
+            following = iter(results)
+            return [next(following) if isinstance(one, NewJob) else one for one in new]
+
+        def keep(connection: sa.Connection, results: list[Job | ServiceError]) -> None:
+            if also is not None:
+                also(connection, of_all(results))
+
+        created = self.stores.jobs.create_all(accepted, caller, request_id, keep)
+        for job in created:
+            if isinstance(job, Job):
+                self._log(job)
+        return of_all(created)
+
+    def _new_or_refused(self, body: Body | ServiceError) -> NewJob | ServiceError:
+        if isinstance(body, ServiceError):
+            return body
+        try:
+            return self._new(body)
+        except (Unavailable, StorageFull):  # this is about none of the requests
+            raise
+        except ServiceError as error:
+            return error
+
+    def _new(self, body: Body) -> NewJob:
         draft = self.draft(body)
         needs = draft.needs
-        job = self.stores.jobs.create(
+        return NewJob(
             kind=self.kind.name,
-            spec=draft.spec,
+            spec=dict(draft.spec),
             dataset_id=draft.dataset.id,
             dataset_digest=draft.dataset.matrix_digest,
             model_name=draft.model_name,
             needs_version=None if needs is None else (needs.model_name, needs.version),
             priority=body.priority,
             tags=body.tags,
-            caller=caller,
-            request_id=request_id,
-            also=also,
         )
+
+    def _log(self, job: Job) -> None:
         log.info("job queued", job_id=job.id, kind=job.kind)
-        return job

@@ -7,6 +7,7 @@ from service.jobs.collection_routes import Collection
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.read_schemas import JOB_FORM
+from service.jobs.training.batch_routes import add_batch
 from service.jobs.training.schemas import JobCreate, JobPlanRead
 from service.jobs.training.submission import Trainings
 from service.web.access.routing import Routes
@@ -38,4 +39,5 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         plan=trainings.plan,
         plan_model=JobPlanRead,
     )
+    add_batch(collection.routes, trainings, EXAMPLE)
     return collection.routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import (
     AfterValidator,
     Discriminator,
@@ -24,7 +24,7 @@ from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.web.http.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
 from service.web.http.tags import Tags
-from service.web.schemas import ReadModel, WriteModel
+from service.web.schemas import ReadModel, ShownAs, WriteModel
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
@@ -37,6 +37,8 @@ from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
 
 VERSION = rf"^{NAME.pattern}/([1-9][0-9]{{0,8}}|{NAME.pattern})$"
+MAX_JOBS = 1000
+"""In one request."""
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
@@ -267,6 +269,14 @@ class JobCreate(WriteModel):
     def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
         """The same as plain JSON, with the solver that was chosen for `auto`."""
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
+
+
+class JobBatchCreate(WriteModel):
+    """Many trainings."""
+
+    jobs: Annotated[list[Annotated[Any, ShownAs(JobCreate)]], MinLen(1), MaxLen(MAX_JOBS)]
+    """Each as in `POST /v1/jobs`; they may be about the same model, which gets a version of each.
+    Together at most `control_body_bytes` of `/v1/info`."""
 
 
 class JobPlanRead(ReadModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -18,19 +18,25 @@ class Owner(Protocol):
     def id(self) -> str: ...
     @property
     def created_at(self) -> float: ...
+    @property
+    def tags(self) -> Mapping[str, str]: ...
 
 
-def store_tags(
-    connection: sa.Connection, table: sa.Table, owner: Owner, tags: Mapping[str, str]
-) -> None:
-    """Replace the tags of the owner."""
-    connection.execute(sa.delete(table).where(table.c.id == owner.id))
+def add_tags(connection: sa.Connection, table: sa.Table, owners: Iterable[Owner]) -> None:
+    """Store the tags of new owners."""
     rows = [
         {"id": owner.id, "key": key, "value": value, "created_at": owner.created_at}
-        for key, value in tags.items()
+        for owner in owners
+        for key, value in owner.tags.items()
     ]
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def replace_tags(connection: sa.Connection, table: sa.Table, owner: Owner) -> None:
+    """Store the tags of an owner instead of those before."""
+    connection.execute(sa.delete(table).where(table.c.id == owner.id))
+    add_tags(connection, table, [owner])
 
 
 def has_tag(table: sa.Table, tag: tuple[str, str]) -> sa.ColumnElement[bool]:

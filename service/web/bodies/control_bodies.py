@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeVar
 
+from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
@@ -42,10 +44,11 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+def json_body(model: type[Model], in_thread: bool = False) -> Callable[[Request], Awaitable[Model]]:
     """A dependency that returns the body as `model`; `json_request` documents it.
 
-    An empty body is read as `{}`.
+    An empty body is read as `{}`. `in_thread`: bodies are often so large that other requests would
+    wait for the reading.
     """
 
     async def read(request: Request) -> Model:
@@ -58,7 +61,8 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
         add_to_fingerprint(request, body)
         if body and media_type.strip().lower() != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
-        return validated(model, body or b"{}")
+        body = body or b"{}"
+        return await run_sync(validated, model, body) if in_thread else validated(model, body)
 
     return read
 
@@ -66,11 +70,19 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 def validated(model: type[Model], body: bytes) -> Model:
     """JSON as `model`. Raises the errors of `parse_json`, and InvalidRequest or InvalidContent with
     the location of each invalid field."""
-    parsed = parse_json(body)
+    return _validated(model, body.removeprefix(BOM), parse_json(body))
+
+
+def validated_value(model: type[Model], value: Any) -> Model:
+    """A value in a JSON body as `model`. Raises as `validated`; locations are within the value."""
+    return _validated(model, json.dumps(value).encode(), value)
+
+
+def _validated(model: type[Model], text: bytes, value: Any) -> Model:
     try:
-        return model.model_validate_json(body.removeprefix(BOM))
+        return model.model_validate_json(text)
     except ValidationError as error:
-        raise body_error(error.errors(include_url=False), parsed, _schema_of(model)) from None
+        raise body_error(error.errors(include_url=False), value, _schema_of(model)) from None
 
 
 def json_request(

@@ -167,14 +167,18 @@ def render(
         headers |= route_options.headers_for(request.app, request.scope["path"])
         del headers["Allow"]
     status = status or status_of(error)
+    content, media_type = _for_path(problem_of(request, error, status))
+    return JSONResponse(content, status, headers, media_type=media_type)
+
+
+def problem_of(request: Request, error: ServiceError, status: int | None = None) -> dict[str, Any]:
+    """The members of the problem."""
     # As it was sent: an instance is a URI reference, so blanks must stay escaped.
     path = request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"]
-    content = _content(error, status, path, getattr(request.state, "request_id", None))
+    request_id = getattr(request.state, "request_id", None)
+    content = _content(error, status or status_of(error), path, request_id)
     trace_id = getattr(request.state, "trace_id", None)
-    if trace_id is not None:
-        content["trace_id"] = trace_id
-    content, media_type = _for_path(content)
-    return JSONResponse(content, status, headers, media_type=media_type)
+    return content if trace_id is None else {**content, "trace_id": trace_id}
 
 
 def status_of(error: ServiceError) -> int:

@@ -23,6 +23,7 @@ from service.client import (
     JobCanceled,
     JobFailed,
     NotFound,
+    Problem,
 )
 from svm.solvers import Newton
 from svm.stopping import Stopping
@@ -70,6 +71,18 @@ def test_upload_train_predict(client: Client) -> None:
     assert np.mean(labels == SPECIES) > 0.95
     assert (client.predict("flowers", X) == labels).all()
     assert len(job.trace()["epoch"]) > 0
+
+
+def test_many_trainings_are_queued_at_once(client: Client) -> None:
+    """A job or a problem for each, in order."""
+    dataset = client.upload(X, SPECIES, name="flowers")
+    good, bad = ({"dataset": dataset, "model_name": "many", "solver": s} for s in ("newton", "no"))
+    first, refused, last = client.train_all([good, bad, {**good, "solver": Newton(C=2.0)}])
+    assert isinstance(refused, InvalidContent)
+    assert refused.errors[0].pointer == "/solver/name"
+    for job in (first, last):
+        assert not isinstance(job, Problem)
+        assert job.wait(60).state == "succeeded"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.jobs.core.job import Job
 from service.jobs.core.leases import Lease, Leases, Memory, Report
-from service.jobs.core.store import JobStore
+from service.jobs.core.store import Also, JobStore, NewJob
 from service.storage.database import Database, new_id, now
 from service.storage.database.tables import datasets
 
@@ -41,7 +41,7 @@ def add_dataset(database: Database, **values: Any) -> str:
     return dataset_id
 
 
-def queue(jobs: JobStore, dataset_id: str, **values: Any) -> Job:
+def new_job(dataset_id: str, **values: Any) -> NewJob:
     arguments: dict[str, Any] = {
         "kind": "train",
         "spec": {"seed": 1},
@@ -49,9 +49,18 @@ def queue(jobs: JobStore, dataset_id: str, **values: Any) -> Job:
         "model_name": "iris",
         "priority": 0,
         "tags": {},
-        "caller": "caller",
     }
-    return jobs.create(dataset_id=dataset_id, **(arguments | values))
+    return NewJob(dataset_id=dataset_id, **(arguments | values))
+
+
+def queue(
+    jobs: JobStore,
+    dataset_id: str,
+    caller: str = "caller",
+    also: Also | None = None,
+    **values: Any,
+) -> Job:
+    return jobs.create(new_job(dataset_id, **values), caller, also=also)
 
 
 def take(leases: Leases, lease_s: float = LEASE_S) -> Lease:
