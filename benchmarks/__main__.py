@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
 python -m benchmarks [passes] [gaps] [solvers] [choices] [growth] [doubling] [limits] [lists]
-    [footprint] [under-load] [serving] [beside-commits] [one-answer] [course-results]
+    [footprint] [small-jobs] [under-load] [serving] [beside-commits] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from benchmarks import (
     one_answer,
     passes,
     serving,
+    small_jobs,
     solvers,
     under_load,
 )
@@ -37,6 +38,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "limits": limits.main,
     "lists": lists.main,
     "footprint": footprint.main,
+    "small-jobs": small_jobs.main,
     "serving": serving.main,
     "beside-commits": beside_commits.main,
     "under-load": under_load.main,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import choices, doubling, gaps, growth, limits, passes, solvers
+from benchmarks import choices, doubling, gaps, growth, limits, passes, small_jobs, solvers
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
 from benchmarks.solver_cases import Case
@@ -69,6 +69,13 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.svg"))) == 2 * 2 + 2
     peer = [row for row in rows if row.gap == solvers.KERNEL_GAP and "dual" in row.note]
     assert min(float(row.note.split()[1]) for row in peer) > -1e-2
+
+
+def test_small_jobs_are_counted() -> None:
+    """With one worker and with two, and the time that they compute."""
+    results = small_jobs.main(jobs=20, rounds=1, databases=("SQLite",))
+    assert [result.workers for result in results] == [1, 2]
+    assert all(result.jobs_per_s > 0.2 and result.cpu_ms > 0.5 for result in results)
 
 
 def test_growth_of_every_solver_is_measured() -> None:

@@ -32,6 +32,7 @@ from service.storage.database.tables import model_versions, models
 JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
 """Gives the id of a job that still needs the version, or (None) any version, of this model."""
 
+_INSERT = model_versions.insert().values(created_at=now())
 BATCHES = {"yield_per": 1000}
 """Rows that are read at once, to read all of them."""
 
@@ -80,30 +81,30 @@ class ModelRegistry:
     ) -> int:
         """Insert the next version inside the caller's transaction and return its number."""
         version = next_version(connection, model_name)
-        row = model_versions.insert().values(
-            model_name=model_name,
-            version=version,
-            created_at=now(),
-            digest=prepared.digest,
-            artifact_key=prepared.blob.key,
-            artifact_sha256=prepared.blob.sha256,
-            size_bytes=prepared.blob.size_bytes,
-            warm_start_key=prepared.warm_start and prepared.warm_start.key,
-            warm_start_sha256=prepared.warm_start and prepared.warm_start.sha256,
-            classes=prepared.classes,
-            columns=prepared.columns,
-            n_features=prepared.n_features,
-            n_support_vectors=n_support_vectors,
-            calibration=prepared.calibration,
-            job_id=job_id,
-            dataset_id=None if dataset is None else dataset.id,
-            dataset_digest=None if dataset is None else dataset.matrix_digest,
-            spec=spec,
-            seed=seed,
-            result=result if prepared.table is None else {**result, "table": prepared.table},
-            imported=sa.null() if imported is None else imported,
-        )
-        connection.execute(row)
+        row: dict[str, Any] = {
+            "model_name": model_name,
+            "version": version,
+            "digest": prepared.digest,
+            "artifact_key": prepared.blob.key,
+            "artifact_sha256": prepared.blob.sha256,
+            "size_bytes": prepared.blob.size_bytes,
+            "warm_start_key": prepared.warm_start and prepared.warm_start.key,
+            "warm_start_sha256": prepared.warm_start and prepared.warm_start.sha256,
+            "classes": prepared.classes,
+            "columns": prepared.columns,
+            "n_features": prepared.n_features,
+            "n_support_vectors": n_support_vectors,
+            "calibration": prepared.calibration,
+            "job_id": job_id,
+            "dataset_id": None if dataset is None else dataset.id,
+            "dataset_digest": None if dataset is None else dataset.matrix_digest,
+            "spec": spec,
+            "seed": seed,
+            "result": result if prepared.table is None else {**result, "table": prepared.table},
+        }
+        if imported is not None:
+            row["imported"] = imported
+        connection.execute(_INSERT, row)
         if set_alias is not None:
             alias_rows.point(connection, model_name, set_alias, version)
         note_change(connection, model_name)

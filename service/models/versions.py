@@ -130,18 +130,24 @@ def lock_model(connection: sa.Connection, name: str) -> None:
 def next_version(connection: sa.Connection, name: str) -> int:
     """Assign the model's next number; creates the model if there is none."""
     lock_model(connection, name)
-    known = connection.execute(
-        sa.select(models.c.last_version, models.c.deleted_at).where(models.c.name == name)
-    ).one_or_none()
-    if known is None:
+    version: int | None = connection.scalar(_NEXT, {"model": name})
+    if version is None:
+        version = 1
         connection.execute(models.insert().values(name=name, created_at=now(), last_version=1))
-        return 1
-    version = int(known.last_version) + 1
-    values: dict[str, Any] = {"last_version": version}
-    if known.deleted_at is not None:  # a new model with the old name
-        values |= {"deleted_at": None, "created_at": now()}
-    connection.execute(models.update().where(models.c.name == name).values(values))
     return version
+
+
+_NEXT = (
+    models.update()
+    .where(models.c.name == sa.bindparam("model"))
+    .values(
+        last_version=models.c.last_version + 1,
+        deleted_at=None,
+        # If it was deleted, this is a new model with the old name.
+        created_at=sa.case((models.c.deleted_at.is_(None), models.c.created_at), else_=now()),
+    )
+    .returning(models.c.last_version)
+)
 
 
 def no_version(name: str, version: int | None) -> NotFound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,10 +36,27 @@ def move(target: State) -> sa.Update:
 
 def change(connection: sa.Connection, update: sa.Update, *builders: EventBuilder) -> Job | None:
     """Update one job and record its events; None if no job matched."""
-    statement = update.values(revision=jobs.c.revision + len(builders)).returning(*jobs.c)
-    row = connection.execute(statement).one_or_none()
+    return carry_out(connection, revised(update), {}, *builders)
+
+
+def revised(update: sa.Update) -> sa.Executable:
+    """The update for `carry_out`. Statements that are built once are compiled once."""
+    return update.values(revision=jobs.c.revision + _EVENTS).returning(*jobs.c)
+
+
+def carry_out(
+    connection: sa.Connection,
+    update: sa.Executable,
+    values: Mapping[str, Any],
+    *builders: EventBuilder,
+) -> Job | None:
+    """As `change`, with an update from `revised`; `values` of columns and parameters."""
+    row = connection.execute(update, {"n_events": len(builders), **values}).one_or_none()
     if row is None:
         return None
     job = Job.from_row(row)
     record(connection, [job], *builders)
     return job
+
+
+_EVENTS = sa.bindparam("n_events", type_=sa.Integer())

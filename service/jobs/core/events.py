@@ -80,6 +80,9 @@ def end(job: Job) -> tuple[Kind, dict[str, Any]]:
     }
 
 
+_INSERT = sa.insert(job_events).values(created_at=now())
+
+
 def record(connection: sa.Connection, changed: Sequence[Job], *builders: EventBuilder) -> None:
     """Write these events of each job, whose revision has just grown by their number."""
     rows = [
@@ -89,7 +92,7 @@ def record(connection: sa.Connection, changed: Sequence[Job], *builders: EventBu
             (build(job) for build in builders), job.revision - len(builders) + 1
         )
     ]
-    connection.execute(sa.insert(job_events).values(created_at=now()), rows)
+    connection.execute(_INSERT, rows)
     if any(job.state is State.QUEUED for job in changed):
         announce_work(connection)
 

@@ -7,20 +7,21 @@ cannot change anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
 
 from service.jobs.core import events
-from service.jobs.core.changes import change, move
+from service.jobs.core.changes import carry_out, move, revised
 from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
+from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.lost_workers import resolve_lost
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
-from service.storage.database import Database, now, transaction_lock
+from service.storage.database import Database, now, put, transaction_lock
 from service.storage.database.tables import job_trace, jobs
 
 
@@ -36,12 +37,9 @@ class Lease:
     """As it was when the lease began."""
 
     @property
-    def owned(self) -> sa.ColumnElement[bool]:
-        return sa.and_(
-            jobs.c.id == self.job.id,
-            jobs.c.attempt == self.job.attempt,
-            jobs.c.state == State.RUNNING,
-        )
+    def key(self) -> dict[str, Any]:
+        """The parameters of `OWNED`."""
+        return {"leased_job": self.job.id, "leased_attempt": self.job.attempt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +101,39 @@ class Leases:
         """Of a caller, at most `running_per_caller` jobs run at once."""
         self._database = database
         self._blobs = blobs
-        self._running_per_caller = running_per_caller
-
-    def work_waits(self) -> bool:
-        """Whether `take` would find a job, or a lease has run out. Writes nothing."""
-        _, waiting = _waiting(self._running_per_caller)
-        with self._database.read() as connection:
-            return _any_expired(connection) or connection.scalar(waiting.limit(1)) is not None
+        waiting, ids = _waiting(running_per_caller)
+        self._look = sa.select(
+            sa.exists().where(_expired()), sa.exists(ids.with_only_columns(sa.literal(1)))
+        )
+        self._take = revised(
+            move(State.RUNNING)
+            .where(jobs.c.id == _first_of(waiting, ids))
+            .values(
+                attempt=jobs.c.attempt + 1,
+                worker_memory_bytes=None,
+                worker_memory_limit_bytes=None,
+                lease_expires_at=now() + LEASE_S,
+                started_at=sa.func.coalesce(jobs.c.started_at, now()),
+            )
+        )
 
     def take(self, worker: str, lease_s: float) -> Lease | None:
-        """Lease the next job for `lease_s` seconds.
+        """Lease the next job for `lease_s` seconds. Writes nothing if there is none.
 
         The highest priority goes first; among equals the caller with the fewest running jobs, and
         of its jobs the oldest.
         """
-        self.reclaim()
-        lease = (
-            move(State.RUNNING)
-            .where(jobs.c.id == _next_job(self._running_per_caller))
-            .values(
-                attempt=jobs.c.attempt + 1,
-                worker=worker,
-                worker_memory_bytes=None,
-                worker_memory_limit_bytes=None,
-                lease_expires_at=now() + lease_s,
-                started_at=sa.func.coalesce(jobs.c.started_at, now()),
-            )
-        )
+        with self._database.read() as connection:
+            expired, waits = connection.execute(self._look).one()
+        if expired:
+            self.reclaim()
+        elif not waits:
+            return None
         with self._database.write() as connection:
             # Two workers at once would not count each other's job as running.
             transaction_lock(connection, "take")
-            job = change(connection, lease, events.state)
+            values = {"worker": worker, "lease_s": lease_s}
+            job = carry_out(connection, self._take, values, events.state)
         return None if job is None else Lease(job)
 
     def expire(self, workers: Sequence[str]) -> None:
@@ -143,11 +143,7 @@ class Leases:
             connection.execute(sa.update(jobs).where(lost).values(lease_expires_at=now() - 1))
 
     def reclaim(self) -> None:
-        """Resolve the jobs of lost workers: most are queued again. Writes nothing if there are
-        none."""
-        with self._database.read() as connection:
-            if not _any_expired(connection):
-                return
+        """Resolve the jobs of lost workers: most are queued again."""
         lost = sa.select(jobs).where(_expired()).with_for_update(skip_locked=True)
         with self._database.write() as connection:
             lost_jobs = [Job.from_row(row) for row in connection.execute(lost)]
@@ -159,24 +155,22 @@ class Leases:
     def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
         """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
         values = {
-            "lease_expires_at": now() + lease_s,
+            "lease_s": lease_s,
             "worker_memory_bytes": memory.used_bytes,
             "worker_memory_limit_bytes": memory.limit_bytes,
         }
-        extend = sa.update(jobs).where(lease.owned).values(values).returning(*CONTROL_FLAGS)
         with self._database.write() as connection:
-            return ControlFlags.of(_first(connection, extend, lease))
+            return ControlFlags.of(_first(connection, _EXTEND, lease, values))
 
     def control_flags(self, lease: Lease) -> ControlFlags:
         """What the caller has requested. Writes nothing. Raises LeaseLost."""
-        flags = sa.select(*CONTROL_FLAGS).where(lease.owned)
         with self._database.read() as connection:
-            return ControlFlags.of(_first(connection, flags, lease))
+            return ControlFlags.of(_first(connection, _FLAGS, lease))
 
     def report(self, lease: Lease, report: Report) -> None:
         """Write the progress of the attempt. Raises LeaseLost."""
         with self._database.write() as connection:
-            _write(connection, lease, report, sa.update(jobs), events.progress)
+            _write(connection, lease, report, _REPORT, {}, events.progress)
 
     def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
         """Make `content` what the next attempt begins with. Raises LeaseLost.
@@ -202,27 +196,28 @@ class Leases:
         with self._database.write(makes_room=True) as connection:
             pause = _locked(connection, lease).pause_requested
             target = State.PAUSED if pause else State.QUEUED
-            _write(connection, lease, report, move(target), events.state)
+            _write(connection, lease, report, _MOVE[target], {}, events.state)
 
     def finish(
         self, lease: Lease, outcome: Outcome, report: Report, register: Register | None = None
     ) -> None:
         """End the job and register its model, both or neither. Raises LeaseLost."""
         with self._database.write() as connection:
-            _locked(connection, lease)  # first: nothing is registered for a lost lease
-            ended = move(outcome.state).values(
-                stop_reason=outcome.stop_reason,
-                converged=outcome.converged,
-                result=outcome.result,
-                warnings=list(outcome.warnings),
-                error=outcome.error,
-                results_key=outcome.results and outcome.results.key,
-                results_sha256=outcome.results and outcome.results.sha256,
-                results_bytes=outcome.results and outcome.results.size_bytes,
-                model_version=None if register is None else register(connection),
-            )
+            # For a lost lease `_write` raises: then nothing is registered.
+            values = {
+                "stop_reason": outcome.stop_reason,
+                "converged": outcome.converged,
+                "result": outcome.result,
+                "warnings": list(outcome.warnings),
+                "error": outcome.error,
+                "results_key": outcome.results and outcome.results.key,
+                "results_sha256": outcome.results and outcome.results.sha256,
+                "results_bytes": outcome.results and outcome.results.size_bytes,
+                "model_version": None if register is None else register(connection),
+            }
             warnings = (events.warning(message) for message in outcome.warnings)
-            _write(connection, lease, report, ended, *warnings, events.state, events.end)
+            ended = _MOVE[outcome.state]
+            _write(connection, lease, report, ended, values, *warnings, events.state, events.end)
         self._blobs.delete(checkpoint_folder(lease.job.id))
 
     def _name_checkpoint(
@@ -230,19 +225,43 @@ class Leases:
     ) -> str | None:
         """Returns the key of the checkpoint before."""
         previous = _locked(connection, lease).checkpoint_key
-        named = sa.update(jobs).values(
-            checkpoint_key=blob.key, checkpoint_sha256=blob.sha256, attempts_without_progress=0
-        )
-        _write(connection, lease, report, named, events.checkpoint)
+        values = {
+            "checkpoint_key": blob.key,
+            "checkpoint_sha256": blob.sha256,
+            "attempts_without_progress": 0,
+        }
+        _write(connection, lease, report, _REPORT, values, events.checkpoint)
         return previous
 
 
+OWNED = sa.and_(
+    jobs.c.id == sa.bindparam("leased_job"),
+    jobs.c.attempt == sa.bindparam("leased_attempt"),
+    jobs.c.state == State.RUNNING,
+)
+"""The condition that a row is that of a lease; `Lease.key` has its parameters."""
 CONTROL_FLAGS = (jobs.c.cancel_requested, jobs.c.pause_requested)
+LEASE_S = sa.bindparam("lease_s", type_=sa.Float())
+
+_FLAGS = sa.select(*CONTROL_FLAGS).where(OWNED)
+_EXTEND = (
+    sa.update(jobs).where(OWNED).values(lease_expires_at=now() + LEASE_S).returning(*CONTROL_FLAGS)
+)
+_LOCK = sa.select(jobs).where(OWNED).with_for_update()
+_REPORT = revised(sa.update(jobs).where(OWNED))
+_MOVE = {
+    target: revised(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
+}
 
 
-def _first(connection: sa.Connection, statement: sa.Executable, lease: Lease) -> sa.Row[Any]:
+def _first(
+    connection: sa.Connection,
+    statement: sa.Executable,
+    lease: Lease,
+    values: Mapping[str, Any] = MappingProxyType({}),
+) -> sa.Row[Any]:
     """The row of the leased job that the statement gives. Raises LeaseLost."""
-    row: sa.Row[Any] | None = connection.execute(statement).first()
+    row: sa.Row[Any] | None = connection.execute(statement, {**lease.key, **values}).first()
     if row is None:
         raise LeaseLost(lease.job.id)
     return row
@@ -250,33 +269,27 @@ def _first(connection: sa.Connection, statement: sa.Executable, lease: Lease) ->
 
 def _locked(connection: sa.Connection, lease: Lease) -> Job:
     """The leased job as it is now. Raises LeaseLost."""
-    statement = sa.select(jobs).where(lease.owned).with_for_update()
-    return Job.from_row(_first(connection, statement, lease))
+    return Job.from_row(_first(connection, _LOCK, lease))
 
 
 def _write(
     connection: sa.Connection,
     lease: Lease,
     report: Report,
-    update: sa.Update,
+    update: sa.Executable,
+    values: Mapping[str, Any],
     *builders: events.EventBuilder,
 ) -> None:
-    """Carry out `update` on the leased job, and the report. Raises LeaseLost, nothing written."""
-    update = update.where(lease.owned).values(progress=report.progress, elapsed_s=report.elapsed_s)
-    if change(connection, update, *builders) is None:
+    """Carry out `update` on the leased job, and the report. Raises LeaseLost: roll back."""
+    reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
+    if carry_out(connection, update, {**lease.key, **reported, **values}, *builders) is None:
         raise LeaseLost(lease.job.id)
     if report.trace:
         newest = {(row["pair"], row["updates"]): row for row in report.trace}
-        rows = [{"job_id": lease.job.id, **row} for row in newest.values()]
-        keys = ("job_id", "pair", "updates")
-        same = sa.and_(*(job_trace.c[key] == sa.bindparam(f"old_{key}") for key in keys))
-        old = [{f"old_{key}": row[key] for key in keys} for row in rows]
-        connection.execute(sa.delete(job_trace).where(same), old)
-        connection.execute(sa.insert(job_trace), rows)
+        put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])
 
 
-def _next_job(running_per_caller: int | None) -> sa.ScalarSelect[str]:
-    waiting, ids = _waiting(running_per_caller)
+def _first_of(waiting: sa.FromClause, ids: sa.Select[Any]) -> sa.ScalarSelect[str]:
     return ids.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
 
 
@@ -303,10 +316,6 @@ def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[A
 
 def _expired() -> sa.ColumnElement[bool]:
     return sa.and_(jobs.c.state == State.RUNNING, jobs.c.lease_expires_at < now())
-
-
-def _any_expired(connection: sa.Connection) -> bool:
-    return connection.scalar(sa.select(jobs.c.id).where(_expired()).limit(1)) is not None
 
 
 def _checkpoint_key(lease: Lease, number: int) -> str:

@@ -18,7 +18,7 @@ from pkgutil import iter_modules
 import structlog
 
 import svm.loops
-from service.datasets.store import DatasetStore
+from service.datasets.kept import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.core.attempts import PASSING, Attempt, Command, attempting
 from service.jobs.core.kind import RunContext
@@ -30,6 +30,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from svm.errors import Diverged, Interrupted, InvalidData
+from svm.training.blas import one_blas_thread
 
 LOOK_S = 5.0
 """How often an idle worker looks for a job without a byte from the supervisor: another machine may
@@ -70,7 +71,8 @@ def run(settings: Settings, name: str, pipe: int, dead: Sequence[str], stays: bo
     def work() -> None:
         code = 1
         try:
-            code = 0 if Worker(settings, stopping, name).run(woken, dead, stays) else 1
+            with one_blas_thread:  # once, not for every job
+                code = 0 if Worker(settings, stopping, name).run(woken, dead, stays) else 1
         except BaseException:
             logger.exception("the worker failed")
         finally:
@@ -98,7 +100,7 @@ class Worker:
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
         context = RunContext(
-            DatasetStore(database, blobs), ModelRegistry(database, blobs), blobs, settings
+            KeptDatasets(database, blobs), ModelRegistry(database, blobs), blobs, settings
         )
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
@@ -129,8 +131,6 @@ class Worker:
 
     def take_next_job(self) -> bool:
         """Run the next job; returns whether there was one."""
-        if not self._leases.work_waits():
-            return False
         lease = self._leases.take(self._name, self._settings.lease_s)
         if lease is None:
             return False

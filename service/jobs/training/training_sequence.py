@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.training.curve.progress import Evaluation, Progress
 from svm.training.results import TrainingResult
 
 SHORTEST_S = 1e-3
@@ -70,7 +70,10 @@ class TrainingSequence:
         self._measure = measure
         self._budget_s = budget_s
         self._has_model = attempt.has_checkpoint
+        self._has_finished = False
+        """The model's training."""
         self._finished: Mapping[str, Any] = {}
+        """Its checkpoint, for those of the folds."""
         self.folds, self.scores = [], []
         self._spent_s = 0.0
         model = below("model", saved)
@@ -110,7 +113,7 @@ class TrainingSequence:
 
     @property
     def _done(self) -> int:
-        return len(self.folds) + bool(self._finished)
+        return len(self.folds) + self._has_finished
 
     def _train(self) -> None:
         number = self._done
@@ -144,10 +147,12 @@ class TrainingSequence:
 
     def _finish_model(self, training: Training) -> None:
         self.model = training.result()
-        self._finished = under("model", training.checkpoint())
+        if self._count > 1:
+            self._finished = under("model", training.checkpoint())
+        self._has_finished = True
 
     def _packed(self) -> bytes:
-        if not self._finished:
+        if not self._has_finished:
             assert self._training is not None
             return pack(under("model", self._training.checkpoint()))
         current = {} if self._training is None else self._training.checkpoint()
@@ -197,6 +202,11 @@ def _trace(progress: Progress, before_s: float, training: Training) -> list[dict
     classes, split = training.classes.tolist(), training.prepared.splits[progress.pair]
     names = [classes[i] for i in split.classes]
     return [
-        {**asdict(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
+        {**_values_of(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
         for point in points
     ]
+
+
+def _values_of(point: Evaluation) -> dict[str, Any]:
+    # `asdict` would copy each value.
+    return {field.name: getattr(point, field.name) for field in fields(point)}

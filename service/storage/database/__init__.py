@@ -7,6 +7,7 @@ from service.storage.database.database import (
     note_change,
     now,
     present_revision,
+    put,
     transaction_lock,
 )
 from service.storage.database.work_signal import announce_work, follow_work
@@ -22,5 +23,6 @@ __all__ = [
     "note_change",
     "now",
     "present_revision",
+    "put",
     "transaction_lock",
 ]

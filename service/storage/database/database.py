@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 
 from service.storage.database.dialects import connect, failures_reported, wait_s
@@ -233,6 +235,20 @@ def transaction_lock(connection: sa.Connection, name: str) -> None:
     if connection.dialect.name == "postgresql":
         lock = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
         connection.execute(sa.select(lock))
+
+
+def put(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; those whose primary key exists are replaced."""
+    connection.execute(_put(table, connection.dialect.name), rows)
+
+
+@cache
+def _put(table: sa.Table, dialect: str) -> sa.Insert:
+    insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    keys = [column.name for column in table.primary_key]
+    new = {name: value for name, value in insert.excluded.items() if name not in keys}
+    put: sa.Insert = insert.on_conflict_do_update(index_elements=keys, set_=new)
+    return put
 
 
 def note_change(connection: sa.Connection, model_name: str) -> None:

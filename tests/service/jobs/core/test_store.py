@@ -287,7 +287,7 @@ def test_paused_job_is_not_taken_until_it_is_resumed(
     assert jobs.pause(first.id) == (paused, Effect.ALREADY)
     assert not paused.is_final
     assert take(leases).job.id == second.id
-    assert not leases.work_waits()
+    assert leases.take("test", 30) is None
     resumed, effect = jobs.resume(first.id)
     assert (resumed.state, effect) == (State.QUEUED, Effect.AT_ONCE)
     assert jobs.resume(first.id) == (resumed, Effect.ALREADY)
