@@ -26,10 +26,11 @@ from service.jobs.comparisons.sizes import part_of, size_of
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.kind import RunContext
 from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS
+from service.jobs.training.forecast import Forecast
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import eta_s, fold_of, progress_of, result_of
+from service.jobs.training.summary import fold_of, progress_of, result_of
 from service.jobs.training.training_sequence import SHORTEST_S
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices
@@ -178,6 +179,7 @@ class ComparisonSequence:
     def _trained(self, step: Step) -> TrainingResult:
         state = self.state
         training = self._training = self._begun(step)
+        self._forecast = Forecast(training.pipeline.stopping)
         began = time.process_time() - state.cpu_s
         for progress in training:
             state.cpu_s = time.process_time() - began
@@ -295,17 +297,26 @@ class ComparisonSequence:
             state.best = Model(entry, result.warm_start, {"spec": record_spec, "result": record})
 
     def _show(self, step: Step, progress: Progress, training: Training) -> None:
-        state = self.state
-        fraction = (state.position + progress.fraction) / len(self._steps)
-        elapsed_s = state.spent_s + training.elapsed_s
         shown = {
-            "fraction": fraction,
+            "fraction": (self.state.position + progress.fraction) / len(self._steps),
             "entry": step.entry + 1,
             "fold": step.split or None,
             **progress_of(progress),
-            "eta_s": eta_s(elapsed_s, fraction),
+            "eta_s": self._left_s(progress, training),
         }
         self._attempt.show(shown, [])
+
+    def _left_s(self, progress: Progress, training: Training) -> float | None:
+        """If each of the rest takes the mean time; at most the rest of the budget."""
+        own = training.elapsed_s
+        if progress.evaluation is not None:
+            self._forecast.add(own, progress.relative_gap, progress.epoch)
+        left = self._forecast.left(own)
+        if left is None:
+            return None
+        spent_s, done = self.state.spent_s + own, self.state.position + 1
+        left += (len(self._steps) - done) * (spent_s + left) / done
+        return max(0.0, min(left, self._settings.limits.job_s - spent_s))
 
 
 def _error_of(error: InvalidData | Diverged | MemoryError) -> Error:

@@ -37,11 +37,6 @@ def progress_of(progress: Progress) -> dict[str, Any]:
     }
 
 
-def eta_s(elapsed_s: float, fraction: float) -> float | None:
-    """Time to the end, if the rest takes as long as the `fraction` that is done."""
-    return elapsed_s * (1 - fraction) / fraction if fraction > 0 else None
-
-
 def final_progress(
     attempt: Attempt, canceled: bool, model: Mapping[str, Any] | None
 ) -> dict[str, Any]:
