@@ -128,11 +128,11 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
                 process.wait()
         assert process.stdout is not None
         process.stdout.close()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive, f"processes outlived the service: {alive}"
 
 
-def _address(process: subprocess.Popen[str], timeout_s: float = 30) -> str:
+def _address(process: subprocess.Popen[str], timeout_s: float = 60) -> str:
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], timeout_s)
     line = process.stdout.readline() if readable else ""
@@ -141,7 +141,7 @@ def _address(process: subprocess.Popen[str], timeout_s: float = 30) -> str:
     return match.group()
 
 
-def _wait_ready(server: Server, timeout_s: float = 30) -> None:
+def _wait_ready(server: Server, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if server.http.get("/readyz").status_code == 200:

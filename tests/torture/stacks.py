@@ -74,8 +74,8 @@ class Stack:
 
     def unexpected(self) -> list[str]:
         """What the logs say of jobs that failed for no known reason."""
-        lines = (line for command in self.commands for line in command.log.open(errors="replace"))
-        return [line for line in lines if '"job failed"' in line]
+        logs = [command.log.read_text(errors="replace") for command in self.commands]
+        return [line for log in logs for line in log.splitlines() if '"job failed"' in line]
 
     def victims(self) -> dict[str, list[psutil.Process]]:
         """All processes by their role."""

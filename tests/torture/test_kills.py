@@ -28,7 +28,7 @@ def test_some_kills_on_one_machine(tmp_path: Path) -> None:
     seed = seed_from("TORTURE_SEED")
     with one_machine(tmp_path) as stack:
         stream = Stream(stack.urls, ("pegasos", "smo"), seed)
-        print(torture(stack, stream, len(KINDS), seed, WITHIN_S, outstanding=3))
+        print(torture(stack, stream, len(KINDS), seed, 2 * WITHIN_S, outstanding=3))
 
 
 @pytest.mark.torture

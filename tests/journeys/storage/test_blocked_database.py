@@ -18,7 +18,8 @@ import pytest
 from tests.journeys.server import Server, running
 
 WRITERS = 60
-REPLY_S = 1.0
+REPLY_S = 5.0
+"""On a busy machine; one that waits for the lock waits until its caller gives up."""
 HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -25,7 +25,7 @@ def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: 
         env={**os.environ, "SVM_DATA_DIR": str(file.parent)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
     assert done.returncode != 0
     (line,) = (line for line in done.stderr.splitlines() if "cannot start" in line)
