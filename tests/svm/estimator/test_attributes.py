@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import skops.io
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -197,6 +196,8 @@ def test_with_the_rest_of_scikit_learn(tmp_path: Any) -> None:
     expected = model.decision_function(X)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.decision_function(X), expected)
+    import skops.io  # looks through all of scikit-learn, for seconds
+
     skops.io.dump(model, tmp_path / "model.skops")
     trusted = skops.io.get_untrusted_types(file=tmp_path / "model.skops")
     assert all(name.startswith(("svm.", "numpy.")) for name in trusted), trusted

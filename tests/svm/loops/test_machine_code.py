@@ -103,16 +103,17 @@ def test_two_processes_that_compile_at_once_do_not_mix_their_code(folder: Path) 
     hits(call(folder, "float64", "float32"))
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
-def test_damaged_files_are_compiled_again(folder: Path, damage: str) -> None:
+def test_damaged_files_are_compiled_again(folder: Path) -> None:
+    """Empty, cut, or half of them zeros; what was compiled again is found."""
     hits(call(folder, "float64"))
-    for path in files(folder):
-        content = path.read_bytes()
-        half = len(content) // 2
-        damaged = {"empty": b"", "cut": content[:half], "zeros": content[:half] + bytes(half)}
-        path.write_bytes(damaged[damage])
-    assert hits(call(folder, "float64")) == 0
-    assert hits(call(folder, "float64")) == 2
+    for damage in ("empty", "cut", "zeros"):
+        for path in files(folder):
+            content = path.read_bytes()
+            half = len(content) // 2
+            damaged = {"empty": b"", "cut": content[:half], "zeros": content[:half] + bytes(half)}
+            path.write_bytes(damaged[damage])
+        assert hits(call(folder, "float64")) == 0, damage
+        assert hits(call(folder, "float64")) == 2, damage
 
 
 def test_a_loop_runs_if_its_code_cannot_be_written(folder: Path) -> None:
