@@ -1,16 +1,20 @@
 """One attempt at a job: keeps the lease, reports progress, saves checkpoints, reads requests to
-cancel or pause."""
+cancel or pause.
+
+`step` decides, without a clock, a thread or a database; `Attempt` carries it out.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeAlias
 
 import psutil
 
@@ -63,74 +67,247 @@ class Command(Enum):
     CONTINUE = auto()
 
 
-class Attempt:
-    """A leased job as a runner uses it. Made by `attempting`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptState:
+    """All that an attempt knows; times are of a steady clock, in seconds."""
 
-    def __init__(
-        self, lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
-    ) -> None:
-        self.job = lease.job
-        self.has_checkpoint = lease.job.checkpoint_key is not None
-        self.may_end = not self.has_checkpoint
-        """Whether `KEEP_AND_END` interrupts the work: not while the model to keep is made."""
-        self._lease = lease
-        self._leases = leases
-        self._settings = settings
-        self._stopping = stopping
-        self._control_flags = ControlFlags(end=lease.job.cancel_requested, pause=False)
-        self._lost = False
-        self._is_releasing = False
-        """The work was interrupted to save and release the job, and is doing so."""
-        self._ignored_since: float | None = None
-        self._started = time.monotonic()
-        self.progress = lease.job.progress
-        """As last reported."""
-        self._trace: list[dict[str, Any]] = []
-        self._next_report = self._started + REPORT_S  # a short job is reported by its end
-        self._next_checkpoint = self._started + settings.checkpoint_s
-        self._checkpoints = 0
-        self._moved = False
+    lease_s: float
+    checkpoint_s: float
+    memory_limit_bytes: int
+    started: float
+    has_checkpoint: bool
+    flags: ControlFlags
+    stopping: bool = False
+    lost: bool = False
+    is_releasing: bool = False
+    """The work was interrupted to save and release the job, and is doing so."""
+    ignored_since: float | None = None
+    """Since when the work has continued after a command to release the job."""
+    moved: bool = False
+    """There was progress since the last checkpoint."""
+    checkpoints: int = 0
+    unwritten: tuple[dict[str, Any], ...] = ()
+    """Rows of the trace that no report has had yet."""
+    next_beat: float = 0.0
+    reported_bytes: int = 0
+    next_report: float
+    next_checkpoint: float
+    saving_since: float = 0.0
 
     @property
     def command(self) -> Command:
-        if self._lost:
+        if self.lost:
             return Command.DROP
-        if self._control_flags.end:
+        if self.flags.end:
             return Command.KEEP_AND_END
-        leave = self._stopping.is_set() or self._control_flags.pause
+        leave = self.stopping or self.flags.pause
         return Command.SAVE_AND_RELEASE if leave else Command.CONTINUE
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """It is time to look at the lease."""
+
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The lease is still held."""
+
+    flags: ControlFlags
+    beat_bytes: int | None
+    """The memory that was reported, if the lease was renewed too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The work asks whether it must stop."""
+
+    may_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    trace: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    succeeded: bool
+    elapsed_s: float
+    """On the job, all attempts together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The work has made a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """This process stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The lease is lost."""
+
+
+Event: TypeAlias = (
+    Looked | Heard | Checked | Progressed | Reported | Offered | Saved | Stopped | Refused
+)
+
+
+class Action(Enum):
+    """What must be done after an event."""
+
+    BEAT = auto()
+    """Renew the lease, report the memory, and read the control flags."""
+    READ_FLAGS = auto()
+    REPORT = auto()
+    CHECKPOINT = auto()
+    RELEASE = auto()
+    """Release the job without its work."""
+    INTERRUPT = auto()
+    """Interrupt the work."""
+
+
+def step(state: AttemptState, event: Event, now: float) -> tuple[AttemptState, tuple[Action, ...]]:
+    """The state after an event, and what must be done."""
+    match event:
+        case Looked(used_bytes):
+            grown = used_bytes - state.reported_bytes > state.memory_limit_bytes * MEMORY_STEP
+            due = now >= state.next_beat or grown
+            return state, (Action.BEAT if due else Action.READ_FLAGS,)
+        case Heard(flags, beat_bytes):
+            state = replace(state, flags=flags)
+            if beat_bytes is not None:
+                next_beat = now + state.lease_s / 4
+                state = replace(state, next_beat=next_beat, reported_bytes=beat_bytes)
+            return _after_a_look(state, now)
+        case Checked(may_end):
+            if state.command is Command.CONTINUE:
+                return state, ()
+            if state.command is Command.KEEP_AND_END and not may_end:
+                return state, ()
+            releasing = state.command is Command.SAVE_AND_RELEASE
+            return replace(state, is_releasing=releasing), (Action.INTERRUPT,)
+        case Progressed(trace):
+            state = replace(state, moved=True, unwritten=(*state.unwritten, *trace))
+            return state, (Action.REPORT,) if now >= state.next_report else ()
+        case Reported(succeeded, elapsed_s):
+            pause = max(REPORT_S, REPORT_SHARE * elapsed_s)
+            state = replace(state, next_report=now + pause)
+            return replace(state, unwritten=()) if succeeded else state, ()
+        case Offered():
+            if not state.moved:
+                return state, ()
+            number = state.checkpoints + 1
+            return replace(state, checkpoints=number, saving_since=now), (Action.CHECKPOINT,)
+        case Saved(succeeded):
+            pause = max(state.checkpoint_s, CHECKPOINT_COST * (now - state.saving_since))
+            state = replace(state, next_checkpoint=now + pause)
+            if succeeded:
+                state = replace(state, has_checkpoint=True, moved=False, unwritten=())
+            return state, ()
+        case Stopped():
+            return replace(state, stopping=True), ()
+        case Refused():
+            return replace(state, lost=True), ()
+
+
+def _after_a_look(state: AttemptState, now: float) -> tuple[AttemptState, tuple[Action, ...]]:
+    """Release the job if the work has ignored for too long that it must."""
+    if state.is_releasing or state.command is not Command.SAVE_AND_RELEASE:
+        return replace(state, ignored_since=None), ()
+    since = now if state.ignored_since is None else state.ignored_since
+    patience = PAUSE_S if state.flags.pause else STOP_S
+    ignores = now - since > patience
+    return replace(state, ignored_since=since), (Action.RELEASE,) if ignores else ()
+
+
+class Attempt:
+    """A leased job as a runner uses it."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        leases: Leases,
+        settings: Settings,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`stopping` is set when this process ends."""
+        self.job = lease.job
+        self.progress = lease.job.progress
+        """As last reported."""
+        now = clock()
+        self._state = AttemptState(
+            lease_s=settings.lease_s,
+            checkpoint_s=settings.checkpoint_s,
+            memory_limit_bytes=settings.limits.worker_memory_bytes,
+            started=now,
+            has_checkpoint=lease.job.checkpoint_key is not None,
+            flags=ControlFlags(end=lease.job.cancel_requested, pause=False),
+            next_report=now + REPORT_S,  # a short job is reported by its end
+            next_checkpoint=now + settings.checkpoint_s,
+        )
+        self.may_end = not self._state.has_checkpoint
+        """Whether `KEEP_AND_END` interrupts the work: not while the model to keep is made."""
+        self._lease = lease
+        self._leases = leases
+        self._stopping = stopping
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reachable = True
+
+    def _step(self, event: Event) -> tuple[Action, ...]:
+        with self._lock:
+            self._state, actions = step(self._state, event, self._clock())
+        return actions
+
+    @property
+    def command(self) -> Command:
+        if self._stopping.is_set():
+            self._step(Stopped())
+        return self._state.command
 
     def check(self) -> None:
         """Raises Interrupted if the work must stop. Cheap; callable in any thread."""
         command = self.command
-        if command is Command.KEEP_AND_END and not self.may_end:
-            return
-        if command is not Command.CONTINUE:
-            self._is_releasing = command is Command.SAVE_AND_RELEASE
+        if command is not Command.CONTINUE and self._step(Checked(self.may_end)):
             raise Interrupted(command.name)
+
+    @property
+    def has_checkpoint(self) -> bool:
+        return self._state.has_checkpoint
 
     @property
     def elapsed_s(self) -> float:
         """Time spent on the job, all attempts together."""
-        return self.job.elapsed_s + time.monotonic() - self._started
+        return self.job.elapsed_s + self._clock() - self._state.started
 
     def show(self, progress: dict[str, Any], trace: list[dict[str, Any]]) -> None:
         """Report progress. Written a few times a second; rows wait for the next write."""
         self.progress = progress
-        self._trace += trace
-        self._moved = True
-        if time.monotonic() < self._next_report:
-            return
-        try:
-            self._leases.report(self._lease, self._report())
-            self._trace = []
-        except PASSING:
-            logger.exception("progress could not be written")
-        self._next_report = time.monotonic() + max(REPORT_S, REPORT_SHARE * self.elapsed_s)
+        if self._step(Progressed(trace)):
+            try:
+                self._leases.report(self._lease, self._report())
+                succeeded = True
+            except PASSING:
+                logger.exception("progress could not be written")
+                succeeded = False
+            self._step(Reported(succeeded, self.elapsed_s))
 
     @property
     def checkpoint_is_due(self) -> bool:
-        return self._moved and time.monotonic() >= self._next_checkpoint
+        return self._state.moved and self._clock() >= self._state.next_checkpoint
 
     def save(self, content: bytes) -> None:
         """Make `content` the checkpoint of the next attempt, if there was progress since the last.
@@ -138,19 +315,15 @@ class Attempt:
         A full disk or an unavailable database does not stop the work: it continues with the
         previous checkpoint.
         """
-        if not self._moved:
-            return
-        started = time.monotonic()
-        self._checkpoints += 1
-        try:
-            self._leases.checkpoint(self._lease, self._checkpoints, content, self._report())
-            self._trace = []
-            self._moved = False
-            self.has_checkpoint = True
-        except PASSING:
-            logger.exception("checkpoint failed")
-        pause = max(self._settings.checkpoint_s, CHECKPOINT_COST * (time.monotonic() - started))
-        self._next_checkpoint = time.monotonic() + pause
+        if self._step(Offered()):
+            number = self._state.checkpoints
+            try:
+                self._leases.checkpoint(self._lease, number, content, self._report())
+                succeeded = True
+            except PASSING:
+                logger.exception("checkpoint failed")
+                succeeded = False
+            self._step(Saved(succeeded))
 
     def give_back(self) -> None:
         """End the attempt: the job is paused, or another worker resumes it from the checkpoint."""
@@ -166,54 +339,42 @@ class Attempt:
         while True:
             try:
                 return write()
-            except PASSING:
+            except PASSING as error:
                 if self._stopping.wait(RETRY_S):
-                    raise
+                    # Never StorageFull: the job is released, not failed for want of space.
+                    detail = "the end of the attempt could not be written"
+                    raise Unavailable("storage-unavailable", detail) from error
                 logger.exception("the end of the attempt could not be written; trying again")
 
     def _report(self) -> Report:
-        trace = list(self._trace)
+        trace = list(self._state.unwritten)
         return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
 
-    def _ignores_its_command(self) -> bool:
-        """Whether the work has continued for too long after a command to release the job."""
-        if self._is_releasing or self.command is not Command.SAVE_AND_RELEASE:
-            self._ignored_since = None
-            return False
-        now = time.monotonic()
-        self._ignored_since = self._ignored_since or now
-        patience = PAUSE_S if self._control_flags.pause else STOP_S
-        return now - self._ignored_since > patience
-
-    def _keep_lease(self, ended: threading.Event) -> None:
-        lease_s, limit = self._settings.lease_s, self._settings.limits.worker_memory_bytes
-        process = psutil.Process()
-        next_beat, reported, reachable = 0.0, 0, True
-        while not ended.wait(LOOK_S):
-            used = process.memory_info().rss
-            due = time.monotonic() >= next_beat or used - reported > limit * MEMORY_STEP
-            try:
-                if due:
-                    self._control_flags = self._leases.heartbeat(
-                        self._lease, lease_s, Memory(used, limit)
-                    )
-                    next_beat, reported = time.monotonic() + lease_s / 4, used
-                else:
-                    self._control_flags = self._leases.control_flags(self._lease)
-                reachable = True
-                if self._ignores_its_command():
-                    logger.warning("the work did not react to pause or stop; the job is released")
-                    self._leases.release(self._lease, self._report())
-                    self._lost = True
-                    return
-            except LeaseLost:
-                self._lost = True
-                return
-            except PASSING:
-                # The lease may last longer than the outage; if not, the next write is refused.
-                if reachable:
-                    logger.exception("heartbeat failed")
-                reachable = False
+    def look(self, used_bytes: int) -> bool:
+        """Keep the lease, and read what the caller has requested. False once the lease is lost."""
+        if self._stopping.is_set():
+            self._step(Stopped())
+        try:
+            (action,) = self._step(Looked(used_bytes))
+            if action is Action.BEAT:
+                memory = Memory(used_bytes, self._state.memory_limit_bytes)
+                flags = self._leases.heartbeat(self._lease, self._state.lease_s, memory)
+                released = self._step(Heard(flags, used_bytes))
+            else:
+                released = self._step(Heard(self._leases.control_flags(self._lease), None))
+            self._reachable = True
+            if released:
+                logger.warning("the work did not react to pause or stop; the job is released")
+                self._leases.release(self._lease, self._report())
+                self._step(Refused())
+        except LeaseLost:
+            self._step(Refused())
+        except PASSING:
+            # The lease may last longer than the outage; if not, the next write is refused.
+            if self._reachable:
+                logger.exception("heartbeat failed")
+            self._reachable = False
+        return not self._state.lost
 
 
 @contextmanager
@@ -223,9 +384,15 @@ def attempting(
     """Keep the lease while the block runs. `stopping` is set when this process ends."""
     attempt = Attempt(lease, leases, settings, stopping)
     ended = threading.Event()
+    process = psutil.Process()
+
+    def keep_lease() -> None:
+        while not ended.wait(LOOK_S) and attempt.look(process.memory_info().rss):
+            pass
+
     heartbeat = threading.Thread(
         target=copy_context().run,  # with the job in its log lines, as in this thread
-        args=(attempt._keep_lease, ended),
+        args=(keep_lease,),
         name="heartbeat",
         daemon=True,
     )

@@ -161,7 +161,7 @@ class Worker:
             self._processors.note(self._number, busy=True)
             try:
                 with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
-                    self._run(attempt)
+                    carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
             finally:
@@ -169,41 +169,44 @@ class Worker:
             logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
 
-    def _run(self, attempt: Attempt) -> None:
-        try:
-            self._runners[attempt.job.kind](attempt)
-        except Interrupted:
-            match attempt.command:
-                case Command.DROP:
-                    raise LeaseLost(attempt.job.id) from None
-                case Command.KEEP_AND_END if not attempt.has_checkpoint:
-                    attempt.finish(CANCELED)
-                case _:
-                    # Also if the command changed while the checkpoint was saved. The next
-                    # attempt makes the model from it, if one is requested.
-                    attempt.give_back()
-        except LeaseLost:
-            raise
-        except StorageFull as error:  # for the model's file; a full database is tried again
-            hint = "free disk space where the workers keep their files, then train again"
-            attempt.finish(_failed(error.code, error.detail, hint))
-        except PASSING:
-            logger.exception("job released", extra={"job_id": attempt.job.id})
-            self._stopping.wait(RETRY_S)  # other jobs would fail in the same way
-            attempt.give_back()
-        except InvalidData as error:
-            attempt.finish(_failed(error.code, error.message))
-        except Diverged as error:
-            attempt.finish(_failed("diverged", error.message, error.suggestion))
-        except ServiceError as error:
-            attempt.finish(_failed(error.code, error.detail))
-        except MemoryError:
-            hint = "send less data at once, or raise the memory limit of workers"
-            attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
-        except Exception:
-            logger.exception("job failed")
-            detail = "an unexpected error; it was logged under the job's id"
-            attempt.finish(_failed("internal-error", detail))
+
+def carry_out(run: Callable[[Attempt], None], attempt: Attempt, stopping: threading.Event) -> None:
+    """Run a job, and end or release it, whatever happens. Raises LeaseLost, and PASSING errors
+    if this process stops before the end could be written."""
+    try:
+        run(attempt)
+    except Interrupted:
+        match attempt.command:
+            case Command.DROP:
+                raise LeaseLost(attempt.job.id) from None
+            case Command.KEEP_AND_END if not attempt.has_checkpoint:
+                attempt.finish(CANCELED)
+            case _:
+                # Also if the command changed while the checkpoint was saved. The next
+                # attempt makes the model from it, if one is requested.
+                attempt.give_back()
+    except LeaseLost:
+        raise
+    except StorageFull as error:  # for the model's file; a full database is tried again
+        hint = "free disk space where the workers keep their files, then train again"
+        attempt.finish(_failed(error.code, error.detail, hint))
+    except PASSING:
+        logger.exception("job released", extra={"job_id": attempt.job.id})
+        stopping.wait(RETRY_S)  # other jobs would fail in the same way
+        attempt.give_back()
+    except InvalidData as error:
+        attempt.finish(_failed(error.code, error.message))
+    except Diverged as error:
+        attempt.finish(_failed("diverged", error.message, error.suggestion))
+    except ServiceError as error:
+        attempt.finish(_failed(error.code, error.detail))
+    except MemoryError:
+        hint = "send less data at once, or raise the memory limit of workers"
+        attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
+    except Exception:
+        logger.exception("job failed")
+        detail = "an unexpected error; it was logged under the job's id"
+        attempt.finish(_failed("internal-error", detail))
 
 
 def _failed(code: str, detail: str, hint: str | None = None) -> Outcome:

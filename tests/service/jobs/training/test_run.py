@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from service.errors import Unavailable
+from service.errors import StorageFull, Unavailable
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.leases import LeaseLost, Outcome
 from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
@@ -340,6 +340,31 @@ def test_end_of_a_job_is_written_once_the_database_is_back(
     worker._runners["train"] = work
     job = carry_out(client, worker, create(client))
     assert (job["state"], job["attempt"], len(tries)) == ("succeeded", 1, 2)
+
+
+def test_full_database_at_a_stop_does_not_fail_the_job(
+    client: TestClient, settings: Settings
+) -> None:
+    """The job is released, and its end is written by the next attempt."""
+    upload(client)
+    tries = []
+
+    def register(_: sa.Connection) -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise StorageFull("storage-full", "the database has no space left")
+        return 7
+
+    def work(attempt: Attempt) -> None:
+        attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="converged"), register)
+
+    stopping = threading.Event()
+    stopping.set()
+    job_id = create(client)
+    for stop, state in ((stopping, "queued"), (threading.Event(), "succeeded")):
+        worker = Worker(settings, stop)
+        worker._runners["train"] = work
+        assert carry_out(client, worker, job_id)["state"] == state
 
 
 def test_job_whose_work_does_not_look_up_is_paused_all_the_same(
