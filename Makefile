@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.service ## Start the service at http://127.0.0.1:8000, data in ./var
+run: $(VENV)/.compiled ## Start the service at http://127.0.0.1:8000, data in ./var
 	exec $(BIN)/svm-service serve
 
 test: $(VENV)/.test ## Run all tests, two files at a time
@@ -62,6 +62,11 @@ $(BIN)/python:
 # Stamps: a second run installs nothing.
 $(VENV)/.service: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[service]'
+	@touch $@
+
+# What the first job would wait for. If this fails, the job compiles it.
+$(VENV)/.compiled: $(wildcard svm/loops/*.py) | $(VENV)/.service
+	-$(BIN)/python -m service.jobs.engine.compiling
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

@@ -66,6 +66,8 @@ def _title(job: JobFields) -> str:
 
 def _detail(job: JobFields) -> str:
     texts = []
+    if not job.ended and job.progress.get("compiling"):
+        texts.append("compiling for this machine, once")
     if epoch := job.progress.get("epoch"):
         texts.append(f"epoch {epoch:,}")
     if (gap := job.progress.get("relative_gap")) is not None:

@@ -10,9 +10,23 @@ import numpy as np
 
 from svm.hyperparameters import Dtype
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS
+from svm.solvers import SOLVERS, Auto
 from svm.stopping import Stopping
 from svm.training.training import Training
+
+
+def warm_up_first() -> None:
+    """Compile what `auto` needs for dense rows of float64, with two classes and with three."""
+    X = np.linspace(0.0, 1.0, 30)[:, None] ** [1, 2]
+    for n_classes in (2, 3):
+        labels = np.arange(30) * n_classes // 30
+        for C in (1.0, 1e4):  # coordinate descent, then newton
+            training = Training(Pipeline(solver=Auto(C=C)), X, labels, seed=0)
+            for _ in training:
+                pass
+            fitted = training.result().fitted
+            fitted.prepare()
+            fitted.predict(X)
 
 
 def warm_up(should_stop: Callable[[], bool] = lambda: False) -> None:

@@ -305,6 +305,14 @@ class Attempt:
                 succeeded = False
             self._step(Reported(succeeded, self.elapsed_s))
 
+    def tell(self, **moment: Any) -> None:
+        """Write at once what else is true of the progress, until the next report."""
+        progress = {**self.progress, **moment}
+        try:
+            self._leases.report(self._lease, Report(progress=progress, elapsed_s=self.elapsed_s))
+        except PASSING:
+            logger.exception("progress could not be written")
+
     @property
     def checkpoint_is_due(self) -> bool:
         return self._state.moved and self._clock() >= self._state.next_checkpoint

@@ -1,13 +1,21 @@
-"""Compiles the loops that no job has used yet, in a process of its own."""
+"""Compiles loops before a job needs them, and tells when a job has to.
+
+`python -m service.jobs.engine.compiling` compiles what the first training needs, at installation;
+a process beside the workers compiles the rest.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from service.jobs.core.attempts import Attempt
+from service.settings import Settings
 from service.storage.lock import DataDirInUse, exclusive
+from service.storage.machine_code import machine_code_folder
 
 
 def is_complete() -> bool:
@@ -29,6 +37,36 @@ def run() -> None:
             _mark().touch()
 
 
+def main() -> None:
+    """Compile what `auto` needs for numbers without gaps, in the folder that the service uses."""
+    folder = machine_code_folder(Settings().data_dir)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    from svm.training.warm_up import warm_up_first
+
+    warm_up_first()
+
+
+@contextmanager
+def told(attempt: Attempt) -> Iterator[None]:
+    """During the block the progress of the job says when loops are compiled."""
+    # Imported by workers in any case.
+    from numba.core import event
+
+    class Listener(event.Listener):
+        said = False
+
+        def on_start(self, event: object) -> None:
+            if not self.said:
+                self.said = True
+                attempt.tell(compiling=True)
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
+
+
 def _folder() -> Path:
     return Path(os.environ["NUMBA_CACHE_DIR"])
 
@@ -37,3 +75,7 @@ def _mark() -> Path:
     from llvmlite import binding
 
     return _folder() / f"complete-{version('numba')}-{binding.get_host_cpu_name()}"
+
+
+if __name__ == "__main__":
+    main()

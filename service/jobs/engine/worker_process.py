@@ -24,6 +24,7 @@ from service.jobs.core.attempts import PASSING, Attempt, Command, attempting
 from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
+from service.jobs.engine.compiling import told
 from service.jobs.engine.processors import Processors
 from service.jobs.kinds import KINDS
 from service.models.registry import ModelRegistry
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 def import_all() -> None:
     """What workers need, so that their forks have it. Nothing is compiled."""
+    import_module("scipy.linalg")  # of `newton`; it takes half a second
     import_module("svm.loops")
     for module in iter_modules(svm.loops.__path__, "svm.loops."):
         import_module(module.name)
@@ -160,7 +162,10 @@ class Worker:
             logger.info("job taken")
             self._processors.note(self._number, busy=True)
             try:
-                with attempting(lease, self._leases, self._settings, self._stopping) as attempt:
+                with (
+                    attempting(lease, self._leases, self._settings, self._stopping) as attempt,
+                    told(attempt),
+                ):
                     carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
