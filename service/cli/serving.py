@@ -7,6 +7,8 @@ import gc
 import ipaddress
 import signal
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
+TICK_S = 1.0
 IDLE_S = 75
 """Timeout of an idle connection. A proxy must close it first, or it sends a request into a
 connection that was just closed: nginx closes after 60 s."""
@@ -75,6 +78,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._at = host, port
+        self._ending = asyncio.Event()
+        self._wake: Callable[[], object] = lambda: None
         self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -92,6 +97,14 @@ class _Server(uvicorn.Server):
                 f"callers need an API key; the first one is in {self._app.first_key}",
                 flush=True,
             )
+
+    async def main_loop(self) -> None:
+        """Until the signal to end. Uvicorn would look for it ten times a second."""
+        loop = asyncio.get_running_loop()
+        self._wake = lambda: loop.call_soon_threadsafe(self._ending.set)
+        while not await self.on_tick(0):  # which also updates the header Date
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), TICK_S)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve the connections in the kernel's queue, and accept no more."""
@@ -112,6 +125,7 @@ class _Server(uvicorn.Server):
         self._app.health.draining = True
         self._app.connection_limits.ending = True
         super().handle_exit(sig, frame)
+        self._wake()
 
 
 def _own_names(host: str, own_machine: bool) -> set[str]:

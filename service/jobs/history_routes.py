@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.core.access import JobAccess
-from service.jobs.core.events import Batch, Event, EventLog
+from service.jobs.core.events import Batch, Event
 from service.jobs.core.job import Job
 from service.jobs.core.watcher import Condition, Watcher
 from service.jobs.read_schemas import EventPage, EventRead
@@ -97,7 +97,7 @@ def add_events(
             if page.after is not None:
                 after = _number(page.after)
             return _page(await run_sync(log.read, id, after, page.size + 1), page)
-        batch = await run_sync(log.read, id, after, BATCH)
+        batch = await watcher.read(id, after, BATCH)
         if batch.complete and not batch.events:
             return Response(status_code=204)
         if watcher.closing:
@@ -106,11 +106,10 @@ def add_events(
             )
         if is_head(request):  # only the headers; a stream would keep the connection
             return Response(media_type=event_stream.MEDIA_TYPE)
-        return access.streams.reply(request, follow(log, watcher, id, after, batch))
+        return access.streams.reply(request, follow(watcher, id, after, batch))
 
 
 async def follow(
-    log: EventLog,
     watcher: Watcher,
     job_id: str,
     after: int,
@@ -129,7 +128,7 @@ async def follow(
             while not await watcher.until(job_id, _beyond(batch.revision), heartbeat_s):
                 yield event_stream.HEARTBEAT
         try:
-            batch = await run_sync(log.read, job_id, after, BATCH)
+            batch = await watcher.read(job_id, after, BATCH)
         except (NotFound, Unavailable):  # deleted, or no database: the next request reports it
             return
 

@@ -82,11 +82,13 @@ class SQLiteModelChanges:
             raise
         self._header = b""
 
+    def mark(self) -> bytes:
+        """Changes with every commit."""
+        return self._index[:INDEX_HEADER_BYTES]
+
     def take(self) -> Collection[str] | None:
         first = not self._header
-        header = self._index[
-            :INDEX_HEADER_BYTES
-        ]  # before the table: a commit in between is seen next time
+        header = self.mark()  # before the table: a commit in between is seen next time
         if header == self._header:
             return ()
         try:

@@ -95,10 +95,15 @@ class Authenticator:
                 clear()
 
     async def refresh_forever(self) -> None:
+        seen: bytes | None = None
         while self._auth != "off":
             await asyncio.sleep(REFRESH_S)
+            mark = self._keys.mark()
+            if mark is not None and mark == seen:
+                continue
             try:
                 await self.refresh()
+                seen = mark
             except Unavailable:
                 pass  # without the database no key can be revoked
             except Exception:

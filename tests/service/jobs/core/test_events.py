@@ -224,6 +224,37 @@ def test_one_query_serves_all_who_wait(
     assert asyncio.run(wait()) == [True, False] * 100
 
 
+def test_streams_of_one_job_share_their_queries(
+    database: Database, jobs: JobStore, log: EventLog, dataset_id: str
+) -> None:
+    """Each of two hundred gets all events; a query serves a group of them, and between the groups
+    other requests are served."""
+    job_id = queue(jobs, dataset_id).id
+    first = log.read(job_id, 0, 500)
+    queries: list[str] = []
+    sa.event.listen(
+        database._reading,
+        "before_cursor_execute",
+        lambda *arguments: queries.append(arguments[2]),
+    )
+
+    async def listen() -> list[list[bytes]]:
+        async with running_tail(log) as tail:
+
+            async def chunks() -> list[bytes]:
+                return [chunk async for chunk in follow(tail, job_id, 0, first)]
+
+            streams = asyncio.gather(*(chunks() for _ in range(200)))
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(jobs.cancel, job_id, keep_model=False)
+            return await streams
+
+    streams = asyncio.run(listen())
+    assert {tuple(numbers_in(b"".join(chunks))) for chunks in streams} == {(1, 2, 3)}
+    reads = sum("FROM job_events" in query for query in queries)
+    assert 1 <= reads <= 200 // watcher_module.GROUP
+
+
 def test_waiting_ends_with_the_job_or_with_the_process(
     jobs: JobStore, log: EventLog, dataset_id: str
 ) -> None:
@@ -265,7 +296,7 @@ def test_tail_outlives_a_database_that_is_away(
 
 async def collect(log: EventLog, tail: Watcher, job_id: str, **options: Any) -> list[bytes]:
     batch = log.read(job_id, 0, 500)
-    return [chunk async for chunk in follow(log, tail, job_id, 0, batch, **options)]
+    return [chunk async for chunk in follow(tail, job_id, 0, batch, **options)]
 
 
 def test_quiet_stream_beats_and_ends_with_its_job(
@@ -329,7 +360,7 @@ def test_follower_that_keeps_losing_its_connection_misses_nothing(
             while not (batch := log.read(job_id, found[-1] if found else 0, 3)).complete:
                 after = found[-1] if found else 0
                 patience = random.randrange(1, 4)
-                async for chunk in follow(log, tail, job_id, after, batch):
+                async for chunk in follow(tail, job_id, after, batch):
                     found.extend(numbers_in(chunk))
                     patience -= 1
                     if patience == 0:

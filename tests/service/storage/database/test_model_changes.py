@@ -51,6 +51,26 @@ def test_missing_database_gives_none(tmp_path: Path) -> None:
     database.close()
 
 
+def test_every_commit_changes_the_mark(database: Database, elsewhere: Database) -> None:
+    """Of this process or another, whatever it is about; reading does not, nor a rollback."""
+    for writer in (database, elsewhere):
+        before = database.commits()
+        assert before is not None
+        _read(writer)
+        with suppress(ZeroDivisionError), writer.write() as connection:
+            connection.execute(models.update().values(last_version=9))
+            raise ZeroDivisionError
+        assert database.commits() == before
+        with writer.write() as connection:
+            connection.execute(models.update().values(last_version=models.c.last_version + 1))
+        assert database.commits() != before
+
+
+@ON_POSTGRES_AND_S3
+def test_postgresql_has_no_mark(database: Database) -> None:
+    assert database.commits() is None
+
+
 @ON_ALL_BACKENDS
 def test_only_changes_of_models_are_reported(database: Database, elsewhere: Database) -> None:
     """Of this process or another; not of a transaction that was rolled back."""
