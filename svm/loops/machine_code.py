@@ -21,7 +21,6 @@ from uuid import uuid4
 
 from numba import __version__ as numba_version
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 DIGEST_BYTES = 32
@@ -38,15 +37,6 @@ class MachineCodeCache(FunctionCache):
         self._cache_file = _FilePerSignature(
             self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
-
-    def load_overload(self, sig: object, target_context: Any) -> Any:
-        """The code of a signature; None if it must be compiled.
-
-        Numba would prepare to compile before it reads the file: SciPy and hundreds of modules, half
-        a second and 40 MB that code from the disk does not need.
-        """
-        rtsys.initialize(target_context)
-        return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep the code of a signature, unless the disk is full or fails."""
