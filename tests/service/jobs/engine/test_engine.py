@@ -177,7 +177,7 @@ def test_job_that_takes_too_much_memory_says_so(
 ) -> None:
     """The limit counts the memory that the worker may write to. (The plan of the job fits. What
     breaks it is memory that something else takes in the worker's process.)"""
-    (tmp_path / "sitecustomize.py").write_text(f"kept = b'x' * {250 * MIB}")
+    (tmp_path / "sitecustomize.py").write_text(f"kept = b'x' * {200 * MIB}")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
     limits = Limits(worker_memory_bytes=400 * MIB)
