@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS := 1
 # Hundreds of processes of the tests would each compile all modules that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test shared check client docs generated soundness torture fuzz bench docker clean
+.PHONY: help run test shared check client docs generated soundness torture protocol fuzz bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -43,6 +43,9 @@ soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, c
 
 torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so
 	$(BIN)/python -m pytest -m torture -s
+
+protocol: $(VENV)/.test ## Explore the largest models of the protocol of jobs, and run 20,000 schedules, for hours
+	$(BIN)/python -m pytest -m protocol -s tests/protocol
 
 fuzz: $(VENV)/.test ## Send hostile input and use bad timing, for an hour or so
 	$(BIN)/python -m pytest -m fuzz -s

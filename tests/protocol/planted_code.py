@@ -1,0 +1,333 @@
+"""Wrong versions of the protocol, planted in the real code: each replaces one function."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from service.jobs.core import attempts, changes, events, leases, lifecycle, lost_workers, store
+from service.jobs.core.attempts import AttemptState, Heard, Offered, Saved
+from service.jobs.core.changes import change
+from service.jobs.core.job import Job
+from service.jobs.core.leases import ControlFlags, Lease, Leases
+from service.jobs.core.lifecycle import Effect, State
+from service.jobs.core.store import JobStore, checkpoint_folder
+from service.storage import sweep as sweeping
+from service.storage.blobs import Blob
+from service.storage.database.idempotency import Reservation, Reservations
+from service.storage.database.tables import idempotency_keys, jobs
+from tests.protocol import schedules
+
+Patch = pytest.MonkeyPatch
+
+
+def no_attempt_in_the_fence(patch: Patch) -> None:
+    def owned(lease: Lease) -> Any:
+        return sa.and_(jobs.c.id == lease.job.id, jobs.c.state == State.RUNNING)
+
+    patch.setattr(Lease, "owned", property(owned))
+
+
+def no_state_in_the_fence(patch: Patch) -> None:
+    def owned(lease: Lease) -> Any:
+        return sa.and_(jobs.c.id == lease.job.id, jobs.c.attempt == lease.job.attempt)
+
+    patch.setattr(Lease, "owned", property(owned))
+    patch.setattr(changes, "sources", lambda target: frozenset(State))
+
+
+def attempt_not_counted(patch: Patch) -> None:
+    def change_of_taken(connection: Any, update: Any, *builders: Any) -> Job | None:
+        if "attempt=(" in str(update.compile(dialect=connection.dialect)):
+            update = update.values(attempt=sa.func.max(1, jobs.c.attempt))
+        return change(connection, update, *builders)
+
+    patch.setattr(leases, "change", change_of_taken)
+
+
+def lease_not_renewed(patch: Patch) -> None:
+    patch.setattr(Leases, "heartbeat", lambda self, lease, *_: self.control_flags(lease))
+
+
+def live_leases_reclaimed(patch: Patch) -> None:
+    patch.setattr(leases, "_expired", lambda: jobs.c.state == State.RUNNING)
+
+
+def leases_forever(patch: Patch) -> None:
+    patch.setattr(leases, "_expired", sa.false)
+
+
+def checkpoint_named_before_it_is_written(patch: Patch) -> None:
+    def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
+        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+        blob = Blob(key, hashlib.sha256(content).hexdigest(), len(content))
+        with self._database.write() as connection:
+            previous = self._name_checkpoint(connection, lease, blob, report)
+        self._blobs.write(key, content)
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    patch.setattr(Leases, "checkpoint", checkpoint)
+
+
+def old_checkpoint_deleted_first(patch: Patch) -> None:
+    def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
+        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+        self._blobs.delete(checkpoint_folder(lease.job.id))
+        blob = self._blobs.write(key, content)
+        with self._database.write() as connection:
+            self._name_checkpoint(connection, lease, blob, report)
+
+    patch.setattr(Leases, "checkpoint", checkpoint)
+
+
+def file_deleted_at_a_lost_reply(patch: Patch) -> None:
+    real = Leases.checkpoint
+
+    def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
+        try:
+            real(self, lease, number, content, report)
+        except attempts.PASSING:
+            self._blobs.delete(f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}")
+            raise
+
+    patch.setattr(Leases, "checkpoint", checkpoint)
+
+
+def refused_checkpoint_kept(patch: Patch) -> None:
+    def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
+        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+        blob = self._blobs.write(key, content)
+        with self._database.write() as connection:
+            previous = self._name_checkpoint(connection, lease, blob, report)
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    patch.setattr(Leases, "checkpoint", checkpoint)
+
+
+def checkpoint_does_not_forgive(patch: Patch) -> None:
+    def name(self: Leases, connection: Any, lease: Lease, blob: Blob, report: Any) -> str | None:
+        previous = leases._locked(connection, lease).checkpoint_key
+        named = sa.update(jobs).values(checkpoint_key=blob.key, checkpoint_sha256=blob.sha256)
+        leases._write(connection, lease, report, named, events.checkpoint)
+        return previous
+
+    patch.setattr(Leases, "_name_checkpoint", name)
+
+
+def checkpoints_deleted_at_release(patch: Patch) -> None:
+    real = Leases.release
+
+    def release(self: Leases, lease: Lease, report: Any) -> None:
+        self._blobs.delete(checkpoint_folder(lease.job.id))
+        real(self, lease, report)
+
+    patch.setattr(Leases, "release", release)
+
+
+def pause_forgotten_at_release(patch: Patch) -> None:
+    def release(self: Leases, lease: Lease, report: Any) -> None:
+        with self._database.write() as connection:
+            leases._write(connection, lease, report, changes.move(State.QUEUED), events.state)
+
+    patch.setattr(Leases, "release", release)
+
+
+def version_before_the_end(patch: Patch) -> None:
+    real = Leases.finish
+
+    def finish(self: Leases, lease: Lease, outcome: Any, report: Any, register: Any = None) -> None:
+        if register is not None:
+            with self._database.write() as connection:
+                register(connection)
+        real(self, lease, outcome, report)
+
+    patch.setattr(Leases, "finish", finish)
+
+
+def event_outside_the_transaction(patch: Patch) -> None:
+    def skip(connection: Any, job: Job, *builders: Any) -> None:
+        if events.progress not in builders:
+            events.record(connection, job, *builders)
+
+    patch.setattr(changes, "record", skip)
+
+
+def revision_not_counted(patch: Patch) -> None:
+    def changed(connection: Any, update: Any, *builders: Any) -> Job | None:
+        return change(connection, update, *builders[:1])
+
+    patch.setattr(lost_workers, "change", changed)
+
+
+def end_without_its_event(patch: Patch) -> None:
+    def changed(connection: Any, update: Any, *builders: Any) -> Job | None:
+        kept = [build for build in builders if build is not events.end]
+        return change(connection, update, *kept)
+
+    patch.setattr(store, "change", changed)
+
+
+def failed_at_the_second_loss(patch: Patch) -> None:
+    patch.setattr(lost_workers, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 2)
+
+
+def losses_never_fail(patch: Patch) -> None:
+    patch.setattr(lost_workers, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 1000)
+
+
+def _lost_as(patch: Patch, **seen: Any) -> None:
+    """Lost jobs are resolved as if they were so."""
+    real = lost_workers.resolve_lost
+    patch.setattr(leases, "resolve_lost", lambda c, job: real(c, replace(job, **seen)))
+
+
+def lost_job_forgets_its_pause(patch: Patch) -> None:
+    _lost_as(patch, pause_requested=False)
+
+
+def lost_job_forgets_its_cancel(patch: Patch) -> None:
+    _lost_as(patch, cancel_requested=False)
+
+
+def cancel_forgotten_by_the_next_attempt(patch: Patch) -> None:
+    def state(**values: Any) -> AttemptState:
+        return AttemptState(**values | {"flags": ControlFlags(end=False, pause=False)})
+
+    patch.setattr(attempts, "AttemptState", state)
+
+
+def _stepping(patch: Patch, kind: type, changed: Callable[[AttemptState, Any], Any]) -> None:
+    """`step` sees another event of this kind; None if it sees none."""
+    real = attempts.step
+
+    def step(state: AttemptState, event: Any, at: float) -> Any:
+        if isinstance(event, kind):
+            event = changed(state, event)
+            if event is None:
+                return state, ()
+        return real(state, event, at)
+
+    patch.setattr(attempts, "step", step)
+
+
+def pause_ignored_by_the_work(patch: Patch) -> None:
+    def deaf(state: AttemptState, event: Heard) -> Heard:
+        return replace(event, flags=replace(event.flags, pause=False))
+
+    _stepping(patch, Heard, deaf)
+
+
+def failed_checkpoint_counts(patch: Patch) -> None:
+    _stepping(patch, Saved, lambda state, event: Saved(True))
+
+
+def checkpoint_without_progress(patch: Patch) -> None:
+    real = attempts.step
+
+    def step(state: AttemptState, event: Any, at: float) -> Any:
+        if isinstance(event, Offered):
+            state = replace(state, moved=True)
+        return real(state, event, at)
+
+    patch.setattr(attempts, "step", step)
+    patch.setattr(
+        attempts.Attempt,
+        "checkpoint_is_due",
+        property(lambda attempt: attempt.progress and attempt._clock() % 1 < 0.5),
+    )
+
+
+def cancel_of_an_ended_job(patch: Patch) -> None:
+    patch.setattr(store, "cancellation", lambda state, **_: Effect.AT_ONCE)
+    patch.setattr(changes, "sources", lambda target: frozenset(State))
+
+
+def cancel_only_requested(patch: Patch) -> None:
+    real = lifecycle.cancellation
+
+    def cancellation(state: State, **values: Any) -> Effect:
+        return Effect.REQUESTED if state is State.RUNNING else real(state, **values)
+
+    patch.setattr(store, "cancellation", cancellation)
+
+
+def pause_of_a_canceled_job(patch: Patch) -> None:
+    real = lifecycle.pausing
+    patch.setattr(store, "pausing", lambda state, **_: real(state, cancel_requested=False))
+
+
+def resume_of_an_ended_job(patch: Patch) -> None:
+    patch.setattr(store, "resumption", lambda state, **_: Effect.AT_ONCE)
+
+    def changed(connection: Any, job: Job, update: Any, *builders: Any) -> Job:
+        if job.is_final:
+            update = sa.update(jobs).values(state=State.QUEUED)
+        after = change(connection, update.where(jobs.c.id == job.id), *builders)
+        assert after is not None
+        return after
+
+    patch.setattr(store, "_changed", changed)
+
+
+def job_created_before_its_reply(patch: Patch) -> None:
+    real = JobStore.create
+
+    def create(self: JobStore, *, also: Any = None, **values: Any) -> Job:
+        job = real(self, **values)
+        with self._database.write() as connection:
+            also(connection, job)
+        return job
+
+    patch.setattr(JobStore, "create", create)
+
+
+def key_not_unique(patch: Patch) -> None:
+    def reserve(self: Reservations, caller: str, key: str, fingerprint: str) -> Reservation:
+        with self._database.write() as connection:
+            return self._take(connection, caller, key, fingerprint)
+
+    patch.setattr(Reservations, "reserve", reserve)
+
+
+def creation_without_the_reservation(patch: Patch) -> None:
+    def held(self: Reservation) -> Any:
+        keys = idempotency_keys.c
+        return sa.and_(keys.caller == self.caller, keys.key == self.key)
+
+    patch.setattr(Reservation, "held", property(held))
+
+
+def events_read_twice(patch: Patch) -> None:
+    real = events.EventLog.read
+    patch.setattr(
+        events.EventLog, "read", lambda self, id, after, limit: real(self, id, after - 1, limit)
+    )
+
+
+def events_end_early(patch: Patch) -> None:
+    real = events.EventLog.read
+
+    def read(self: events.EventLog, job_id: str, after: int, limit: int) -> events.Batch:
+        return replace(real(self, job_id, after, limit), complete=True)
+
+    patch.setattr(events.EventLog, "read", read)
+
+
+def sweep_of_young_files(patch: Patch) -> None:
+    real = sweeping.sweep
+    patch.setattr(schedules, "sweep", lambda d, b, _, again_s: real(d, b, -1.0, again_s))
+
+
+PLANTED: dict[str, Callable[[Patch], None]] = {
+    name: plant
+    for name, plant in list(globals().items())
+    if callable(plant)
+    and getattr(plant, "__annotations__", {}) == {"patch": "Patch", "return": "None"}
+}
