@@ -122,7 +122,7 @@ class Rules:
         return Move("saved", job, worker._replace(phase=Phase.WORKING, moved=0, file=0))
 
     def save_failed(self, job: Job, worker: Worker, label: str) -> Move:
-        """Committed or not: nobody knows, so no file is deleted."""
+        """Committed or not is unknown, so no file is deleted."""
         job = job._replace(orphans=job.orphans | worker.file)
         return Move(label, job, worker._replace(phase=Phase.WORKING, file=0))
 
