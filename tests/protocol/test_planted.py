@@ -23,7 +23,7 @@ FOUND_BY = {
     "lost_job_forgets_its_cancel": 5,
     "pause_ignored_by_the_work": 3,
     "failed_checkpoint_counts": 4,
-    "pause_of_a_canceled_job": 5,
+    "pause_of_a_canceled_job": 15,
     "resume_of_an_ended_job": 33,
     "sweep_of_young_files": 17,
 }
