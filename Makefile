@@ -45,7 +45,7 @@ torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for 
 	$(BIN)/python -m pytest -m torture -s
 
 protocol: $(VENV)/.test ## Explore the largest models of the protocol of jobs, and run 20,000 schedules, for hours
-	$(BIN)/python -m pytest -m protocol -s tests/protocol
+	$(BIN)/python -m pytest -m protocol -s tests/service/protocol
 
 fuzz: $(VENV)/.test ## Send hostile input and use bad timing, for an hour or so
 	$(BIN)/python -m pytest -m fuzz -s

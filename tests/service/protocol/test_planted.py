@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.protocol.conftest import RunSchedule
-from tests.protocol.planted_code import PLANTED
-from tests.protocol.schedules import Violation
+from tests.service.protocol.conftest import RunSchedule
+from tests.service.protocol.planted_code import PLANTED
+from tests.service.protocol.schedules import Violation
 
 SCHEDULES, STEPS = 100, 200
 FOUND_BY = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.protocol.exploration import Broken, Exploration, Size
-from tests.protocol.planted_rules import PLANTED
-from tests.protocol.rules import Rules
+from tests.service.protocol.exploration import Broken, Exploration, Size
+from tests.service.protocol.planted_rules import PLANTED
+from tests.service.protocol.rules import Rules
 
 AT_LEAST = 300_000
 KEYS = Size(workers=1, replicas=2, epochs=1)

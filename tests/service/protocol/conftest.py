@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.schedules import Schedule
-from tests.protocol.simulation import Service
 from tests.service.jobs.rows import add_dataset
+from tests.service.protocol.schedules import Schedule
+from tests.service.protocol.simulation import Service
 
 RunSchedule = Callable[[int, int], None]
 

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from service.jobs.core.attempts import Command
-from tests.protocol import states
-from tests.protocol.rules import dropping, leaving
-from tests.protocol.simulation import TICK_S, Service, SimulatedReplica, SimulatedWorker
-from tests.protocol.states import FINAL, MAX_FAILED, Key, Phase, Replica, State, Worker
+from tests.service.protocol import states
+from tests.service.protocol.rules import dropping, leaving
+from tests.service.protocol.simulation import TICK_S, Service, SimulatedReplica, SimulatedWorker
+from tests.service.protocol.states import FINAL, MAX_FAILED, Key, Phase, Replica, State, Worker
 
 STATES = {state.name.lower(): state for state in State}
 JOBS = (

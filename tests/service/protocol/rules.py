@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from tests.protocol.states import (
+from tests.service.protocol.states import (
     FINAL,
     KEY_TICKS,
     LEASE_TICKS,

@@ -16,16 +16,25 @@ from itertools import permutations
 
 import numpy as np
 
-from tests.protocol.invariants import (
+from tests.service.protocol.invariants import (
     CANCELS,
     broken_by_job,
     broken_by_replica,
     broken_by_worker,
     broken_by_workers,
 )
-from tests.protocol.rules import Effect, Rules
-from tests.protocol.states import FINAL, KEY_TICKS, LEASE_TICKS, Job, Key, Phase, Replica, Worker
-from tests.protocol.states import State as JobState
+from tests.service.protocol.rules import Effect, Rules
+from tests.service.protocol.states import (
+    FINAL,
+    KEY_TICKS,
+    LEASE_TICKS,
+    Job,
+    Key,
+    Phase,
+    Replica,
+    Worker,
+)
+from tests.service.protocol.states import State as JobState
 
 BITS = 16
 """Of the number of a job or a process."""

@@ -38,7 +38,7 @@ from service.storage.database.idempotency import (
 )
 from service.storage.database.tables import metadata
 from svm.errors import Diverged, Interrupted
-from tests.protocol.states import KEY_TICKS, LEASE_TICKS, Worker
+from tests.service.protocol.states import KEY_TICKS, LEASE_TICKS, Worker
 
 TICK_S = 10.0
 LEASE_S, KEY_S = ((ticks - 0.5) * TICK_S for ticks in (LEASE_TICKS, KEY_TICKS))

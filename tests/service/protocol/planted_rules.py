@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.protocol.rules import Effect, Move, Rules
-from tests.protocol.states import FINAL, MAX_FAILED, Job, Key, Phase, Replica, State, Worker
+from tests.service.protocol.rules import Effect, Move, Rules
+from tests.service.protocol.states import FINAL, MAX_FAILED, Job, Key, Phase, Replica, State, Worker
 
 
 class NoAttemptInTheFence(Rules):

@@ -12,9 +12,9 @@ from service.errors import Conflict, StorageFull, Unavailable
 from service.jobs.core.attempts import PASSING
 from service.jobs.core.events import EventLog
 from service.storage.sweep import MIN_AGE_S, sweep
-from tests.protocol.invariants import broken_by_job, broken_by_worker
-from tests.protocol.rules import Rules
-from tests.protocol.simulation import (
+from tests.service.protocol.invariants import broken_by_job, broken_by_worker
+from tests.service.protocol.rules import Rules
+from tests.service.protocol.simulation import (
     EPOCHS,
     LEASE_S,
     TICK_S,
@@ -23,8 +23,8 @@ from tests.protocol.simulation import (
     SimulatedReplica,
     SimulatedWorker,
 )
-from tests.protocol.states import FINAL, LEASE_TICKS, Job, Phase, Replica, State, Worker
-from tests.protocol.views import View
+from tests.service.protocol.states import FINAL, LEASE_TICKS, Job, Phase, Replica, State, Worker
+from tests.service.protocol.views import View
 
 JOBS, WORKERS, REPLICAS = 5, 3, 2
 STEADY_S = 0.3

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.protocol.conftest import RunSchedule
 from tests.seeds import seed_from
+from tests.service.protocol.conftest import RunSchedule
 
 STEPS = 200
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.protocol.states import (
+from tests.service.protocol.states import (
     FINAL,
     LEASE_TICKS,
     MAX_FAILED,

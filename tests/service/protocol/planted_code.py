@@ -21,7 +21,7 @@ from service.storage import sweep as sweeping
 from service.storage.blobs import Blob
 from service.storage.database.idempotency import Reservation, Reservations
 from service.storage.database.tables import idempotency_keys, jobs
-from tests.protocol import schedules
+from tests.service.protocol import schedules
 
 Patch = pytest.MonkeyPatch
 
