@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,14 @@ import sqlalchemy as sa
 
 from service.jobs.core import attempts, changes, events, leases, lifecycle, lost_workers, store
 from service.jobs.core.attempts import AttemptState, Heard, Offered, Saved
-from service.jobs.core.changes import change
+from service.jobs.core.changes import change, move, revised
 from service.jobs.core.job import Job
 from service.jobs.core.leases import ControlFlags, Lease, Leases
 from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobStore, checkpoint_folder
 from service.storage import sweep as sweeping
 from service.storage.blobs import Blob
+from service.storage.database import now
 from service.storage.database.idempotency import Reservation, Reservations
 from service.storage.database.tables import idempotency_keys, jobs
 from tests.service.protocol import schedules
@@ -26,28 +27,35 @@ from tests.service.protocol import schedules
 Patch = pytest.MonkeyPatch
 
 
-def no_attempt_in_the_fence(patch: Patch) -> None:
-    def owned(lease: Lease) -> Any:
-        return sa.and_(jobs.c.id == lease.job.id, jobs.c.state == State.RUNNING)
+def _owned_if(patch: Patch, *conditions: Any) -> None:
+    """Another fence in the statements of leases."""
+    owned = sa.and_(jobs.c.id == sa.bindparam("leased_job"), *conditions)
+    extended = sa.update(jobs).where(owned).values(lease_expires_at=now() + leases.LEASE_S)
+    patch.setattr(leases, "_FLAGS", sa.select(*leases.CONTROL_FLAGS).where(owned))
+    patch.setattr(leases, "_EXTEND", extended.returning(*leases.CONTROL_FLAGS))
+    patch.setattr(leases, "_LOCK", sa.select(jobs).where(owned))
+    patch.setattr(leases, "_REPORT", revised(sa.update(jobs).where(owned)))
+    moves = {target: revised(move(target).where(owned)) for target in leases._MOVE}
+    patch.setattr(leases, "_MOVE", moves)
 
-    patch.setattr(Lease, "owned", property(owned))
+
+def no_attempt_in_the_fence(patch: Patch) -> None:
+    attempt = sa.bindparam("leased_attempt", type_=sa.Integer())
+    _owned_if(patch, jobs.c.attempt + attempt >= 0, jobs.c.state == State.RUNNING)
 
 
 def no_state_in_the_fence(patch: Patch) -> None:
-    def owned(lease: Lease) -> Any:
-        return sa.and_(jobs.c.id == lease.job.id, jobs.c.attempt == lease.job.attempt)
-
-    patch.setattr(Lease, "owned", property(owned))
     patch.setattr(changes, "sources", lambda target: frozenset(State))
+    _owned_if(patch, jobs.c.attempt == sa.bindparam("leased_attempt"))
 
 
 def attempt_not_counted(patch: Patch) -> None:
-    def change_of_taken(connection: Any, update: Any, *builders: Any) -> Job | None:
-        if "attempt=(" in str(update.compile(dialect=connection.dialect)):
+    def carry_out(connection: Any, update: Any, values: Any, *builders: Any) -> Job | None:
+        if "worker" in values:
             update = update.values(attempt=sa.func.max(1, jobs.c.attempt))
-        return change(connection, update, *builders)
+        return changes.carry_out(connection, update, values, *builders)
 
-    patch.setattr(leases, "change", change_of_taken)
+    patch.setattr(leases, "carry_out", carry_out)
 
 
 def lease_not_renewed(patch: Patch) -> None:
@@ -114,8 +122,8 @@ def refused_checkpoint_kept(patch: Patch) -> None:
 def checkpoint_does_not_forgive(patch: Patch) -> None:
     def name(self: Leases, connection: Any, lease: Lease, blob: Blob, report: Any) -> str | None:
         previous = leases._locked(connection, lease).checkpoint_key
-        named = sa.update(jobs).values(checkpoint_key=blob.key, checkpoint_sha256=blob.sha256)
-        leases._write(connection, lease, report, named, events.checkpoint)
+        named = {"checkpoint_key": blob.key, "checkpoint_sha256": blob.sha256}
+        leases._write(connection, lease, report, leases._REPORT, named, events.checkpoint)
         return previous
 
     patch.setattr(Leases, "_name_checkpoint", name)
@@ -134,7 +142,7 @@ def checkpoints_deleted_at_release(patch: Patch) -> None:
 def pause_forgotten_at_release(patch: Patch) -> None:
     def release(self: Leases, lease: Lease, report: Any) -> None:
         with self._database.write() as connection:
-            leases._write(connection, lease, report, changes.move(State.QUEUED), events.state)
+            leases._write(connection, lease, report, leases._MOVE[State.QUEUED], {}, events.state)
 
     patch.setattr(Leases, "release", release)
 
@@ -152,9 +160,9 @@ def version_before_the_end(patch: Patch) -> None:
 
 
 def event_outside_the_transaction(patch: Patch) -> None:
-    def skip(connection: Any, job: Job, *builders: Any) -> None:
+    def skip(connection: Any, changed: Sequence[Job], *builders: Any) -> None:
         if events.progress not in builders:
-            events.record(connection, job, *builders)
+            events.record(connection, changed, *builders)
 
     patch.setattr(changes, "record", skip)
 
@@ -279,8 +287,8 @@ def resume_of_an_ended_job(patch: Patch) -> None:
 def job_created_before_its_reply(patch: Patch) -> None:
     real = JobStore.create
 
-    def create(self: JobStore, *, also: Any = None, **values: Any) -> Job:
-        job = real(self, **values)
+    def create(self: JobStore, new: Any, caller: str, also: Any = None) -> Job:
+        job = real(self, new, caller)
         with self._database.write() as connection:
             also(connection, job)
         return job

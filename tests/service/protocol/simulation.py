@@ -22,7 +22,7 @@ from service.jobs.core.attempts import PASSING, Attempt, Command
 from service.jobs.core.job import Job
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Outcome, Report
 from service.jobs.core.lifecycle import State
-from service.jobs.core.store import JobStore
+from service.jobs.core.store import JobStore, NewJob
 from service.jobs.engine.worker_process import carry_out
 from service.models.files import PreparedVersion
 from service.models.registry import ModelRegistry
@@ -160,16 +160,9 @@ class SimulatedDatabase(Database):
         self._turns.give("before")
         self._turns.fail()
         with super().write(makes_room=makes_room) as connection:
-            self.set_clock(connection)
             yield connection
         self._turns.give("after")
         self._turns.fail()
-
-    def set_clock(self, connection: sa.Connection) -> None:
-        if connection.dialect.name == "postgresql":
-            connection.execute(
-                sa.text("UPDATE simulated.clock SET now = :now"), {"now": self._clock.database}
-            )
 
     def _configure(self, connection: Any, _: object) -> None:
         if self._is_sqlite:
@@ -312,8 +305,6 @@ class SimulatedWorker:
             self.lease = self.attempt = None
             service.turns.give("idle")
             try:
-                if not service.leases.work_waits():
-                    continue
                 self.lease = service.leases.take(self.name, LEASE_S)
                 if self.lease is None:
                     continue
@@ -412,7 +403,7 @@ class SimulatedReplica:
         self.replied = job.id
 
     def queue(self, also: Callable[[sa.Connection, Job], None]) -> Job:
-        return self._service.jobs.create(
+        new = NewJob(
             kind="train",
             spec={"seed": 1},
             dataset_id=self._dataset_id,
@@ -420,6 +411,5 @@ class SimulatedReplica:
             model_name="iris",
             priority=0,
             tags={"number": str(self.number)},
-            caller=CALLER,
-            also=also,
         )
+        return self._service.jobs.create(new, CALLER, also=also)
