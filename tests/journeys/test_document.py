@@ -146,15 +146,15 @@ def test_no_key_value_or_path_is_disclosed(locked: Server) -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14_400)
 def test_fifty_thousand_calls(locked: Server, tmp_path: Path) -> None:
     """Examples, boundaries of every parameter, generated and linked calls: no 5xx, and no
     undocumented reply."""
     share = int(os.environ.get("FUZZ_SHARE", "100")) / 100
     single, chains = str(round(640 * share)), str(round(600 * share))
     options = ("--phases", "examples,coverage,fuzzing", "--max-examples", single)
-    calls = generated_calls(locked, tmp_path, *options, timeout_s=5000)
+    calls = generated_calls(locked, tmp_path, *options, timeout_s=7000)
     options = ("--phases", "stateful", "--max-examples", chains)
-    linked = generated_calls(locked, tmp_path, *options, timeout_s=5000)
+    linked = generated_calls(locked, tmp_path, *options, timeout_s=7000)
     print(f"{calls:,} single calls and {linked:,} linked ones")
     assert calls + linked >= 50_000 * share
