@@ -67,7 +67,11 @@ def upload(
             **options,
         )
         for _ in range(1 if onto is None else 2):
-            parsed = read(decode(encode(spec)))
+            try:
+                parsed = read(decode(encode(spec)))
+            except ServiceError as error:
+                error.__context__ = None
+                raise error.with_traceback(None) from None  # its frames would keep files open
         arrays = {array: np.load(folder / f"{array}.npy") for array in parsed.arrays}
     return Result(parsed, arrays)
 

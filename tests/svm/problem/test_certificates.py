@@ -147,7 +147,10 @@ def test_bounds_of_solvers_with_options(solver: Any, name: str) -> None:
     while not training.progress.finished:
         training = training.step(False)
     now = training.progress
-    assert (now.stop_reason, training.state.updates) == ("max-updates", stopping.max_updates)
+    if solver.name == "newton":  # needs fewer updates
+        assert now.stop_reason == "converged"
+    else:
+        assert (now.stop_reason, training.state.updates) == ("max-updates", stopping.max_updates)
     assert now.dual <= best.upper * (1.0 + 1e-12)
     assert now.primal >= best.lower * (1.0 - 1e-12)
     assert now.dual >= 0.98 * best.lower
