@@ -54,10 +54,6 @@ def _never() -> None:
     pass
 
 
-def one_thread() -> int:
-    return 1
-
-
 def operand_of(X: Any) -> Any:
     """X as an operand of compiled loops: an array, or (data, indices, indptr) of a CSR matrix.
 
@@ -98,8 +94,8 @@ class Problem:
     """Shared by all problems of a training."""
     shared_norms: Vector | None = None
     """‖x‖² of all rows of X, if known."""
-    threads: Callable[[], int] = one_thread
-    """How many may work on this problem now; no bit depends on it."""
+    threads: int = 1
+    """How many may work on this problem at once; no bit depends on it."""
     cost_change: CostChange | None = None
     """For solvers that test it after every update."""
     max_updates: int | None = None

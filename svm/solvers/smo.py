@@ -167,7 +167,7 @@ def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
     """k(xᵢ, ·) for the `rows` i of the problem."""
     numbers = problem.rows[rows]
     return [
-        (inside, problem.kernel_rows.get(numbers, group, problem.interrupted, problem.threads()))
+        (inside, problem.kernel_rows.get(numbers, group, problem.interrupted, problem.threads))
         for group, inside in problem.kernel_groups
     ]
 

@@ -12,7 +12,7 @@ from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
-from svm.problem.problem import Problem, one_thread
+from svm.problem import Problem
 from svm.training.preparation import Prepared, as_prepared
 
 
@@ -21,7 +21,7 @@ def problems(
     pipeline: Pipeline,
     seed: int,
     interrupted: Callable[[], None],
-    threads: Callable[[], int] = one_thread,
+    threads: int = 1,
 ) -> list[Problem]:
     """One problem for each split, in order; they share X and the rows of the kernel matrix.
 
@@ -40,7 +40,7 @@ def problems(
             kernel=prepared.kernel,
             shared_kernel_rows=prepared.kernel_rows,
             shared_norms=prepared.norms,
-            threads=threads if len(prepared.splits) == 1 else one_thread,
+            threads=threads if len(prepared.splits) == 1 else 1,
             seed=seed,
             pair=k,
             cost_change=pipeline.stopping.cost_change,

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class Training:
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
-        threads: int | Callable[[], int] = 1,
+        threads: int = 1,
         digest: str | None = None,
         bounds_kernel: bool = True,
         trace: Trace | None = None,
@@ -104,8 +104,7 @@ class Training:
         `seed`: 0 … 2⁶³ - 1.
         `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
         raising `Interrupted`, and with `StoredRows` this preparation too.
-        `threads`: how many pairs run at once, or how many compute the kernel rows of a single one;
-        a function is asked again and again.
+        `threads`: how many pairs run at once, or how many compute the kernel rows of a single one.
         `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
         first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
@@ -119,7 +118,7 @@ class Training:
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
         self.seed = seed
-        self._threads = threads if callable(threads) else partial(int, threads)
+        self.threads = threads
         self._digest = digest
         self._elapsed_before = 0.0
         self._started: float | None = None
@@ -142,7 +141,7 @@ class Training:
         self._warm_start = warm_start
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
-        binary = problems(self.prepared, pipeline, seed, self._interruption, self._threads)
+        binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
         solver, self._successor, reasons = _solver_for(
             pipeline, binary, warm=warm_start is not None
         )
@@ -217,8 +216,9 @@ class Training:
                 for k in [k for k, some in enumerate(self._points) if some]:
                     yield self._report(k)  # an interruption came before their report
                 queue = RoundRobin(k for k, p in enumerate(self._pairs) if not p.progress.finished)
-                while queue:
+                if self.threads == 1 or len(queue) <= 1:
                     yield from self._one_at_a_time(queue)
+                else:
                     yield from self._in_parallel(queue)
                 self._bound_kernel()
         finally:
@@ -343,8 +343,7 @@ class Training:
                 bounds[k] = bound_of(self.prepared, self._pairs[k])
 
     def _one_at_a_time(self, queue: RoundRobin) -> Iterator[Progress]:
-        """Until there may be more threads, and pairs for them."""
-        while queue and (len(queue) == 1 or self._threads() == 1):
+        while queue:
             k = queue.next()
             seconds = self._slice(k)
             if not self._pairs[k].progress.finished:
@@ -352,13 +351,12 @@ class Training:
             yield self._report(k)
 
     def _in_parallel(self, queue: RoundRobin) -> Iterator[Progress]:
-        """Until there may be only one thread, or there is no pair for another."""
-        with ThreadPoolExecutor(len(self._pairs), thread_name_prefix="svm-pair") as pool:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
             running: dict[Future[float], int] = {}
             done: list[Future[float]] = []
             try:
-                while running or (queue and self._threads() > 1):
-                    while queue and len(running) < self._threads():
+                while queue or running:
+                    while queue and len(running) < self.threads:
                         k = queue.next()
                         running[pool.submit(self._slice, k)] = k
                     done = list(wait(running, return_when=FIRST_COMPLETED).done)

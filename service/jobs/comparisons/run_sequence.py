@@ -31,7 +31,7 @@ from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import fold_of, progress_of, result_of
-from service.jobs.training.training_sequence import SHORTEST_S
+from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, Interrupted, InvalidData
@@ -80,7 +80,7 @@ class ComparisonSequence:
         self._body = body
         self._entries = entries
         self._seed = body.seed
-        self._threads = context.threads
+        self._threads = threads_of(settings)
         self._dataset = dataset
         self._datasets = context.datasets
         memory = settings.limits.worker_memory_bytes

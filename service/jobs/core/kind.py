@@ -19,14 +19,12 @@ from service.web.access.keys import Scope
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a worker gives to the jobs that it runs: its stores and settings, and processors."""
+    """What a worker gives to the jobs that it runs: its stores and settings."""
 
     datasets: DatasetStore
     models: ModelRegistry
     blobs: Blobs
     settings: Settings
-    threads: Callable[[], int]
-    """That a job may use now."""
 
     def checkpoint(self, job: Job) -> Arrays | None:
         """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""

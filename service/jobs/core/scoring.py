@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +22,6 @@ from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
-from svm.training.memory import THREADS
 
 BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
@@ -62,7 +60,7 @@ def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored |
     taken = taken_by(fitted, dataset, version)
     try:
         done, columns = _begin(context, attempt.job, dataset.n_samples)
-        columns = _columns(context, attempt, fitted, data, taken, outputs, done, columns)
+        columns = _columns(attempt, fitted, data, taken, outputs, done, columns)
     except Interrupted:
         if attempt.command is not Command.KEEP_AND_END:
             raise
@@ -72,7 +70,6 @@ def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored |
 
 
 def _columns(
-    context: RunContext,
     attempt: Attempt,
     fitted: FittedPipeline,
     data: DataInFiles,
@@ -83,25 +80,18 @@ def _columns(
 ) -> Columns:
     """The outputs of all rows; of the first `done` they are in `columns` already."""
     n = data.X.shape[0]
-
-    def block(start: int) -> list[tuple[str, npt.NDArray[Any]]]:
-        X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
-        return _outputs(fitted, taken(X), start, outputs)
-
     try:
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="svm-block") as pool:
-            while done < n:
-                attempt.check()
-                starts = range(done, n, BLOCK_ROWS)[: context.threads()]
-                for start, block_columns in zip(starts, pool.map(block, starts), strict=True):
-                    for name, values in block_columns:
-                        if name not in columns:
-                            columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-                        columns[name][start : start + len(values)] = values
-                done = min(n, starts[-1] + BLOCK_ROWS)
-                attempt.show({"fraction": done / n}, [])
-                if attempt.checkpoint_is_due:
-                    attempt.save(_checkpoint(done, columns))
+        for start in range(done, n, BLOCK_ROWS):
+            attempt.check()
+            X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
+            for name, values in _outputs(fitted, taken(X), start, outputs):
+                if name not in columns:
+                    columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+                columns[name][start : start + len(values)] = values
+            done = min(n, start + BLOCK_ROWS)
+            attempt.show({"fraction": done / n}, [])
+            if attempt.checkpoint_is_due:
+                attempt.save(_checkpoint(done, columns))
     except Interrupted:
         if attempt.command is Command.SAVE_AND_RELEASE:
             attempt.save(_checkpoint(done, columns))

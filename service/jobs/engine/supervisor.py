@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.jobs.engine import compiling, worker_process
-from service.jobs.engine.processors import Processors
 from service.settings import Settings
 from service.web.server.logs import configure_logging
 
@@ -55,7 +54,6 @@ def main() -> None:
 @dataclass
 class _Worker:
     name: str
-    number: int
     pipe: int
     started: float
     stays: bool
@@ -70,7 +68,6 @@ class Supervisor:
         self._keep = 0 if settings.sqlite_file else 1
         """Workers that stay when there is no work: another machine may queue a job."""
         self._workers: dict[int, _Worker] = {}
-        self._processors = Processors(settings.workers)
         self._compiler: int | None = None
         self._dead: list[str] = []
         """Names of workers that died; the next worker releases their jobs."""
@@ -132,7 +129,6 @@ class Supervisor:
             if ended == 0:
                 continue
             worker = self._workers.pop(pid)
-            self._processors.note(worker.number, busy=False)
             if self._stopping:
                 continue
             os.close(worker.pipe)
@@ -159,23 +155,18 @@ class Supervisor:
         stays = sum(worker.stays for worker in self._workers.values()) < self._keep
         began = time.time_ns() // 1_000_000  # process ids recur
         prefix = f"{socket.gethostname()}:{began:x}"
-        number = min(
-            set(range(self._settings.workers)) - {w.number for w in self._workers.values()}
-        )
         reader, writer = os.pipe()
 
         def work() -> None:
             for pipe in (writer, self._signals, *(w.pipe for w in self._workers.values())):
                 os.close(pipe)
             name = f"{prefix}:{os.getpid()}"
-            worker_process.run(
-                self._settings, name, reader, self._dead, stays, self._processors, number
-            )
+            worker_process.run(self._settings, name, reader, self._dead, stays)
 
         pid = _fork(work)
         os.close(reader)
         os.set_blocking(writer, False)
-        self._workers[pid] = _Worker(f"{prefix}:{pid}", number, writer, time.monotonic(), stays)
+        self._workers[pid] = _Worker(f"{prefix}:{pid}", writer, time.monotonic(), stays)
         self._dead.clear()
 
     def _fork_compiler(self) -> None:

@@ -25,7 +25,6 @@ from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.engine.compiling import told
-from service.jobs.engine.processors import Processors
 from service.jobs.kinds import KINDS
 from service.models.registry import ModelRegistry
 from service.settings import Settings
@@ -59,15 +58,7 @@ def import_all() -> None:
         import_module(module.name)
 
 
-def run(
-    settings: Settings,
-    name: str,
-    pipe: int,
-    dead: Sequence[str],
-    stays: bool,
-    processors: Processors,
-    number: int,
-) -> None:
+def run(settings: Settings, name: str, pipe: int, dead: Sequence[str], stays: bool) -> None:
     """Take jobs until `pipe` closes, or, unless it `stays`, until there was none for a while.
 
     A byte in the pipe says that there may be a job. The jobs of `dead` workers are released first.
@@ -83,8 +74,7 @@ def run(
         code = 1
         try:
             with one_blas_thread:  # once, not for every job
-                worker = Worker(settings, stopping, name, processors, number)
-                code = 0 if worker.run(woken, dead, stays) else 1
+                code = 0 if Worker(settings, stopping, name).run(woken, dead, stays) else 1
         except BaseException:
             logger.exception("the worker failed")
         finally:
@@ -103,27 +93,16 @@ class Worker:
     """Takes jobs and runs them, one at a time."""
 
     def __init__(
-        self,
-        settings: Settings,
-        stopping: threading.Event,
-        name: str | None = None,
-        processors: Processors | None = None,
-        number: int = 0,
+        self, settings: Settings, stopping: threading.Event, name: str | None = None
     ) -> None:
-        """Worker `number` of those that share the processors; alone by default."""
         database = Database(settings.database_url)
         blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
-        self._processors, self._number = processors or Processors(1), number
         context = RunContext(
-            KeptDatasets(database, blobs),
-            ModelRegistry(database, blobs),
-            blobs,
-            settings,
-            self._processors.threads,
+            KeptDatasets(database, blobs), ModelRegistry(database, blobs), blobs, settings
         )
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
@@ -160,7 +139,6 @@ class Worker:
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(**lease.job.log_context):
             logger.info("job taken")
-            self._processors.note(self._number, busy=True)
             try:
                 with (
                     attempting(lease, self._leases, self._settings, self._stopping) as attempt,
@@ -169,8 +147,6 @@ class Worker:
                     carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
-            finally:
-                self._processors.note(self._number, busy=False)
             logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
 

@@ -27,7 +27,7 @@ from service.jobs.training.summary import (
     sum_of_folds,
     unproven,
 )
-from service.jobs.training.training_sequence import TrainingSequence
+from service.jobs.training.training_sequence import TrainingSequence, threads_of
 from service.jobs.training.validation_set import rows_of
 from service.jobs.training.warm_starts import load_start
 from service.storage.arrays import Arrays
@@ -145,7 +145,7 @@ def _sequence(
             checkpoint=checkpoint,
             interrupted=attempt.check,
             digest=split.digest,
-            threads=context.threads,
+            threads=threads_of(context.settings),
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
         )

@@ -7,6 +7,7 @@ that is canceled with `keep_model` has the model of all rows to keep.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.training.forecast import Forecast
 from service.jobs.training.summary import progress_of
+from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
@@ -31,6 +33,11 @@ Begin = Callable[[int, float, Arrays | None], Training]
 checkpoint. Raises CheckpointMismatch."""
 Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
 """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are kept."""
+
+
+def threads_of(settings: Settings) -> int:
+    """That a training may use, if all workers of this machine train."""
+    return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
 
 
 class TrainingSequence:

@@ -149,7 +149,7 @@ def test_threads_change_no_bit() -> None:
     for threads in (1, 3):
         pipeline = Pipeline(solver=SMO(kernel=GAUSSIAN))
         training = Training(pipeline, X, y, seed=0, threads=threads)
-        assert training.problems[0].threads() == threads
+        assert training.problems[0].threads == threads
         for _ in training:
             pass
         models.append(training.result().fitted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import time
 import weakref
@@ -262,13 +261,3 @@ def test_elapsed_time_is_that_of_training() -> None:
     rested = training.elapsed_s
     time.sleep(0.01)
     assert training.elapsed_s == rested
-
-
-def test_threads_change_while_pairs_train() -> None:
-    """From one to several and back, whenever it is asked: the bits are those of one thread."""
-    pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=40))
-    alone = train(pipeline, X, LABELS)
-    asked = itertools.count()
-    together = train(pipeline, X, LABELS, threads=lambda: 1 + next(asked) // 5 % 3)
-    assert bits(together.result()) == bits(alone.result())
-    assert next(asked) > 30
