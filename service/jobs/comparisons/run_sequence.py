@@ -309,9 +309,7 @@ class ComparisonSequence:
     def _left_s(self, progress: Progress, training: Training) -> float | None:
         """If each of the rest takes the mean time; at most the rest of the budget."""
         own = training.elapsed_s
-        if progress.evaluation is not None:
-            self._forecast.add(own, progress.relative_gap, progress.epoch)
-        left = self._forecast.left(own)
+        left = self._forecast.after(progress, own)
         if left is None:
             return None
         spent_s, done = self.state.spent_s + own, self.state.position + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from svm.stopping import Stopping
+from svm.training.curve.progress import Progress
 
 SPACING = math.log(1.3)
 """Of the times of two points that are compared: closer ones are noise."""
@@ -22,6 +23,13 @@ class Forecast:
         self._gap, self._epochs = resolved.duality_gap, resolved.max_epochs
         self._points: list[tuple[float, float, float]] = []
         self._end_s: float | None = None
+
+    def after(self, progress: Progress, elapsed_s: float) -> float | None:
+        """Seconds to the end, from progress after `elapsed_s` seconds of training; None if there is
+        no forecast."""
+        if progress.evaluation is not None:
+            self.add(elapsed_s, progress.relative_gap, progress.epoch)
+        return self.left(elapsed_s)
 
     def left(self, elapsed_s: float) -> float | None:
         """Seconds to the end that was forecast; None if there is none, or if it has passed."""

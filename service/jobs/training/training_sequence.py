@@ -185,9 +185,7 @@ class TrainingSequence:
     ) -> float | None:
         """For all trainings, if each takes as long as this one; at most the rest of the budget."""
         own = training.elapsed_s
-        if progress.evaluation is not None:
-            self._forecast.add(own, progress.relative_gap, progress.epoch)
-        left = self._forecast.left(own)
+        left = self._forecast.after(progress, own)
         if left is None:
             return None
         left += (self._count - number - 1) * (own + left)
