@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from svm.checkpoints import Arrays, flatten, restore
 from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.errors import Diverged
@@ -253,6 +255,25 @@ class BinaryTraining:
             return False
         left = self._updates_left(before, self.progress, target)
         return newton_is_sooner(self.problem, self.solver.visits(self.problem, self.state), left)
+
+    def to_arrays(self, prefix: str) -> Arrays:
+        """For a checkpoint."""
+        return {
+            **flatten(self.state, f"{prefix}state."),
+            **flatten(self.certifier, f"{prefix}certifier."),
+            **flatten(self.progress, f"{prefix}progress."),
+        }
+
+    def restored(self, checkpoint: Mapping[str, npt.NDArray[Any]], prefix: str) -> BinaryTraining:
+        """The same training at an earlier or later time. Raises CheckpointMismatch."""
+        progress = restore(self.progress, checkpoint, f"{prefix}progress.")
+        pair = self.switched() if progress.switched and not self.progress.switched else self
+        return replace(
+            pair,
+            state=restore(pair.state, checkpoint, f"{prefix}state."),
+            certifier=restore(pair.certifier, checkpoint, f"{prefix}certifier."),
+            progress=progress,
+        )
 
     def switched(self) -> BinaryTraining:
         """The same training, continued by the successor from the weights so far."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svm.checkpoints import Arrays, flatten, platform, restore
+from svm.checkpoints import Arrays, platform
 from svm.data.columns import Columns
 from svm.data.matrices import Vector
 from svm.data.stored_rows import StoredRows
@@ -99,7 +98,7 @@ class Training:
         `validation`: another (X, labels), on which errors are reported, and patience is measured.
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
         `checkpoint`: continue the training that it was taken from; all other arguments must be
-        the same.
+        the same. If it has only some pairs (`lend`), only those are trained.
         `prepared`: of another training on the same rows; X and labels are not read again.
         `seed`: 0 … 2⁶³ - 1.
         `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
@@ -178,9 +177,10 @@ class Training:
         self._kernel_bounds: Vector | None = None
         if bounds_kernel and prepared.unmapped is not None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
+        self._lent: set[int] = set()
         if checkpoint is not None:
             self._restore(checkpoint)
-        self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s)
+        self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s, self._lent)
 
     @property
     def classes(self) -> npt.NDArray[Any]:
@@ -215,19 +215,57 @@ class Training:
             with one_blas_thread:
                 for k in [k for k, some in enumerate(self._points) if some]:
                     yield self._report(k)  # an interruption came before their report
-                queue = RoundRobin(k for k, p in enumerate(self._pairs) if not p.progress.finished)
-                if self.threads == 1 or len(queue) <= 1:
-                    yield from self._one_at_a_time(queue)
-                else:
-                    yield from self._in_parallel(queue)
-                self._bound_kernel()
+                queue = RoundRobin(k for k in self.own if not self._is_finished(k))
+                slices = self._one_at_a_time(queue)
+                if self.threads > 1 and len(queue) > 1:
+                    slices = queue.in_parallel(self._slice, self._is_finished, self.threads)
+                for k in slices:
+                    yield self._report(k)
+                if not self.unfinished:
+                    self._bound_kernel()
         finally:
             self._elapsed_before, self._started = self.elapsed_s, None
 
-    def checkpoint(self) -> Arrays:
+    @property
+    def unfinished(self) -> list[int]:
+        """The numbers of the pairs that are not finished."""
+        return [k for k in range(len(self._pairs)) if not self._is_finished(k)]
+
+    @property
+    def own(self) -> list[int]:
+        """The numbers of the pairs that are trained here."""
+        return [k for k in range(len(self._pairs)) if k not in self._lent]
+
+    def lend(self, pairs: Collection[int]) -> Arrays:
+        """Leave these pairs to another training: the iteration passes over them until `take_back`.
+        Returns the checkpoint with which that training begins.
+
+        May be called between two items of the iteration, with one thread.
+        """
+        self._lent.update(pairs)
+        self._tracker.leave_out(self._lent)
+        return self.checkpoint(pairs)
+
+    def take_back(self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Continue these pairs here, those that the other training's checkpoint has from there.
+        If some are not finished, iterate again.
+
+        Raises CheckpointMismatch, and then changes nothing.
+        """
+        if checkpoint:
+            if str(checkpoint.get("fingerprint")) != self._fingerprint:
+                raise CheckpointMismatch("the checkpoint belongs to another training")
+            self._restore_pairs(checkpoint["pairs"].tolist(), checkpoint)
+        self._lent.difference_update(pairs)
+        self._tracker.leave_out(self._lent)
+        for k in pairs:
+            self._tracker.update(k, self._pairs[k], self.elapsed_s)
+
+    def checkpoint(self, only: Collection[int] | None = None) -> Arrays:
         """Everything needed to continue, as plain arrays; an unfinished epoch is left out.
 
-        May be called between two items of the iteration, while other threads train pairs.
+        `only` these pairs; None is all. May be called between two items of the iteration, while
+        other threads train pairs.
         """
         pairs = list(self._pairs)
         arrays: Arrays = {
@@ -240,13 +278,12 @@ class Training:
         if self._tracer is not None:  # those that no report has had yet
             points = [asdict(point) for some in self._points for point in some]
             arrays["points"] = np.asarray(json.dumps(points))
-        for k, pair in enumerate(pairs):
+        if only is not None:
+            arrays["pairs"] = np.asarray(sorted(only), dtype=np.int64)
+        for k in range(len(pairs)) if only is None else only:
             if self._stopping.patience is not None:
-                arrays |= flatten(self._watched[k].watch, f"{k}.watch.")
-                arrays |= flatten(self._watched[k].best, f"{k}.best.")
-            arrays |= flatten(pair.state, f"{k}.state.")
-            arrays |= flatten(pair.certifier, f"{k}.certifier.")
-            arrays |= flatten(pair.progress, f"{k}.progress.")
+                arrays |= self._watched[k].to_arrays(f"{k}.")
+            arrays |= pairs[k].to_arrays(f"{k}.")
         return arrays
 
     @one_blas_thread
@@ -281,21 +318,17 @@ class Training:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             self._points[point["pair"]] += (Evaluation(**point),)
-        for k, pair in enumerate(self._pairs):
+        known = checkpoint.get("pairs", np.arange(len(self._pairs))).tolist()
+        self._restore_pairs(known, checkpoint)
+        self._lent = set(range(len(self._pairs))).difference(known)
+
+    def _restore_pairs(
+        self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]
+    ) -> None:
+        for k in pairs:
             if self._stopping.patience is not None:
-                self._watched[k] = Watched(
-                    restore(Watch(), checkpoint, f"{k}.watch."),
-                    restore(pair.state, checkpoint, f"{k}.best."),
-                )
-            progress = restore(pair.progress, checkpoint, f"{k}.progress.")
-            if progress.switched:
-                pair = pair.switched()
-            self._pairs[k] = replace(
-                pair,
-                state=restore(pair.state, checkpoint, f"{k}.state."),
-                certifier=restore(pair.certifier, checkpoint, f"{k}.certifier."),
-                progress=progress,
-            )
+                self._watched[k] = Watched.restored(self._pairs[k], checkpoint, f"{k}.")
+            self._pairs[k] = self._pairs[k].restored(checkpoint, f"{k}.")
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -342,33 +375,18 @@ class Training:
             if not self._out_of_time():
                 bounds[k] = bound_of(self.prepared, self._pairs[k])
 
-    def _one_at_a_time(self, queue: RoundRobin) -> Iterator[Progress]:
+    def _is_finished(self, k: int) -> bool:
+        return self._pairs[k].progress.finished
+
+    def _one_at_a_time(self, queue: RoundRobin) -> Iterator[int]:
         while queue:
             k = queue.next()
+            if k in self._lent or self._is_finished(k):
+                continue
             seconds = self._slice(k)
-            if not self._pairs[k].progress.finished:
+            if not self._is_finished(k):
                 queue.requeue(k, seconds)
-            yield self._report(k)
-
-    def _in_parallel(self, queue: RoundRobin) -> Iterator[Progress]:
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="svm-pair") as pool:
-            running: dict[Future[float], int] = {}
-            done: list[Future[float]] = []
-            try:
-                while queue or running:
-                    while queue and len(running) < self.threads:
-                        k = queue.next()
-                        running[pool.submit(self._slice, k)] = k
-                    done = list(wait(running, return_when=FIRST_COMPLETED).done)
-                    while done:
-                        k, seconds = running.pop(done[-1]), done.pop().result()
-                        if not self._pairs[k].progress.finished:
-                            queue.requeue(k, seconds)
-                        yield self._report(k)
-            finally:
-                # An exception refers to this frame; a future in the frame would make a cycle.
-                running.clear()
-                done.clear()
+            yield k
 
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]

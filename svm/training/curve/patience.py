@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy.typing as npt
+
+from svm.checkpoints import Arrays, flatten, restore
 from svm.stopping import StopReason
 from svm.training.binary_training import BinaryTraining
 
@@ -29,6 +33,20 @@ class Watched:
     watch: Watch
     best: Any
     """The state of the solver at the lowest error."""
+
+    @classmethod
+    def restored(
+        cls, pair: BinaryTraining, checkpoint: Mapping[str, npt.NDArray[Any]], prefix: str
+    ) -> Watched:
+        """From the arrays of `to_arrays`. Raises CheckpointMismatch."""
+        return cls(
+            restore(Watch(), checkpoint, f"{prefix}watch."),
+            restore(pair.state, checkpoint, f"{prefix}best."),
+        )
+
+    def to_arrays(self, prefix: str) -> Arrays:
+        """For a checkpoint."""
+        return flatten(self.watch, f"{prefix}watch.") | flatten(self.best, f"{prefix}best.")
 
     def after(self, pair: BinaryTraining, error: float | None) -> Watched:
         """With the validation error of the pair, which has finished another epoch."""

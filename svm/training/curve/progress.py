@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,13 +60,19 @@ class ProgressTracker:
     """Keeps a few numbers of each pair, so that reports are cheap for many pairs."""
 
     def __init__(
-        self, pairs: Sequence[BinaryTraining], stopping: Stopping, elapsed_s: float
+        self,
+        pairs: Sequence[BinaryTraining],
+        stopping: Stopping,
+        elapsed_s: float,
+        left_out: Collection[int],
     ) -> None:
         self._stopping = stopping
         self._updates = np.zeros(len(pairs), dtype=np.int64)
         self._costs = np.zeros((len(pairs), 2))
         self._gaps = np.zeros(len(pairs))
         self._fractions = np.zeros(len(pairs))
+        self._own = np.ones(len(pairs), dtype=bool)
+        self.leave_out(left_out)
         for k, pair in enumerate(pairs):
             self.update(k, pair, elapsed_s)
 
@@ -75,6 +81,11 @@ class ProgressTracker:
         """(primal, dual) of all pairs together; None before the first evaluation of each."""
         primal, dual = self._costs.mean(axis=0).tolist()
         return None if math.isinf(primal) else (primal, dual)
+
+    def leave_out(self, pairs: Collection[int]) -> None:
+        """Count the fractions of all other pairs only."""
+        self._own[:] = True
+        self._own[list(pairs)] = False
 
     def update(self, k: int, pair: BinaryTraining, elapsed_s: float) -> None:
         """Record pair k, `elapsed_s` seconds after the start of the training."""
@@ -99,7 +110,7 @@ class ProgressTracker:
             pair=k,
             epoch=pairs[k].state.epoch,
             updates=int(self._updates.sum()),
-            fraction=float(self._fractions.mean()),
+            fraction=float(self._fractions[self._own].mean()),
             primal=worst.primal if known else None,
             dual=worst.dual if known else None,
             relative_gap=worst.relative_gap if known else None,
