@@ -56,6 +56,8 @@ class ProgressRead(ReadModel):
     """Of a training that has ended: `status` of its certificate."""
     eta_s: float | None = None
     """Estimated time to the end."""
+    parts: int = 0
+    """Parts of a long job that are left to other workers, while no job waits for them."""
     compiling: bool = False
     """Loops are being compiled for this machine: only before the first trainings of a kind."""
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset
+from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import Attempt, Command
-from service.jobs.core.job import Job
+from service.jobs.core.attempts import Attempt, Command, Work
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.model_columns import taken_by
+from service.jobs.parts.helping import PartWork
+from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
 from service.storage.blobs import BlobDamaged
@@ -25,6 +26,8 @@ from svm.model.pipeline import FittedPipeline
 
 BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
+PIECES = 16
+"""Of all rows, at most."""
 
 Columns = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
@@ -44,73 +47,175 @@ class Scored:
     """(n_samples,) of the rows, if they have weights."""
 
 
-def score(context: RunContext, attempt: Attempt, outputs: list[str]) -> Scored | None:
-    """The `outputs` (label, decision, probability) of all rows, in order, by the `model` that the
-    job's spec names.
+class Scoring:
+    """The outputs of a model for all rows of a dataset, by the `model` that the spec names.
+
+    The rows are in pieces of equal length, which a long job lends to others.
+    """
+
+    def __init__(self, context: RunContext, work: Work) -> None:
+        """Raises what the stores raise."""
+        model = work.job.spec["model"]
+        self.dataset = context.datasets.get(work.job.dataset_id)
+        self.version = context.models.get_version(model["name"], model["version"])
+        self.fitted = context.models.files.load(self.version)
+        self.data = context.datasets.open(self.dataset)
+        self._outputs: list[str] = work.job.spec["outputs"]
+        self._taken = taken_by(self.fitted, self.dataset, self.version)
+        self._work = work
+        n = self.dataset.n_samples
+        rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
+        self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
+
+    def blocks(self, piece: int, done: int) -> Iterator[tuple[slice, Columns]]:
+        """The rows of a piece after the first `done`, block by block, and their outputs.
+
+        Raises InvalidData and Interrupted.
+        """
+        rows = self.pieces[piece]
+        for start in range(rows.start + done, rows.stop, BLOCK_ROWS):
+            self._work.check()
+            stop = min(rows.stop, start + BLOCK_ROWS)
+            X = self._taken(self.data.X.read(np.arange(start, stop)))
+            yield slice(start, stop), dict(_outputs(self.fitted, X, start, self._outputs))
+
+
+def score(context: RunContext, attempt: Attempt) -> Scored | None:
+    """The outputs (label, decision, probability) that the job's spec names, of all rows, in order.
 
     None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
     Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.may_end = True
-    model = attempt.job.spec["model"]
-    dataset = context.datasets.get(attempt.job.dataset_id)
-    version = context.models.get_version(model["name"], model["version"])
-    fitted = context.models.files.load(version)
-    data = context.datasets.open(dataset)
-    taken = taken_by(fitted, dataset, version)
+    scoring = Scoring(context, attempt)
+    run = _Run(context, attempt, scoring)
     try:
-        done, columns = _begin(context, attempt.job, dataset.n_samples)
-        columns = _columns(attempt, fitted, data, taken, outputs, done, columns)
+        columns = run.columns()
     except Interrupted:
         if attempt.command is not Command.KEEP_AND_END:
             raise
         attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
         return None
-    return Scored(dataset, version, fitted, data.codes, columns, data.weights)
+    data = scoring.data
+    return Scored(
+        scoring.dataset, scoring.version, scoring.fitted, data.codes, columns, data.weights
+    )
 
 
-def _columns(
-    attempt: Attempt,
-    fitted: FittedPipeline,
-    data: DataInFiles,
-    taken: Callable[[Any], Any],
-    outputs: list[str],
-    done: int,
-    columns: Columns,
-) -> Columns:
-    """The outputs of all rows; of the first `done` they are in `columns` already."""
-    n = data.X.shape[0]
-    try:
-        for start in range(done, n, BLOCK_ROWS):
-            attempt.check()
-            X = data.X.read(np.arange(start, min(n, start + BLOCK_ROWS)))
-            for name, values in _outputs(fitted, taken(X), start, outputs):
-                if name not in columns:
-                    columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-                columns[name][start : start + len(values)] = values
-            done = min(n, start + BLOCK_ROWS)
-            attempt.show({"fraction": done / n}, [])
-            if attempt.checkpoint_is_due:
-                attempt.save(_checkpoint(done, columns))
-    except Interrupted:
-        if attempt.command is Command.SAVE_AND_RELEASE:
-            attempt.save(_checkpoint(done, columns))
-        raise
-    return columns
+def score_piece(context: RunContext, part: PartWork) -> None:
+    """Score one piece for another worker. Raises as `score`."""
+    part.check()
+    scoring = Scoring(context, part)
+    rows = scoring.pieces[part.number]
+    done: list[Columns] = []
+    for block, outputs in scoring.blocks(part.number, 0):  # too short to be saved
+        done.append(outputs)
+        part.show({"fraction": (block.stop - rows.start) / len(rows)}, [])
+    part.deliver(pack({name: np.concatenate([each[name] for each in done]) for name in done[0]}))
 
 
-def _begin(context: RunContext, job: Job, n: int) -> tuple[int, Columns]:
-    """How many rows an earlier attempt has done, and their outputs."""
-    try:
-        saved = dict(context.checkpoint(job) or {})
-    except BlobDamaged:
-        saved = {}  # only time is lost
-    done = int(saved.pop("done", 0))
-    columns = {}
-    for name, values in saved.items():
-        columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-        columns[name][:done] = values
-    return done, columns
+class _Run:
+    """Scores the pieces on this worker, and gets those that others have scored."""
+
+    def __init__(self, context: RunContext, attempt: Attempt, scoring: Scoring) -> None:
+        self._attempt = attempt
+        self._scoring = scoring
+        self._lending = Lending(context.offers, attempt)
+        self._columns: Columns = {}
+        self._done = [0] * len(scoring.pieces)
+        """Rows of each piece."""
+        try:
+            saved = dict(context.checkpoint(attempt.job) or {})
+        except BlobDamaged:
+            saved = {}  # only time is lost
+        if "pieces" in saved:
+            done = saved.pop("pieces").tolist()
+            start = 0
+            for piece, count in enumerate(done):
+                some = {name: values[start : start + count] for name, values in saved.items()}
+                self._keep(piece, some)
+                start += count
+
+    def columns(self) -> Columns:
+        """Of all rows. Raises as `score`."""
+        attempt = self._attempt
+        try:
+            while (piece := self._next()) is not None:
+                for _, outputs in self._scoring.blocks(piece, self._done[piece]):
+                    self._keep(piece, outputs)
+                    self._show()
+                    if attempt.checkpoint_is_due:
+                        attempt.save(self._packed())
+                    self._lend(piece)
+        except Interrupted:
+            if attempt.command is Command.SAVE_AND_RELEASE:
+                attempt.save(self._packed())
+            raise
+        return self._columns
+
+    def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add the outputs of the next rows of a piece."""
+        start = self._scoring.pieces[piece].start + self._done[piece]
+        for name, values in outputs.items():
+            if name not in self._columns:
+                n = self._scoring.dataset.n_samples
+                self._columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+            self._columns[name][start : start + len(values)] = values
+            count = len(values)
+        if outputs:
+            self._done[piece] += count
+
+    @property
+    def _left(self) -> list[int]:
+        pieces = enumerate(self._scoring.pieces)
+        return [piece for piece, rows in pieces if self._done[piece] < len(rows)]
+
+    def _next(self) -> int | None:
+        """A piece that is not done and not lent; None at the end."""
+        lending = self._lending
+        while self._left:
+            self._attempt.check()
+            for piece, outputs in lending.results():
+                if piece in self._left:
+                    self._done[piece] = 0
+                    self._keep(piece, outputs)
+            own = [piece for piece in self._left if piece not in lending]
+            if own:
+                return own[0]
+            if (claimed := lending.claim()) is not None:
+                return claimed[0]
+            if self._left:
+                lending.wait()
+                self._show()
+        return None
+
+    def _lend(self, current: int) -> None:
+        lending = self._lending
+        lending.look()
+        if lending.is_due:
+            new = [k for k in self._left if k != current and k not in lending]
+            if new:
+                lending.offer(dict.fromkeys(new))
+
+    def _show(self) -> None:
+        lent = self._lending.fractions
+        pieces = self._scoring.pieces
+        done = sum(self._done) + sum(len(pieces[k]) * share for k, share in lent.items())
+        n = self._scoring.dataset.n_samples
+        self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)}, [])
+
+    def _packed(self) -> bytes:
+        starts = [rows.start for rows in self._scoring.pieces]
+        parts = [slice(start, start + done) for start, done in zip(starts, self._done, strict=True)]
+        return pack(
+            {
+                "pieces": np.asarray(self._done),
+                **{
+                    name: np.concatenate([values[part] for part in parts])
+                    for name, values in self._columns.items()
+                },
+            }
+        )
 
 
 def _outputs(
@@ -133,7 +238,3 @@ def _outputs(
         else:
             outputs_.append((name, fitted.probabilities_from_scores(scores)))
     return outputs_
-
-
-def _checkpoint(done: int, columns: Columns) -> bytes:
-    return pack({"done": np.asarray(done), **{name: v[:done] for name, v in columns.items()}})

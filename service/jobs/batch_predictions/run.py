@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from service.jobs.batch_predictions.results import write
+from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
-from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
-from service.jobs.core.scoring import score
+from service.jobs.parts.helping import PartWork
+from service.jobs.scoring import score, score_piece
 from service.storage.database import new_id
 
 
 def run(context: RunContext, attempt: Attempt) -> None:
     """Predict, and end the job as succeeded, or as canceled. Raises as `score`."""
     spec = attempt.job.spec
-    scored = score(context, attempt, spec["outputs"])
+    scored = score(context, attempt)
     if scored is None:
         return
     with context.blobs.temporary() as path:
         write(spec["format"], path, scored.fitted.classes, scored.columns)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
     attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="finished", results=blob))
+
+
+def help(context: RunContext, part: PartWork) -> None:
+    """Score some rows for another worker's batch prediction. Raises as `score`."""
+    score_piece(context, part)

@@ -9,13 +9,17 @@ from typing import IO, Any
 
 import numpy as np
 
+from service.jobs.comparisons.order import Chain
 from service.jobs.comparisons.results import EntryResult, Error
+from service.jobs.comparisons.schemas import RankBy
 from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, below, pack, under
 from svm.errors import CheckpointMismatch
 from svm.model.serialization import from_arrays, to_arrays
 from svm.training import Training
 from svm.training.warm_start import WarmStart
+
+PLAIN = ("done", "chain", "position", "left", "spent_s", "cpu_s", "curve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,16 @@ class ComparisonState:
 
     results: list[EntryResult]
     """One an entry."""
+    done: list[int] = field(default_factory=list)
+    """The numbers of the chains that are done."""
+    chain: int | None = None
+    """The current one."""
     position: int = 0
-    """Trainings that are done, in their order."""
+    """Trainings of it that are done."""
+    left: int = 0
+    """Trainings of all chains that are not."""
     spent_s: float = 0.0
-    """Time that they took."""
+    """Time that all took that are done."""
     cpu_s: float = 0.0
     """Of the current one so far."""
     curve: list[list[float]] = field(default_factory=list)
@@ -52,14 +62,51 @@ class ComparisonState:
     def passed(self, elapsed_s: float) -> None:
         """The current training is done."""
         self.position += 1
+        self.left -= 1
         self.spent_s += elapsed_s
         self.cpu_s, self.curve = 0.0, []
+
+    def ended(self) -> None:
+        """The current chain is done."""
+        assert self.chain is not None
+        self.done.append(self.chain)
+        self.chain, self.position, self.latest = None, 0, None
+
+    def keep_if_best(self, model: Model, rank_by: RankBy) -> None:
+        def key(one: Model) -> tuple[float, ...]:
+            return *self.results[one.entry].sort_key(rank_by), one.entry
+
+        if self.best is None or key(model) < key(self.best):
+            self.best = model
+
+    def part(self, chain: int) -> ComparisonState:
+        """Of a chain that another worker does."""
+        return ComparisonState(
+            results=list(self.results), chain=chain, left=self.left, spent_s=self.spent_s
+        )
+
+    def absorb(self, part: ComparisonState, chain: Chain, by: RankBy) -> None:
+        """Add the trainings that another worker has done."""
+        for step in chain.steps[: part.position]:
+            result = part.results[step.entry]
+            self.results[step.entry] = self.results[step.entry].merged(result)
+            if step.split in result.splits:  # not if it failed
+                self.spent_s += result.splits[step.split].elapsed_s
+        if part.best is not None:
+            self.keep_if_best(part.best, by)
+        self.left -= part.position
+
+    def resume(self, part: ComparisonState, chain: Chain, by: RankBy) -> None:
+        """Continue a chain that another worker had begun."""
+        self.absorb(part, chain, by)
+        self.position, self.latest = part.position, part.latest
+        self.cpu_s, self.curve = part.cpu_s, part.curve
 
     def packed(self, training: Training | None) -> bytes:
         """With the current training, if it has begun."""
         plain = {
             "results": [asdict(each) for each in self.results],
-            **{name: getattr(self, name) for name in ("position", "spent_s", "cpu_s", "curve")},
+            **{name: getattr(self, name) for name in PLAIN},
         }
         arrays: dict[str, Any] = {"state": np.asarray(json.dumps(plain))}
         for name, model in (("latest", self.latest), ("best", self.best)):
@@ -88,7 +135,7 @@ class ComparisonState:
     @classmethod
     def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> ComparisonState:
         plain = json.loads(str(arrays["state"]))
-        state = cls(**plain | {"results": [EntryResult(**each) for each in plain["results"]]})
+        state = cls(**plain | {"results": [EntryResult.of(each) for each in plain["results"]]})
         for name in ("latest", "best"):
             if name in arrays:
                 header = json.loads(str(arrays[name]))
@@ -110,6 +157,6 @@ def read_results(file: IO[bytes]) -> list[EntryResult] | None:
     with np.load(file, allow_pickle=False) as arrays:
         try:
             plain = json.loads(str(arrays["state"]))
-            return [EntryResult(**each) for each in plain["results"]]
+            return [EntryResult.of(each) for each in plain["results"]]
         except (KeyError, TypeError):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,19 +34,26 @@ Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitResult:
+    """Of the training of one entry on one split of the rows: plain values."""
+
+    elapsed_s: float
+    cpu_s: float
+    confusion: list[list[int]] | None
+    """Of the split's validation rows."""
+    weighted: list[list[float]] | None
+    """The same in sums of weights, if the rows have weights. Ranks do not depend on it."""
+    fold: dict[str, Any] | None
+    """Of a fold: `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EntryResult:
     """The result of one entry so far: plain values, stored in checkpoints and results."""
 
-    elapsed_s: float = 0.0
+    splits: dict[int, SplitResult] = field(default_factory=dict)
     """Of its trainings so far."""
-    cpu_s: float = 0.0
-    confusion: list[list[int]] | None = None
-    """Of the validation set; with folds the sum of all."""
-    weighted: list[list[float]] | None = None
-    """The same in sums of weights, if the rows have weights. Ranks do not depend on it."""
-    folds: list[dict[str, Any]] = field(default_factory=list)
-    """Of each `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
     warm_start_from: int | None = None
     """Position of the entry with whose model it began."""
     model: dict[str, Any] | None = None
@@ -58,11 +65,48 @@ class EntryResult:
     error: Error | None = None
     """Why it was given up."""
 
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> EntryResult:
+        """From its JSON. Raises TypeError if it has other fields."""
+        splits = {int(k): SplitResult(**each) for k, each in plain.pop("splits").items()}
+        return cls(splits=splits, **plain)
+
+    def merged(self, other: EntryResult) -> EntryResult:
+        """With what `other` has more, which began with what this one had then."""
+        newer = other if other.model is not None else self
+        error = self.error or other.error
+        return replace(newer, splits=self.splits | other.splits, error=error)
+
+    @property
+    def _in_order(self) -> list[SplitResult]:
+        return [self.splits[k] for k in sorted(self.splits)]
+
+    @property
+    def elapsed_s(self) -> float:
+        return sum(each.elapsed_s for each in self._in_order)
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(each.cpu_s for each in self._in_order)
+
+    @property
+    def folds(self) -> list[dict[str, Any]]:
+        return [each.fold for each in self._in_order if each.fold is not None]
+
+    @property
+    def confusion(self) -> Confusion | None:
+        """Of the validation set; with folds the sum of all."""
+        counts = [each.confusion for each in self._in_order if each.confusion is not None]
+        weights = [each.weighted for each in self._in_order if each.weighted is not None]
+        if not counts:
+            return None
+        return Confusion(np.sum(counts, axis=0), np.sum(weights, axis=0) if weights else None)
+
     def score(self, rank_by: RankBy) -> float | None:
         """None until the entry has finished."""
         if self.model is None or self.confusion is None:
             return None
-        return float(classification_metrics(np.array(self.confusion))[rank_by])
+        return float(classification_metrics(self.confusion.counts)[rank_by])
 
     def sort_key(self, rank_by: RankBy) -> tuple[float, ...]:
         """Ascending from the best: of equal scores the smaller model, then the larger λ, then the
@@ -111,8 +155,8 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
 
 def validation_metrics(result: EntryResult) -> dict[str, Any]:
     """Metrics of the validation set, in the same form as a job's."""
-    weighted = None if result.weighted is None else np.array(result.weighted)
-    confusion = Confusion(np.array(result.confusion), weighted)
+    confusion = result.confusion
+    assert confusion is not None
     return metrics_of_folds(confusion, result.folds) if result.folds else confusion.metrics()
 
 

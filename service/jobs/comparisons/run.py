@@ -9,24 +9,29 @@ from typing import Any
 import orjson
 
 from service.datasets.dataset import Dataset
+from service.jobs.comparisons.chain_run import ChainRun
 from service.jobs.comparisons.checkpoint import ComparisonState
 from service.jobs.comparisons.entries import entries_of
+from service.jobs.comparisons.order import Step
 from service.jobs.comparisons.results import SCORES, EntryResult, Error, report
 from service.jobs.comparisons.run_sequence import ComparisonSequence
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import error_of, refusals_of
-from service.jobs.core.attempts import Attempt
+from service.jobs.context import RunContext
+from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.job import Job
-from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
+from service.jobs.parts.helping import PartWork
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import CHECKPOINT_LOST, final_progress, finish_with_model
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
 from service.storage.space import file_errors_reported
-from svm.errors import CheckpointMismatch
+from svm.errors import CheckpointMismatch, Interrupted
+from svm.training import Training
+from svm.training.curve.progress import Progress
 
 
 def run(context: RunContext, attempt: Attempt) -> None:
@@ -38,9 +43,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
     body = ComparisonCreate.model_validate_json(json.dumps(attempt.job.spec))
     entries = entries_of(body)
     dataset = context.datasets.get(attempt.job.dataset_id)
-    state, saved, warnings = _resumed(context, attempt.job, entries, dataset)
+    refused, state, saved, warnings = _resumed(context, attempt.job, entries, dataset)
     with file_errors_reported():  # rows that stay in files are written again
-        sequence = ComparisonSequence(context, attempt, body, entries, dataset, state, saved)
+        sequence = ComparisonSequence(
+            context, attempt, body, entries, dataset, refused, state, saved
+        )
         canceled = sequence.run()
     results = report(entries, state.results, body.rank_by)
     best = results["entries"][0] if results["entries"][0]["rank"] else None
@@ -71,20 +78,49 @@ def run(context: RunContext, attempt: Attempt) -> None:
     )
 
 
+def help(context: RunContext, part: PartWork) -> None:
+    """Train one chain of another worker's comparison, and deliver it. Raises as `run`."""
+    part.check()
+    body = ComparisonCreate.model_validate_json(json.dumps(part.job.spec))
+    entries = entries_of(body)
+    dataset = context.datasets.get(part.job.dataset_id)
+    refused, state, saved, _ = _resumed(context, part.job, entries, dataset)
+
+    def show(step: Step, progress: Progress, training: Training) -> None:
+        steps = len(chain.chains[part.number].steps)
+        part.show({"fraction": (state.position + progress.fraction) / steps}, [])
+        if part.checkpoint_is_due:
+            part.save(chain.packed(state))
+
+    with file_errors_reported():
+        chain = ChainRun(context, part, body, entries, dataset, refused, show, saved)
+        state.chain = part.number
+        try:
+            while (step := chain.step(state)) is not None:
+                part.check()
+                chain.take(state, step)
+        except Interrupted:
+            if part.command is Command.SAVE_AND_RELEASE:
+                part.save(chain.packed(state))
+            raise
+    part.deliver(chain.packed(state))
+
+
 def _resumed(
     context: RunContext, job: Job, entries: Sequence[JobCreate], dataset: Dataset
-) -> tuple[ComparisonState, Arrays, tuple[str, ...]]:
-    """The state at the last checkpoint or at the start, the checkpoint of the unfinished
-    training, and warnings."""
+) -> tuple[list[bool], ComparisonState, Arrays, tuple[str, ...]]:
+    """Which entries cannot be trained, the state at the last checkpoint or at the start, the
+    checkpoint of the unfinished training, and warnings."""
     refusals = refusals_of(entries, dataset, context.settings.limits)
+    refused = [refusal is not None for refusal in refusals]
     fresh = ComparisonState(results=[EntryResult(error=error_of(refusal)) for refusal in refusals])
     try:
         saved = context.checkpoint(job)
         if saved is None:
-            return fresh, {}, ()
-        return *ComparisonState.unpacked(saved, entries), ()
+            return refused, fresh, {}, ()
+        return refused, *ComparisonState.unpacked(saved, entries), ()
     except (BlobDamaged, CheckpointMismatch):
-        return fresh, {}, (CHECKPOINT_LOST,)
+        return refused, fresh, {}, (CHECKPOINT_LOST,)
 
 
 def _headline(best: dict[str, Any]) -> dict[str, Any]:

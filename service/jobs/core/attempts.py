@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import psutil
 
@@ -232,13 +232,23 @@ def _after_a_look(state: AttemptState, now: float) -> tuple[AttemptState, tuple[
     return replace(state, ignored_since=since), (Action.RELEASE,) if ignores else ()
 
 
-class Attempt:
-    """A leased job as a runner uses it."""
+class Keeper(Protocol):
+    """What `Leases` does for jobs: the writes about leased work. All raise LeaseLost."""
+
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags: ...
+    def control_flags(self, lease: Lease) -> ControlFlags: ...
+    def report(self, lease: Lease, report: Report) -> None: ...
+    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None: ...
+    def release(self, lease: Lease, report: Report) -> None: ...
+
+
+class Work:
+    """Leased work, a job or a part of one, as a runner uses it."""
 
     def __init__(
         self,
         lease: Lease,
-        leases: Leases,
+        leases: Keeper,
         settings: Settings,
         stopping: threading.Event,
         clock: Callable[[], float] = time.monotonic,
@@ -260,7 +270,7 @@ class Attempt:
         )
         self.may_end = not self._state.has_checkpoint
         """Whether `KEEP_AND_END` interrupts the work: not while the model to keep is made."""
-        self._lease = lease
+        self.lease = lease
         self._leases = leases
         self._stopping = stopping
         self._clock = clock
@@ -298,7 +308,7 @@ class Attempt:
         self.progress = progress
         if self._step(Progressed(trace)):
             try:
-                self._leases.report(self._lease, self._report())
+                self._leases.report(self.lease, self.latest_report())
                 succeeded = True
             except PASSING:
                 logger.exception("progress could not be written")
@@ -309,7 +319,7 @@ class Attempt:
         """Write at once what else is true of the progress, until the next report."""
         progress = {**self.progress, **moment}
         try:
-            self._leases.report(self._lease, Report(progress=progress, elapsed_s=self.elapsed_s))
+            self._leases.report(self.lease, Report(progress=progress, elapsed_s=self.elapsed_s))
         except PASSING:
             logger.exception("progress could not be written")
 
@@ -326,7 +336,7 @@ class Attempt:
         if self._step(Offered()):
             number = self._state.checkpoints
             try:
-                self._leases.checkpoint(self._lease, number, content, self._report())
+                self._leases.checkpoint(self.lease, number, content, self.latest_report())
                 succeeded = True
             except PASSING:
                 logger.exception("checkpoint failed")
@@ -335,13 +345,9 @@ class Attempt:
 
     def give_back(self) -> None:
         """End the attempt: the job is paused, or another worker resumes it from the checkpoint."""
-        self._insist(lambda: self._leases.release(self._lease, self._report()))
+        self.insist(lambda: self._leases.release(self.lease, self.latest_report()))
 
-    def finish(self, outcome: Outcome, register: Register | None = None) -> None:
-        """End the job and register its model in one transaction."""
-        self._insist(lambda: self._leases.finish(self._lease, outcome, self._report(), register))
-
-    def _insist(self, write: Callable[[], None]) -> None:
+    def insist(self, write: Callable[[], None]) -> None:
         """Retry to write how the attempt ended while database or files are unavailable, until the
         lease is lost or this process stops; otherwise the work would be repeated."""
         while True:
@@ -354,7 +360,7 @@ class Attempt:
                     raise Unavailable("storage-unavailable", detail) from error
                 logger.exception("the end of the attempt could not be written; trying again")
 
-    def _report(self) -> Report:
+    def latest_report(self) -> Report:
         trace = list(self._state.unwritten)
         return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
 
@@ -366,14 +372,14 @@ class Attempt:
             (action,) = self._step(Looked(used_bytes))
             if action is Action.BEAT:
                 memory = Memory(used_bytes, self._state.memory_limit_bytes)
-                flags = self._leases.heartbeat(self._lease, self._state.lease_s, memory)
+                flags = self._leases.heartbeat(self.lease, self._state.lease_s, memory)
                 released = self._step(Heard(flags, used_bytes))
             else:
-                released = self._step(Heard(self._leases.control_flags(self._lease), None))
+                released = self._step(Heard(self._leases.control_flags(self.lease), None))
             self._reachable = True
             if released:
                 logger.warning("the work did not react to pause or stop; the job is released")
-                self._leases.release(self._lease, self._report())
+                self._leases.release(self.lease, self.latest_report())
                 self._step(Refused())
         except LeaseLost:
             self._step(Refused())
@@ -385,12 +391,22 @@ class Attempt:
         return not self._state.lost
 
 
+class Attempt(Work):
+    """An attempt at a job."""
+
+    def __init__(self, lease: Lease, leases: Leases, *given: Any, **also: Any) -> None:
+        super().__init__(lease, leases, *given, **also)
+        self._job_leases = leases
+
+    def finish(self, outcome: Outcome, register: Register | None = None) -> None:
+        """End the job and register its model in one transaction."""
+        end = self._job_leases.finish
+        self.insist(lambda: end(self.lease, outcome, self.latest_report(), register))
+
+
 @contextmanager
-def attempting(
-    lease: Lease, leases: Leases, settings: Settings, stopping: threading.Event
-) -> Iterator[Attempt]:
-    """Keep the lease while the block runs. `stopping` is set when this process ends."""
-    attempt = Attempt(lease, leases, settings, stopping)
+def keeping(attempt: Work) -> Iterator[None]:
+    """Keep the lease while the block runs."""
     ended = threading.Event()
     process = psutil.Process()
 
@@ -406,7 +422,7 @@ def attempting(
     )
     heartbeat.start()
     try:
-        yield attempt
+        yield
     finally:
         ended.set()
         heartbeat.join()

@@ -12,7 +12,7 @@ from service.jobs.core.events import EventBuilder, record
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State, sources
 from service.storage.database import now
-from service.storage.database.tables import jobs
+from service.storage.database.tables import job_parts, jobs
 
 
 def locked(connection: sa.Connection, job_id: str) -> Job:
@@ -56,7 +56,10 @@ def carry_out(
         return None
     job = Job.from_row(row)
     record(connection, [job], *builders)
+    if job.is_final:
+        connection.execute(_DELETE_PARTS, {"ended": job.id})
     return job
 
 
+_DELETE_PARTS = sa.delete(job_parts).where(job_parts.c.job_id == sa.bindparam("ended"))
 _EVENTS = sa.bindparam("n_events", type_=sa.Integer())

@@ -7,30 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from service.datasets.store import DatasetStore
-from service.jobs.core.attempts import Attempt
-from service.jobs.core.job import Job
-from service.models.registry import ModelRegistry
-from service.settings import Settings
-from service.storage.arrays import Arrays, unpack
-from service.storage.blobs import Blobs
 from service.web.access.keys import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What a worker gives to the jobs that it runs: its stores and settings."""
-
-    datasets: DatasetStore
-    models: ModelRegistry
-    blobs: Blobs
-    settings: Settings
-
-    def checkpoint(self, job: Job) -> Arrays | None:
-        """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""
-        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
-            return None
-        return unpack(self.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +42,16 @@ class Kind:
         """A module with `router(stores, access)`."""
         return import_module(f"{self.package}.routes")
 
-    def run(self, context: RunContext, attempt: Attempt) -> None:
-        """Carry out a job and end it.
+    def run(self, context: object, attempt: object) -> None:
+        """Carry out a job, and end it, with a `RunContext` and an `Attempt`.
 
         Raises what the work raises, Interrupted after the checkpoint was saved, and LeaseLost.
         """
         import_module(f"{self.package}.run").run(context, attempt)
+
+    def help(self, context: object, part: object) -> None:
+        """Do a part of a job, a `PartWork`, and deliver it, if jobs of this kind lend parts.
+
+        Raises as `run`.
+        """
+        import_module(f"{self.package}.run").help(context, part)

@@ -22,7 +22,7 @@ from service.jobs.core.lost_workers import resolve_lost
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
-from service.storage.database.tables import job_trace, jobs
+from service.storage.database.tables import job_parts, job_trace, jobs
 
 
 class LeaseLost(Exception):
@@ -101,7 +101,7 @@ class Leases:
         """Of a caller, at most `running_per_caller` jobs run at once."""
         self._database = database
         self._blobs = blobs
-        waiting, ids = _waiting(running_per_caller)
+        waiting, ids = waiting_jobs(running_per_caller)
         self._look = sa.select(
             sa.exists().where(_expired()), sa.exists(ids.with_only_columns(sa.literal(1)))
         )
@@ -137,10 +137,12 @@ class Leases:
         return None if job is None else Lease(job)
 
     def expire(self, workers: Sequence[str]) -> None:
-        """End the leases of workers that are known to be dead: their jobs need not wait."""
-        lost = jobs.c.worker.in_(workers) & (jobs.c.state == State.RUNNING)
+        """End the leases of workers that are known to be dead: jobs and parts need not wait."""
         with self._database.write(makes_room=True) as connection:
-            connection.execute(sa.update(jobs).where(lost).values(lease_expires_at=now() - 1))
+            of_jobs = sa.update(jobs).where(jobs.c.state == State.RUNNING)
+            for table, update in (jobs, of_jobs), (job_parts, sa.update(job_parts)):
+                lost = update.where(table.c.worker.in_(workers))
+                connection.execute(lost.values(lease_expires_at=now() - 1))
 
     def reclaim(self) -> None:
         """Resolve the jobs of lost workers: most are queued again."""
@@ -284,6 +286,11 @@ def _write(
     reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
     if carry_out(connection, update, {**lease.key, **reported, **values}, *builders) is None:
         raise LeaseLost(lease.job.id)
+    write_trace(connection, lease, report)
+
+
+def write_trace(connection: sa.Connection, lease: Lease, report: Report) -> None:
+    """Write the new rows of the job's trace."""
     if report.trace:
         newest = {(row["pair"], row["updates"]): row for row in report.trace}
         put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])
@@ -293,7 +300,7 @@ def _first_of(waiting: sa.FromClause, ids: sa.Select[Any]) -> sa.ScalarSelect[st
     return ids.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
 
 
-def _waiting(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
+def waiting_jobs(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
     """The table of waiting jobs, and the ids of those that may run, the next one first."""
     waiting = jobs.alias("waiting")
     running = (

@@ -77,10 +77,10 @@ class Supervisor:
         self._pause = 0.0
         self._not_before = 0.0
         self._stopping = False
-        self._signals, sender = os.pipe()
-        for end in (self._signals, sender):
+        self._signals, self._bell = os.pipe()
+        for end in (self._signals, self._bell):
             os.set_blocking(end, False)
-        signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._stop)
 
@@ -111,11 +111,12 @@ class Supervisor:
         waits = len(self._workers) < self._wanted
         timeout = LOOK_S if self._workers or waits else None
         ready, _, _ = select.select([0, self._signals], [], [], timeout)
+        woken = 0 in ready
         if self._signals in ready:
-            os.read(self._signals, 4096)
-        if 0 in ready:
-            if not os.read(0, 4096):
-                self._stopping = True
+            woken |= worker_process.WAKE in os.read(self._signals, 4096)
+        if 0 in ready and not os.read(0, 4096):
+            self._stopping = True
+        if woken:
             self._woken_at = time.monotonic()
             self._wanted = self._settings.workers
             for worker in self._workers.values():
@@ -161,7 +162,7 @@ class Supervisor:
             for pipe in (writer, self._signals, *(w.pipe for w in self._workers.values())):
                 os.close(pipe)
             name = f"{prefix}:{os.getpid()}"
-            worker_process.run(self._settings, name, reader, self._dead, stays)
+            worker_process.run(self._settings, name, reader, self._bell, self._dead, stays)
 
         pid = _fork(work)
         os.close(reader)

@@ -20,12 +20,15 @@ import structlog
 import svm.loops
 from service.datasets.kept import KeptDatasets
 from service.errors import ServiceError, StorageFull
-from service.jobs.core.attempts import PASSING, Attempt, Command, attempting
-from service.jobs.core.kind import RunContext
+from service.jobs.context import RunContext
+from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.engine.compiling import told
 from service.jobs.kinds import KINDS
+from service.jobs.parts.helping import PartWork, carry_out_part
+from service.jobs.parts.leases import PartLeases
+from service.jobs.parts.offers import Offers
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -45,6 +48,9 @@ RETRY_S = 5.0
 NICENESS = 10
 """Of worker processes: requests get the processor first."""
 
+WAKE = b"\xff"
+"""No number of a signal: those are written to the same pipe."""
+
 CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
@@ -58,10 +64,13 @@ def import_all() -> None:
         import_module(module.name)
 
 
-def run(settings: Settings, name: str, pipe: int, dead: Sequence[str], stays: bool) -> None:
+def run(
+    settings: Settings, name: str, pipe: int, bell: int, dead: Sequence[str], stays: bool
+) -> None:
     """Take jobs until `pipe` closes, or, unless it `stays`, until there was none for a while.
 
-    A byte in the pipe says that there may be a job. The jobs of `dead` workers are released first.
+    A byte in the pipe says that there may be a job, one in `bell` wakes all workers. The jobs of
+    `dead` workers are released first.
     """
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, niceness))  # never a higher priority than now
@@ -70,11 +79,16 @@ def run(settings: Settings, name: str, pipe: int, dead: Sequence[str], stays: bo
     stopping, woken = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
+    def wake_others() -> None:
+        with suppress(BlockingIOError, BrokenPipeError):  # they are awake, or all ends
+            os.write(bell, WAKE)
+
     def work() -> None:
         code = 1
         try:
             with one_blas_thread:  # once, not for every job
-                code = 0 if Worker(settings, stopping, name).run(woken, dead, stays) else 1
+                worker = Worker(settings, stopping, name, wake_others)
+                code = 0 if worker.run(woken, dead, stays) else 1
         except BaseException:
             logger.exception("the worker failed")
         finally:
@@ -93,19 +107,33 @@ class Worker:
     """Takes jobs and runs them, one at a time."""
 
     def __init__(
-        self, settings: Settings, stopping: threading.Event, name: str | None = None
+        self,
+        settings: Settings,
+        stopping: threading.Event,
+        name: str | None = None,
+        wake_others: Callable[[], None] = lambda: None,
     ) -> None:
         database = Database(settings.database_url)
         blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._leases = Leases(database, blobs, settings.limits.running_jobs_per_caller)
+        most = settings.limits.running_jobs_per_caller
+        self._leases = Leases(database, blobs, most)
+        self._part_leases = PartLeases(database, blobs, most)
+        has_takers = settings.workers != 1 or not settings.sqlite_file
         context = RunContext(
-            KeptDatasets(database, blobs), ModelRegistry(database, blobs), blobs, settings
+            KeptDatasets(database, blobs),
+            ModelRegistry(database, blobs),
+            blobs,
+            Offers(database, blobs, wake_others, has_takers=has_takers),
+            settings,
         )
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
+        }
+        self._helpers: dict[str, Callable[[PartWork], None]] = {
+            name: partial(kind.help, context) for name, kind in KINDS.items()
         }
 
     def run(self, woken: threading.Event, dead: Sequence[str], stays: bool) -> bool:
@@ -119,7 +147,7 @@ class Worker:
             woken.clear()
             pause = LOOK_S
             try:
-                if self.take_next_job():
+                if self.take_next_job() or self.take_next_part():
                     deadline = time.monotonic() + IDLE_S
                     continue
             except Exception:  # such as no database, or a full disk: both may be temporary
@@ -140,14 +168,29 @@ class Worker:
         with structlog.contextvars.bound_contextvars(**lease.job.log_context):
             logger.info("job taken")
             try:
-                with (
-                    attempting(lease, self._leases, self._settings, self._stopping) as attempt,
-                    told(attempt),
-                ):
+                attempt = Attempt(lease, self._leases, self._settings, self._stopping)
+                with keeping(attempt), told(attempt):
                     carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
             logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
+        return True
+
+    def take_next_part(self) -> bool:
+        """Do the next part of another worker's job; returns whether there was one."""
+        lease = self._part_leases.take(self._name, self._settings.lease_s)
+        if lease is None:
+            return False
+        started = time.monotonic()
+        with structlog.contextvars.bound_contextvars(**lease.job.log_context, part=lease.number):
+            logger.info("part taken")
+            try:
+                part = PartWork(lease, self._part_leases, self._settings, self._stopping)
+                with keeping(part):
+                    carry_out_part(self._helpers[lease.job.kind], part)
+            except LeaseLost:
+                logger.info("the part's job has ended, or does it itself")
+            logger.info("part left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
 
 

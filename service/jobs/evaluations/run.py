@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
-from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.model_columns import class_numbers
-from service.jobs.core.scoring import score
+from service.jobs.parts.helping import PartWork
+from service.jobs.scoring import score, score_piece
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.storage.database import new_id
@@ -37,7 +38,7 @@ FEWEST_POINTS = 21
 
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
-    scored = score(context, attempt, attempt.job.spec["outputs"])
+    scored = score(context, attempt)
     if scored is None:
         return
     assert scored.codes is not None
@@ -61,6 +62,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )
+
+
+def help(context: RunContext, part: PartWork) -> None:
+    """Score some rows for another worker's evaluation. Raises as `score`."""
+    score_piece(context, part)
 
 
 def outputs_of(version: ModelVersion) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from service.datasets.dataset import Dataset
+from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
-from service.jobs.core.kind import RunContext
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.training.rows import Confusion

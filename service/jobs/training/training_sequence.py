@@ -1,23 +1,24 @@
-"""The trainings of one job, one after the other: the model's, then one for every fold.
+"""The trainings of one job on one worker: the model's, then those of the folds.
 
 The model comes first: the caller watches its curve, divergence shows before any fold, and a job
-that is canceled with `keep_model` has the model of all rows to keep.
+that is canceled with `keep_model` has the model of all rows to keep. A long job lends others its
+folds, or without folds groups of the pairs of its model.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.parts.lending import Lending
 from service.jobs.training.forecast import Forecast
 from service.jobs.training.summary import progress_of
-from service.settings import Settings
+from service.jobs.training.trainings import Trainings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
@@ -27,17 +28,8 @@ from svm.training.results import TrainingResult
 
 SHORTEST_S = 1e-3
 """The time for a training if the budget is spent."""
-
-Begin = Callable[[int, float, Arrays | None], Training]
-"""Begins training `number` (0 is the model's) with a time budget in seconds, or resumes it from a
-checkpoint. Raises CheckpointMismatch."""
-Measure = Callable[[int, TrainingResult], tuple[dict[str, Any], Vector | None]]
-"""The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are kept."""
-
-
-def threads_of(settings: Settings) -> int:
-    """That a training may use, if all workers of this machine train."""
-    return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
+GROUPS = range(1_000_000, 1_000_008)
+"""Numbers of the parts that are groups of pairs. Folds have their own numbers."""
 
 
 class TrainingSequence:
@@ -45,47 +37,49 @@ class TrainingSequence:
 
     model: TrainingResult
     """Once `run` has returned."""
-    folds: list[dict[str, Any]]
-    """Metrics of the folds that are done."""
-    scores: list[Vector]
-    """Of the rows of these folds, if they are kept."""
+    scores: dict[int, Vector]
+    """By fold: of its rows, if they are kept."""
 
     def __init__(
-        self,
-        attempt: Attempt,
-        count: int,
-        begin: Begin,
-        measure: Measure,
-        budget_s: float,
-        saved: Arrays | None,
+        self, attempt: Attempt, trainings: Trainings, lending: Lending, saved: Arrays | None
     ) -> None:
-        """`count` trainings in `budget_s` seconds. `saved` is the last checkpoint.
+        """`saved` is the last checkpoint.
 
         The model's training begins here. Raises CheckpointMismatch if `saved` is not of this job.
         """
         saved = saved or {}
         self._attempt = attempt
-        self._count = count
-        self._begin = begin
-        self._measure = measure
-        self._budget_s = budget_s
+        self._trainings = trainings
+        self._lending = lending
+        self._count = count = len(trainings.splits)
         self._has_model = attempt.has_checkpoint
         self._has_finished = False
         """The model's training."""
         self._finished: Mapping[str, Any] = {}
         """Its checkpoint, for those of the folds."""
-        self.folds, self.scores = [], []
+        self._folds: dict[int, dict[str, Any]] = {}
+        self.scores = {}
+        self._current = 0
+        """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
-        model = below("model", saved)
-        self._training: Training | None = begin(0, budget_s / count, model or None)
+        self._forecast: tuple[Training, Forecast] | None = None
+        model, budget_s = below("model", saved), trainings.budget_s / count
+        self._training: Training | None = trainings.begin(0, budget_s, model or None)
         if "folds" in saved:
+            if "current" not in saved:
+                raise CheckpointMismatch("the checkpoint is of another release")
             self._finish_model(self._training)
-            self.folds = json.loads(str(saved["folds"]))
-            kept = below("scores", saved)
-            self.scores = [kept[str(k)] for k in range(len(kept))]
+            self._folds = {int(k): fold for k, fold in json.loads(str(saved["folds"])).items()}
+            self.scores = {int(k): scores for k, scores in below("scores", saved).items()}
             self._spent_s = float(saved["spent_s"])
+            self._current = int(saved["current"])
             self._training = None
-        self._fold_saved = below("fold", saved) or None
+        self._fold_saved = below("fold", saved)
+
+    @property
+    def folds(self) -> list[dict[str, Any]]:
+        """Metrics of the folds that are done, in order."""
+        return [self._folds[k] for k in sorted(self._folds)]
 
     def run(self) -> bool:
         """Returns False at the end, True if canceled with `keep_model`.
@@ -96,60 +90,152 @@ class TrainingSequence:
         attempt.may_end = True
         try:
             attempt.check()
-            while self._done < self._count:
-                self._train()
+            self._train_model()
+            while len(self._folds) < self._count - 1:
+                attempt.check()
+                self._absorb_folds()
+                if self._current < 0:
+                    self._choose_fold()
+                else:
+                    self._train_fold(self._current)
             return False
         except Interrupted:
             if attempt.command is Command.SAVE_AND_RELEASE:
                 attempt.save(self._packed())
             if attempt.command is not Command.KEEP_AND_END or not self._has_model:
                 raise
-            if self._done == 0:
+            if not self._has_finished:
                 assert self._training is not None
+                for number, content in self._lending.latest():
+                    if number in GROUPS:
+                        self._take_back(self._training, number, content)
                 self._finish_model(self._training)
             return True
         finally:
             attempt.may_end = False
 
-    @property
-    def _done(self) -> int:
-        return len(self.folds) + self._has_finished
-
-    def _train(self) -> None:
-        number = self._done
-        if self._training is None:
-            # Equal shares of the rest, so that each fold measures what such a budget gives.
-            share = (self._budget_s - self._spent_s) / (self._count - number)
-            saved, self._fold_saved = self._fold_saved, None
-            self._training = self._begun(number, max(share, SHORTEST_S), saved)
+    def _train_model(self) -> None:
         training = self._training
-        self._forecast = Forecast(training.pipeline.stopping)
+        if self._has_finished or training is None:
+            return
+        for number in self._lending.numbers:  # of an earlier attempt
+            if number in GROUPS:
+                training.lend(_group(training, number))
+        while True:
+            for progress in training:
+                self._has_model = True
+                self._show(0, progress, training)
+                if self._attempt.checkpoint_is_due:
+                    self._attempt.save(self._packed())
+                self._lend(training)
+            if not training.unfinished:
+                break
+            self._attempt.check()
+            if not set(training.own).intersection(training.unfinished):
+                self._await_pairs(training)
+        self._spent_s += training.elapsed_s
+        self._finish_model(training)
+        self._training = None
+
+    def _await_pairs(self, training: Training) -> None:
+        """Take back pairs that other workers have finished or left, or wait for them."""
+        lending = self._lending
+        done = False
+        for number, result in lending.results():
+            if number in GROUPS:
+                self._take_back(training, number, result)
+                done = True
+        if done:
+            return
+        if (claimed := lending.claim(GROUPS)) is not None:
+            self._take_back(training, *claimed)
+        else:
+            lending.wait()
+            self._attempt.show({**self._attempt.progress, **self._overall(1.0)}, [])
+
+    def _take_back(self, training: Training, number: int, content: Arrays) -> None:
+        pairs = _group(training, number)
+        try:
+            training.take_back(pairs, below("training", content))
+        except CheckpointMismatch:  # of another release
+            training.take_back(pairs, {})
+
+    def _absorb_folds(self) -> None:
+        for number, result in self._lending.results():
+            if number not in GROUPS and number not in self._folds:
+                self._folds[number] = json.loads(str(result["fold"]))
+                self._spent_s += float(result["elapsed_s"])
+                if "scores" in result:
+                    self.scores[number] = result["scores"]
+
+    def _choose_fold(self) -> None:
+        """Begin the next fold that is not lent, or claim one that no one does, or wait."""
+        for number in range(1, self._count):
+            if number not in self._folds and number not in self._lending:
+                self._current = number
+                return
+        if (claimed := self._lending.claim(range(1, self._count))) is not None:
+            self._current, content = claimed
+            self._fold_saved = below("training", content)
+        elif len(self._folds) < self._count - 1:
+            self._lending.wait()
+            shown = {**self._attempt.progress, **self._overall(0.0)}
+            self._attempt.show(shown, [])
+
+    def _train_fold(self, number: int) -> None:
+        if self._training is None:
+            saved, self._fold_saved = self._fold_saved, {}
+            self._training = self._begun(number, saved or None)
+        training = self._training
         for progress in training:
-            self._has_model = True
             self._show(number, progress, training)
             if self._attempt.checkpoint_is_due:
                 self._attempt.save(self._packed())
+            self._lend(training)
+        measured, scores = self._trainings.measure(number, training.result())
         self._spent_s += training.elapsed_s
-        if number == 0:
-            self._finish_model(training)
-        else:
-            measured, scores = self._measure(number, training.result())
-            self.folds.append(measured)
-            if scores is not None:
-                self.scores.append(scores)
-        self._training = None
+        self._folds[number] = measured
+        if scores is not None:
+            self.scores[number] = scores
+        self._training, self._current = None, -1
 
-    def _begun(self, number: int, budget_s: float, saved: Arrays | None) -> Training:
+    @property
+    def _share_s(self) -> float:
+        """Equal shares of the rest, so that each fold measures what such a budget gives."""
+        left = self._trainings.budget_s - self._spent_s
+        done = len(self._folds) + self._has_finished
+        return max(left / (self._count - done), SHORTEST_S)
+
+    def _begun(self, number: int, saved: Arrays | None) -> Training:
         try:
-            return self._begin(number, budget_s, saved)
+            return self._trainings.begin(number, self._share_s, saved)
         except CheckpointMismatch:  # repeats one fold and changes nothing else
-            return self._begin(number, budget_s, None)
+            return self._trainings.begin(number, self._share_s, None)
 
     def _finish_model(self, training: Training) -> None:
         self.model = training.result()
         if self._count > 1:
             self._finished = under("model", training.checkpoint())
-        self._has_finished = True
+        self._has_finished, self._current = True, -1
+
+    def _lend(self, training: Training) -> None:
+        lending = self._lending
+        lending.look()
+        if not lending.is_due:
+            return
+        own = {"budget_s": np.asarray(self._share_s)}
+        parts = {}
+        if self._count > 1:
+            taken = {self._current, *self._folds, *lending.numbers}
+            parts = {k: pack(own) for k in range(1, self._count) if k not in taken}
+        elif not lending.numbers and self._trainings.threads == 1:
+            for number in GROUPS[1:]:  # the first group stays
+                pairs = set(_group(training, number)).intersection(training.unfinished)
+                if pairs:
+                    parts[number] = pack(own | under("training", training.lend(pairs)))
+        if parts and not lending.offer(parts):
+            for number in set(parts).intersection(GROUPS):
+                training.take_back(_group(training, number), {})
 
     def _packed(self) -> bytes:
         if not self._has_finished:
@@ -160,39 +246,61 @@ class TrainingSequence:
             {
                 **self._finished,
                 **under("fold", current),
-                **under("scores", {str(k): scores for k, scores in enumerate(self.scores)}),
-                "folds": np.asarray(json.dumps(self.folds)),
+                **under("scores", {str(k): scores for k, scores in self.scores.items()}),
+                "folds": np.asarray(json.dumps(self._folds)),
                 "spent_s": np.asarray(self._spent_s),
+                "current": np.asarray(self._current),
             }
         )
 
     def _show(self, number: int, progress: Progress, training: Training) -> None:
         attempt = self._attempt
-        fraction = (number + progress.fraction) / self._count
         shown: dict[str, Any] = dict(attempt.progress)
         if number == 0:
             shown = progress_of(progress)
         # Without the work of lost workers since their checkpoints, and without loading data.
         elapsed_s = self._spent_s + training.elapsed_s
-        shown["fraction"] = fraction
+        shown |= self._overall(progress.fraction)
         shown["fold"] = number or None
-        shown["eta_s"] = self._left_s(number, progress, training, elapsed_s)
+        shown["eta_s"] = self._left_s(progress, training, elapsed_s)
         before_s = attempt.elapsed_s - training.elapsed_s
-        attempt.show(shown, _trace(progress, before_s, training) if number == 0 else [])
+        attempt.show(shown, trace_rows(progress, before_s, training) if number == 0 else [])
 
-    def _left_s(
-        self, number: int, progress: Progress, training: Training, elapsed_s: float
-    ) -> float | None:
+    def _overall(self, current: float) -> dict[str, Any]:
+        """How much of all trainings is done, and how many parts other workers have or can take."""
+        lent = self._lending.fractions
+        if self._count == 1:
+            done = current
+            if lent and self._training is not None:
+                pairs = len(self._training.problems)
+                own = len(self._training.own)
+                others = sum(len(_group(self._training, n)) * f for n, f in lent.items())
+                done = min(1.0, (own * current + others) / pairs)
+        else:
+            done = (
+                len(self._folds) + self._has_finished + current + sum(lent.values())
+            ) / self._count
+        return {"fraction": min(1.0, done), "parts": len(lent)}
+
+    def _left_s(self, progress: Progress, training: Training, elapsed_s: float) -> float | None:
         """For all trainings, if each takes as long as this one; at most the rest of the budget."""
+        if self._forecast is None or self._forecast[0] is not training:
+            self._forecast = training, Forecast(training.pipeline.stopping)
         own = training.elapsed_s
-        left = self._forecast.after(progress, own)
+        left = self._forecast[1].after(progress, own)
         if left is None:
             return None
-        left += (self._count - number - 1) * (own + left)
-        return max(0.0, min(left, self._budget_s - elapsed_s))
+        done = len(self._folds) + self._has_finished
+        left += (self._count - done - 1) * (own + left)
+        return max(0.0, min(left, self._trainings.budget_s - elapsed_s))
 
 
-def _trace(progress: Progress, before_s: float, training: Training) -> list[dict[str, Any]]:
+def _group(training: Training, number: int) -> list[int]:
+    """The pairs of a part, by number."""
+    return list(range(number - GROUPS.start, len(training.problems), len(GROUPS)))
+
+
+def trace_rows(progress: Progress, before_s: float, training: Training) -> list[dict[str, Any]]:
     """Rows of `job_trace`; an evaluation replaces a point of the same update. The job took
     `before_s` seconds besides this training."""
     evaluation = progress.evaluation

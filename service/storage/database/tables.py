@@ -142,6 +142,23 @@ job_events = Table(
     Column("data", JSON, nullable=False),
 )
 
+job_parts = Table(
+    "job_parts",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("attempt", Integer, nullable=False),  # number of leases; writes of helpers check it
+    Column("failures", Integer, nullable=False),  # leases lost since the last checkpoint
+    Column("worker", String),  # null: waits, or is done
+    Column("lease_expires_at", Float),
+    Column("progress", JSON, nullable=False),
+    Column("elapsed_s", Float, nullable=False),  # all attempts
+    Column("checkpoint_key", String),  # at first what the job gave
+    Column("checkpoint_sha256", String),
+    Column("result_key", String),  # once it is done
+    Column("result_sha256", String),
+)
+
 job_trace = Table(
     "job_trace",
     metadata,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service.jobs.core import scoring
+from service.jobs import scoring
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs

@@ -10,7 +10,7 @@ import pytest
 from sklearn import metrics as peer
 from starlette.testclient import TestClient
 
-from service.jobs.core import scoring
+from service.jobs import scoring
 from service.jobs.engine.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs

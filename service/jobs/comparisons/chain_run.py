@@ -1,0 +1,280 @@
+"""The trainings of one chain of a comparison, one after the other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from service.datasets.dataset import Dataset
+from service.jobs.comparisons.checkpoint import ComparisonState, Model
+from service.jobs.comparisons.curve import add_point
+from service.jobs.comparisons.order import Chain, Step, chains_of
+from service.jobs.comparisons.results import (
+    EntryResult,
+    Error,
+    SplitResult,
+    model_result,
+    objective_of,
+    validation_metrics,
+)
+from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.comparisons.sizes import part_of, size_of
+from service.jobs.context import RunContext
+from service.jobs.core.attempts import Work
+from service.jobs.training.memory_plan import rows_stay_in_files
+from service.jobs.training.rows import LabeledRows, Split
+from service.jobs.training.schemas import JobCreate
+from service.jobs.training.summary import fold_of, result_of
+from service.jobs.training.training_sequence import SHORTEST_S
+from service.jobs.training.trainings import threads_of
+from service.storage.arrays import Arrays
+from svm.data.matrices import Indices
+from svm.errors import CheckpointMismatch, Diverged, InvalidData
+from svm.training import Training
+from svm.training.curve.progress import Progress
+from svm.training.preparation import Prepared
+from svm.training.results import TrainingResult
+
+LONG_TRAININGS = 8
+"""One of many trainings may take at most one part of this many of the remaining time."""
+OUT_OF_MEMORY: Error = {
+    "code": "out-of-memory",
+    "detail": "a worker's memory is too small for this entry",
+    "hint": "give workers more memory, or train it with a solver that streams",
+}
+
+
+class ChainRun:
+    """Trains chains of one comparison on this worker, one at a time.
+
+    Prepared data and kernel rows stay for the next chain. Everything else that it needs to resume
+    is in the state.
+    """
+
+    splits: list[Split]
+    """Of the rows: the first trains the models, the others the folds."""
+    chains: list[Chain]
+    """Of the whole comparison, in order."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        work: Work,
+        body: ComparisonCreate,
+        entries: Sequence[JobCreate],
+        dataset: Dataset,
+        refused: Sequence[bool],
+        show: Callable[[Step, Progress, Training], None],
+        saved: Arrays,
+    ) -> None:
+        """`refused`: the entries that cannot be trained. `show` is called at each progress, and
+        `saved` is the checkpoint of the unfinished training."""
+        assert body.seed is not None
+        self._work = work
+        self._settings = settings = context.settings
+        self._body = body
+        self._entries = entries
+        self._seed = body.seed
+        self._threads = threads_of(settings)
+        self._dataset = dataset
+        self._datasets = context.datasets
+        self._show = show
+        memory = settings.limits.worker_memory_bytes
+        in_files = [
+            not known and rows_stay_in_files(entry, dataset, memory)
+            for entry, known in zip(entries, refused, strict=True)
+        ]
+        self._in_files = in_files
+        wanted = {in_files[k] for k, known in enumerate(refused) if not known}
+        self._rows = {some: self._opened(some) for some in wanted or {True}}
+        some = next(iter(self._rows.values()))
+        self.splits = some.splits(body.validation, body.seed)
+        self.chains = chains_of(
+            entries, len(self.splits), in_files, body.warm_starts and not body.sizes
+        )
+        self._prepared: tuple[Any, Prepared] | None = None
+        self._training: Training | None = None
+        self._saved = saved
+        self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
+
+    def packed(self, state: ComparisonState) -> bytes:
+        """The checkpoint."""
+        return state.packed(self._training)
+
+    def begin(self, state: ComparisonState, number: int, saved: Arrays) -> None:
+        """Make a chain the current one, from its checkpoint if there is one."""
+        state.chain = number
+        if saved:
+            with suppress(CheckpointMismatch):  # of another release: only time is lost
+                part, self._saved = ComparisonState.unpacked(saved, self._entries)
+                state.resume(part, self.chains[number], self._body.rank_by)
+
+    def step(self, state: ComparisonState) -> Step | None:
+        """The training that comes next; None if the current chain is done."""
+        assert state.chain is not None
+        steps = self.chains[state.chain].steps
+        return steps[state.position] if state.position < len(steps) else None
+
+    def take(self, state: ComparisonState, step: Step) -> None:
+        """Do one training of the current chain. Raises Interrupted."""
+        spent_s = 0.0
+        if state.results[step.entry].error is None:
+            try:
+                result = self._trained(state, step)
+                self._measure(state, step, result)
+            except (InvalidData, Diverged, MemoryError) as error:
+                state.fail(step.entry, error_of(error))
+                self._prepared = None
+            spent_s = self._training.elapsed_s if self._training is not None else 0.0
+        self._training = None
+        state.passed(spent_s)
+        following = self.step(state)
+        if following is None or following.starts_from is None:
+            state.latest = None  # no longer needed, and it may be large
+
+    def _opened(self, in_files: bool) -> LabeledRows:
+        some = self._datasets.open if in_files else self._datasets.load
+        data, classes = some(self._dataset), self._body.classes
+        return LabeledRows(data, self._dataset, classes, self._work.check)
+
+    def _rows_of(self, step: Step) -> LabeledRows:
+        """All rows, with the columns that the entry sees."""
+        in_files, (_, columns) = self._in_files[step.entry], size_of(self._entries[step.entry])
+        rows = self._rows[in_files]
+        if columns is None:
+            return rows
+        if self._narrowed is None or self._narrowed[0] != (in_files, columns):
+            self._narrowed = None  # free its memory before the next ones are made
+            self._narrowed = (in_files, columns), rows.narrowed(columns)
+        return self._narrowed[1]
+
+    def _training_rows(self, step: Step) -> Indices:
+        """The numbers of the rows that this step trains on."""
+        training, (count, _) = self.splits[step.split].training, size_of(self._entries[step.entry])
+        if count is None:
+            return training
+        return part_of(training, self._rows_of(step).codes(training), count, self._seed)
+
+    def _trained(self, state: ComparisonState, step: Step) -> TrainingResult:
+        training = self._training = self._begun(state, step)
+        began = time.process_time() - state.cpu_s
+        for progress in training:
+            state.cpu_s = time.process_time() - began
+            _draw(state, step, training)
+            self._show(step, progress, training)
+        _draw(state, step, training)  # other threads may have continued since
+        return training.result()
+
+    def _begun(self, state: ComparisonState, step: Step) -> Training:
+        """The training of this step, at its checkpoint if there is one."""
+        pipeline, start = self._entries[step.entry].pipeline(), _start(state, step)
+        stopping = replace(pipeline.stopping, time_budget_s=self._budget_s(state, step))
+        options: dict[str, Any] = {
+            "seed": self._seed,
+            "warm_start": None if start is None else start.warm_start,
+            "interrupted": self._work.check,
+            "digest": f"{self.splits[step.split].digest} {size_of(self._entries[step.entry])}",
+            "threads": self._threads,
+        }
+        if self._prepared is not None and self._prepared[0] == step.data:
+            X, labels = None, None
+            options["prepared"] = self._prepared[1]
+        else:
+            self._prepared = None  # free its memory before the next one is prepared
+            rows, training_rows = self._rows_of(step), self._training_rows(step)
+            X, labels = rows.of(training_rows)
+            options |= rows.described(training_rows)
+        if pipeline.stopping.patience is not None:
+            watched = self.splits[step.split].validation
+            assert watched is not None
+            options["validation"] = self._rows_of(step).of(watched)
+        arguments = replace(pipeline, stopping=stopping), X, labels
+        saved, self._saved = self._saved, {}
+        try:
+            training = Training(*arguments, checkpoint=saved or None, **options)
+        except CheckpointMismatch:  # repeats one training and changes nothing else
+            state.cpu_s, state.curve = 0.0, []
+            training = Training(*arguments, **options)
+        self._prepared = step.data, training.prepared
+        return training
+
+    def _budget_s(self, state: ComparisonState, step: Step) -> float:
+        """Its share of the entry's own budget, and at most an eighth of the time left for the job:
+        an equal share for each of many would stop the few that take long."""
+        own = self._entries[step.entry].stopping.time_budget_s or math.inf
+        left = self._settings.limits.job_s - state.spent_s
+        share = left / max(1, min(state.left, LONG_TRAININGS))
+        return max(min(own / len(self.splits), share), SHORTEST_S)
+
+    def _measure(self, state: ComparisonState, step: Step, result: TrainingResult) -> None:
+        """Record the result of a finished training. Nothing is changed before all of it is known:
+        it may be interrupted."""
+        assert self._training is not None
+        split, rows = self.splits[step.split], self._rows_of(step)
+        counts = weighted = fold = None
+        if split.validation is not None:
+            confusion = rows.confusion(result.fitted, split.validation)
+            counts = confusion.counts.tolist()
+            weighted = None if confusion.weighted is None else confusion.weighted.tolist()
+            if step.split > 0:
+                fold = fold_of(result, {"accuracy": confusion.metrics()["accuracy"]})
+        measured = SplitResult(
+            elapsed_s=self._training.elapsed_s,
+            cpu_s=state.cpu_s,
+            confusion=counts,
+            weighted=weighted,
+            fold=fold,
+        )
+        before = state.results[step.entry]
+        now = replace(before, splits={**before.splits, step.split: measured})
+        best = None
+        if step.split == 0:
+            train = rows.confusion(result.fitted, self._training_rows(step)).metrics()
+            entry, start = self._entries[step.entry], _start(state, step)
+            now = replace(
+                now,
+                model=model_result(result, train),
+                curve=state.curve,
+                objective=objective_of(entry, result),
+                regularization=float(result.warm_start.regularization[0]),
+                warm_start_from=None if start is None else start.entry,
+            )
+            if self._body.model_name is not None:
+                best = self._model(step.entry, now, result, train)
+        state.results[step.entry] = now
+        state.latest = Model(step.entry, result.warm_start, {})
+        if best is not None:
+            state.keep_if_best(best, self._body.rank_by)
+
+    def _model(
+        self, entry: int, entry_result: EntryResult, result: TrainingResult, train: dict[str, Any]
+    ) -> Model:
+        metrics = {"train": train, "validation": validation_metrics(entry_result)}
+        record = result_of(result, metrics)
+        spec = self._entries[entry].model_copy(update={"set_alias": self._body.set_alias})
+        spec_of_record = spec.with_solver(result.warm_start.pipeline.solver)
+        return Model(entry, result.warm_start, {"spec": spec_of_record, "result": record})
+
+
+def _start(state: ComparisonState, step: Step) -> Model | None:
+    return state.latest if step.starts_from is not None else None
+
+
+def _draw(state: ComparisonState, step: Step, training: Training) -> None:
+    costs = training.mean_costs
+    if step.split == 0 and costs is not None:
+        add_point(state.curve, training.elapsed_s, *costs)
+
+
+def error_of(error: InvalidData | Diverged | MemoryError) -> Error:
+    match error:
+        case InvalidData():
+            return {"code": error.code, "detail": error.message, "hint": None}
+        case Diverged():
+            return {"code": "diverged", "detail": error.message, "hint": error.suggestion}
+        case _:
+            return OUT_OF_MEMORY

@@ -1,0 +1,30 @@
+"""What a worker gives to the jobs that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.datasets.store import DatasetStore
+from service.jobs.core.job import Job
+from service.jobs.parts.offers import Offers
+from service.models.registry import ModelRegistry
+from service.settings import Settings
+from service.storage.arrays import Arrays, unpack
+from service.storage.blobs import Blobs
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Its stores and settings."""
+
+    datasets: DatasetStore
+    models: ModelRegistry
+    blobs: Blobs
+    offers: Offers
+    settings: Settings
+
+    def checkpoint(self, job: Job) -> Arrays | None:
+        """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""
+        if job.checkpoint_key is None or job.checkpoint_sha256 is None:
+            return None
+        return unpack(self.blobs.read(job.checkpoint_key, job.checkpoint_sha256))

@@ -1,0 +1,1 @@
+"""Parts of a running job that other workers may do, while no job waits for them."""

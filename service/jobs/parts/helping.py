@@ -1,0 +1,53 @@
+"""A part of another worker's job, as a helper carries it out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from service.jobs.core.attempts import PASSING, Work
+from service.jobs.core.leases import LeaseLost
+from service.jobs.parts.leases import PartLease, PartLeases
+from service.settings import Settings
+from svm.errors import Interrupted
+
+logger = logging.getLogger(__name__)
+
+
+class PartWork(Work):
+    """A leased part. `job` is its job with the attempt, checkpoint and progress of the part."""
+
+    def __init__(
+        self, lease: PartLease, leases: PartLeases, settings: Settings, stopping: threading.Event
+    ) -> None:
+        """`stopping` is set when this process ends."""
+        super().__init__(lease, leases, settings, stopping)
+        self.number = lease.number
+        self._part_leases = leases
+
+    def deliver(self, content: bytes) -> None:
+        """End the part with its result. Raises LeaseLost."""
+        write = self._part_leases.deliver
+        self.insist(lambda: write(self.lease, content, self.latest_report()))
+
+    def refuse(self) -> None:
+        """Leave the part to its job. Raises LeaseLost."""
+        self.insist(lambda: self._part_leases.refuse(self.lease))
+
+
+def carry_out_part(run: Callable[[PartWork], None], part: PartWork) -> None:
+    """Do a part, or give it back, whatever happens. Raises LeaseLost, and PASSING errors if this
+    process stops before the end could be written."""
+    try:
+        run(part)
+    except Interrupted:
+        part.give_back()
+    except LeaseLost:
+        raise
+    except PASSING:
+        logger.exception("part given back")
+        part.give_back()
+    except Exception:  # such as a training that diverges: the job says why it fails
+        logger.info("part left to its job", exc_info=True)
+        part.refuse()

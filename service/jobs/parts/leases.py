@@ -1,0 +1,235 @@
+"""A helper's side of the table of parts: lease the next part, keep it, deliver its result.
+
+A part belongs to one job. Every write carries the number of the part's attempt, and is refused if
+there is a newer one, or no such row: the job has claimed the part then, or has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.jobs.core.job import Job
+from service.jobs.core.leases import (
+    LEASE_S,
+    ControlFlags,
+    Lease,
+    LeaseLost,
+    Memory,
+    Report,
+    waiting_jobs,
+    write_trace,
+)
+from service.jobs.core.lifecycle import State
+from service.jobs.core.store import checkpoint_folder
+from service.storage.blobs import Blob, Blobs
+from service.storage.database import Database, now, transaction_lock
+from service.storage.database.tables import job_parts, jobs
+
+MAX_FAILURES = 2
+"""After this many lost leases since its last checkpoint only the job itself does a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartLease(Lease):
+    """The right to work on a part: attempt, checkpoint, progress and time of `job` are the part's.
+
+    It does not keep the job, and gives no right to change it.
+    """
+
+    number: int
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {
+            "leased_job": self.job.id,
+            "leased_attempt": self.job.attempt,
+            "leased_part": self.number,
+        }
+
+
+class PartLeases:
+    """All writes of helpers. Safe to share between threads."""
+
+    def __init__(
+        self, database: Database, blobs: Blobs, running_per_caller: int | None = None
+    ) -> None:
+        """`running_per_caller`: of jobs, as in `Leases`."""
+        self._database = database
+        self._blobs = blobs
+        _, ids = waiting_jobs(running_per_caller)
+        waits = sa.exists(ids.with_only_columns(sa.literal(1))).label("waits")
+        own = sa.select(jobs.c.state, jobs.c.cancel_requested, jobs.c.pause_requested, waits)
+        self._flags = own.select_from(_PARTS_OF_JOBS).where(OWNED)
+
+    def take(self, worker: str, lease_s: float) -> PartLease | None:
+        """Lease the next part for `lease_s` seconds. Writes nothing if there is none.
+
+        The job with the highest priority goes first; among equals the caller with the fewest
+        workers, and of its jobs the oldest.
+        """
+        with self._database.read() as connection:
+            if connection.execute(_NEXT).first() is None:
+                return None
+        with self._database.write() as connection:
+            transaction_lock(connection, "take")
+            chosen = connection.execute(_NEXT).first()
+            if chosen is None:
+                return None
+            values = {"worker": worker, "lease_s": lease_s, **chosen._mapping}
+            part = connection.execute(_TAKE, values).first()
+            if part is None:  # the job has just claimed it
+                return None
+            row = connection.execute(sa.select(jobs).where(jobs.c.id == part.job_id)).one()
+        names = ("attempt", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
+        own = {name: getattr(part, name) for name in names}
+        return PartLease(replace(Job.from_row(row), **own), part.number)
+
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
+        """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
+        del memory  # if it was too much, the job does the part, and fails with its own heartbeat
+        with self._database.write() as connection:
+            _write(connection, lease, {"lease_expires_at": now() + lease_s})
+        return self.control_flags(lease)
+
+    def control_flags(self, lease: Lease) -> ControlFlags:
+        """Whether the helper must leave: its job stops, or another one waits. Raises LeaseLost."""
+        with self._database.read() as connection:
+            row = connection.execute(self._flags, lease.key).first()
+        if row is None:
+            raise LeaseLost(lease.job.id)
+        stops = row.cancel_requested or row.pause_requested or row.state == State.PAUSED
+        return ControlFlags(end=False, pause=stops or row.waits)
+
+    def report(self, lease: Lease, report: Report) -> None:
+        """Write the progress of the part. Raises LeaseLost."""
+        with self._database.write() as connection:
+            _write_report(connection, lease, report, {})
+
+    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+        """Make `content` what the next worker begins with. Raises LeaseLost."""
+        blob = self._blobs.write(f"{_folder(lease)}/{number}", content)
+        previous = self._name(lease, report, "checkpoint", blob, {"failures": 0})
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    def release(self, lease: Lease, report: Report) -> None:
+        """Give the part back: the job or another helper does the rest. Raises LeaseLost."""
+        with self._database.write(makes_room=True) as connection:
+            _write_report(connection, lease, report, {**_LEFT, "failures": 0})
+
+    def refuse(self, lease: Lease) -> None:
+        """Leave the part to the job, which meets the same error. Raises LeaseLost."""
+        with self._database.write(makes_room=True) as connection:
+            _write(connection, lease, {**_LEFT, "failures": MAX_FAILURES})
+
+    def deliver(self, lease: Lease, content: bytes, report: Report) -> None:
+        """End the part with its result. Raises LeaseLost."""
+        blob = self._blobs.write(f"{_folder(lease)}/result", content)
+        self._name(lease, report, "result", blob, _LEFT)
+
+    def _name(
+        self, lease: Lease, report: Report, name: str, blob: Blob, values: Mapping[str, Any]
+    ) -> str | None:
+        """Write the name of a file; returns that of the checkpoint before."""
+        named = {f"{name}_key": blob.key, f"{name}_sha256": blob.sha256}
+        try:
+            with self._database.write() as connection:
+                previous: str | None = connection.scalar(_CHECKPOINT, lease.key)
+                _write_report(connection, lease, report, {**values, **named})
+        except LeaseLost:
+            self._blobs.delete(blob.key)
+            raise
+        return previous
+
+
+def part_folder(job_id: str, number: int, attempt: int) -> str:
+    """The files of a part, deleted with the checkpoints of its job; attempt 0 is the job's own."""
+    return f"{checkpoint_folder(job_id)}/part-{number}-{attempt}"
+
+
+def _folder(lease: Lease) -> str:
+    return part_folder(lease.job.id, lease.key["leased_part"], lease.job.attempt)
+
+
+FREE = sa.and_(
+    job_parts.c.result_key.is_(None),
+    job_parts.c.worker.is_(None) | (job_parts.c.lease_expires_at < now()),
+)
+"""The condition that no one does a part."""
+OWNED = sa.and_(
+    job_parts.c.job_id == sa.bindparam("leased_job"),
+    job_parts.c.number == sa.bindparam("leased_part"),
+    job_parts.c.attempt == sa.bindparam("leased_attempt"),
+)
+_LEFT: Mapping[str, Any] = MappingProxyType({"worker": None, "lease_expires_at": None})
+_PARTS_OF_JOBS = job_parts.join(jobs, jobs.c.id == job_parts.c.job_id)
+_CHECKPOINT = sa.select(job_parts.c.checkpoint_key).where(OWNED).with_for_update()
+
+
+def _next() -> sa.Select[Any]:
+    helping = (
+        sa.select(jobs.c.caller, sa.func.count().label("workers"))
+        .select_from(_PARTS_OF_JOBS)
+        .where(job_parts.c.worker.is_not(None))
+        .group_by(jobs.c.caller)
+        .subquery("helping")
+    )
+    return (
+        sa.select(job_parts.c.job_id.label("chosen_job"), job_parts.c.number.label("chosen_part"))
+        .select_from(_PARTS_OF_JOBS.outerjoin(helping, helping.c.caller == jobs.c.caller))
+        .where(
+            FREE,
+            job_parts.c.failures < MAX_FAILURES,
+            jobs.c.state == State.RUNNING,
+            ~jobs.c.cancel_requested,
+            ~jobs.c.pause_requested,
+        )
+        .order_by(
+            jobs.c.priority.desc(),
+            sa.func.coalesce(helping.c.workers, 0),
+            jobs.c.created_at,
+            jobs.c.id,
+            job_parts.c.number,
+        )
+        .limit(1)
+    )
+
+
+_NEXT = _next()
+_TAKE = (
+    sa.update(job_parts)
+    .where(
+        job_parts.c.job_id == sa.bindparam("chosen_job"),
+        job_parts.c.number == sa.bindparam("chosen_part"),
+        FREE,
+    )
+    .values(
+        attempt=job_parts.c.attempt + 1,
+        failures=job_parts.c.failures + 1,
+        worker=sa.bindparam("worker"),
+        lease_expires_at=now() + LEASE_S,
+    )
+    .returning(*job_parts.c)
+)
+
+
+def _write(connection: sa.Connection, lease: Lease, values: Mapping[str, Any]) -> None:
+    """Raises LeaseLost: roll back."""
+    if (
+        connection.execute(sa.update(job_parts).where(OWNED).values(values), lease.key).rowcount
+        == 0
+    ):
+        raise LeaseLost(lease.job.id)
+
+
+def _write_report(
+    connection: sa.Connection, lease: Lease, report: Report, values: Mapping[str, Any]
+) -> None:
+    reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
+    _write(connection, lease, {**reported, **values})
+    write_trace(connection, lease, report)

@@ -1,0 +1,126 @@
+"""The trainings of one job: on which rows each is, how it begins, and what is measured of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from service.jobs.context import RunContext
+from service.jobs.core.attempts import Work
+from service.jobs.training.memory_plan import rows_stay_in_files
+from service.jobs.training.rows import LabeledRows
+from service.jobs.training.schemas import JobCreate, ValidationDataset
+from service.jobs.training.summary import fold_of, metrics_of_folds, sum_of_folds
+from service.jobs.training.validation_set import rows_of
+from service.jobs.training.warm_starts import load_start
+from service.settings import Settings
+from service.storage.arrays import Arrays
+from svm.data.matrices import Indices, Vector
+from svm.training import Training
+from svm.training.results import TrainingResult
+from svm.training.warm_start import WarmStart
+
+
+def threads_of(settings: Settings) -> int:
+    """That a training may use, if all workers of this machine train."""
+    return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
+
+
+class Trainings:
+    """Training 0 makes the model, the others measure the folds."""
+
+    def __init__(self, context: RunContext, work: Work) -> None:
+        """Read the rows. Raises what the stores raise."""
+        self.spec = spec = JobCreate.model_validate_json(json.dumps(work.job.spec))
+        assert spec.seed is not None
+        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
+        other = None
+        if isinstance(spec.validation, ValidationDataset):
+            other = context.datasets.get(spec.validation.dataset_id)
+        limits = context.settings.limits
+        in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
+        read = context.datasets.open if in_files else context.datasets.load
+        self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
+        self.splits = rows.splits(spec.validation, spec.seed)
+        first = self.splits[0]
+        watched = None if first.validation is None else (rows, first.validation)
+        if other is not None:
+            measured = rows_of(read(other), other, dataset, spec)
+            watched = measured, measured.everything
+        self._watched = watched
+        """Rows to measure the model on."""
+        start = load_start(spec, dataset, first.training, context.models, context.datasets)
+        self._start: WarmStart | None = None if start is None else start[0]
+        self.warnings: tuple[str, ...] = () if start is None else start[1]
+        self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
+        self.threads = threads_of(context.settings)
+        self._interrupted = work.check
+
+    def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
+        """Begin a training with a time budget in seconds, or continue it from a checkpoint.
+
+        Raises CheckpointMismatch.
+        """
+        spec, split, pipeline = self.spec, self.splits[number], self.spec.pipeline()
+        begun = self._start if number == 0 else None
+        like = None if begun is None else begun.fitted
+        stopping = replace(pipeline.stopping, time_budget_s=budget_s)
+        watched = None if number else self._watched
+        assert spec.seed is not None
+        return Training(
+            replace(pipeline, stopping=stopping),
+            *self.rows.of(split.training, like),
+            **self.rows.described(split.training, like),
+            seed=spec.seed,
+            validation=None if watched is None else watched[0].of(watched[1], like),
+            warm_start=begun,
+            checkpoint=checkpoint,
+            interrupted=self._interrupted,
+            digest=split.digest,
+            threads=self.threads,
+            bounds_kernel=number == 0,
+            trace=spec.trace if number == 0 else None,
+        )
+
+    def measure(self, number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
+        """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are
+        kept."""
+        validation = self.splits[number].validation
+        assert validation is not None
+        measured = fold_of(result, _metrics_of(self.rows, validation, result))
+        keeps = self.spec.calibration is not None
+        return measured, self.rows.scores(result.fitted, validation)[0] if keeps else None
+
+    def metrics(self, result: TrainingResult, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """By part of the data. Of folds each row was predicted by the training that did not see
+        it."""
+        metrics = {"train": _metrics_of(self.rows, self.splits[0].training, result)}
+        if self._watched is not None:
+            metrics["validation"] = _metrics_of(*self._watched, result)
+        elif folds:
+            metrics["validation"] = metrics_of_folds(sum_of_folds(folds), folds)
+        return metrics
+
+    def held_out(
+        self, model: TrainingResult, of_folds: Mapping[int, Vector]
+    ) -> tuple[Vector, Indices] | None:
+        """Scores of rows by a training that did not see them, and their classes by number; None if
+        a job with folds was canceled before any of them was done. `of_folds`: by number."""
+        if self._watched is not None:
+            return self._watched[0].scores(model.fitted, self._watched[1])
+        if not of_folds:
+            return None
+        of_rows = [self.splits[k].validation for k in sorted(of_folds)]
+        rows = [some for some in of_rows if some is not None]
+        scores = [of_folds[k] for k in sorted(of_folds)]
+        return np.concatenate(scores), self.rows.codes(np.concatenate(rows))
+
+
+def _metrics_of(rows: LabeledRows, some: Indices, result: TrainingResult) -> dict[str, Any]:
+    return rows.confusion(result.fitted, some).metrics()
