@@ -13,8 +13,10 @@ from service.jobs.parts.offers import Offers, Part
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 
-LEND_S = 1.0
+LEND_S = 0.25
 """A job lends what it has not begun when it has worked this long; a shorter one does it sooner."""
+RETRY_S = 1.0
+"""Pause before it tries again."""
 LOOK_S = 0.5
 """How often a job looks at its parts while it works."""
 WAIT_S = 0.05
@@ -65,16 +67,18 @@ class Lending:
         }
 
     def offer(self, checkpoints: Mapping[int, bytes | None]) -> bool:
-        """Lend these parts, each from its checkpoint; False if that failed. Raises LeaseLost."""
+        """Lend these parts, each from its checkpoint; False if it cannot be now, because a job
+        waits or the database fails. Raises LeaseLost."""
+        lent = False
         try:
-            self._offers.offer(self._lease, checkpoints)
+            lent = self._offers.offer(self._lease, checkpoints)
         except PASSING:
             logger.exception("no parts could be lent")
-            self._lend_at = time.monotonic() + LEND_S
-            return False
+        if not lent:
+            self._lend_at = time.monotonic() + RETRY_S
         self._look_at = 0.0
         self.look()
-        return True
+        return lent
 
     def look(self) -> None:
         """Read how far the parts are, if that was not done just now."""

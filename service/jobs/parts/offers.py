@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from service.jobs.core.leases import OWNED as JOB_OWNED
 from service.jobs.core.leases import Lease, LeaseLost
+from service.jobs.core.lifecycle import State
 from service.jobs.parts.leases import FREE, part_folder
 from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import Blobs
@@ -52,8 +53,12 @@ class Offers:
         self._blobs = blobs
         self._on_offered = on_offered
 
-    def offer(self, lease: Lease, checkpoints: Mapping[int, bytes | None]) -> None:
-        """Let others do these parts, by number, each from its checkpoint. Raises LeaseLost."""
+    def offer(self, lease: Lease, checkpoints: Mapping[int, bytes | None]) -> bool:
+        """Let others do these parts, by number, each from its checkpoint; False if a job waits, so
+        that no one would. Raises LeaseLost."""
+        with self._database.read() as connection:
+            if connection.scalar(_WAITS):
+                return False
         rows = []
         for number, content in checkpoints.items():
             blob = None
@@ -77,6 +82,7 @@ class Offers:
                 connection.execute(sa.insert(job_parts), new)
             announce_work(connection)
         self._on_offered()
+        return True
 
     def parts(self, lease: Lease) -> list[Part]:
         """Those that the job has not claimed, by number."""
@@ -102,6 +108,7 @@ _PARTS = (
     .where(job_parts.c.job_id == sa.bindparam("job"))
     .order_by(job_parts.c.number)
 )
+_WAITS = sa.select(sa.exists().where(jobs.c.state == State.QUEUED))
 _CHECK = sa.select(jobs.c.id).where(JOB_OWNED).with_for_update()
 
 
