@@ -53,8 +53,10 @@ def leaf_edges(X: Rows, rows: Indices | None) -> Indices:
 def subtrees(n: int, threads: int) -> list[range]:
     """0 … n - 1 in runs that are whole subtrees: a single one for one thread, several for each of
     more threads."""
-    size = 1 << (n - 1).bit_length() if n else 1
-    while threads > 1 and size > 1 and -(-n // size) < RUNS_TO_THREAD * threads:
+    if threads == 1 or n == 1:
+        return [range(n)]
+    size = 1 << (n - 1).bit_length()
+    while size > 1 and -(-n // size) < RUNS_TO_THREAD * threads:
         size //= 2
     return [range(start, min(n, start + size)) for start in range(0, n, size)]
 

@@ -36,15 +36,22 @@ def slope_and_curvature(
 ) -> None:
     """First and second derivative in t of the smoothed loss at the scores fᵢ + t changeᵢ."""
     for k in range(len(edges) - 1):
+        # Slices, as compiled code tests each index that may be negative.
+        leaf = slice(edges[k], edges[k + 1])
+        labels, s, f, d, c = y[leaf], weights[leaf], scores[leaf], changes[leaf], centers[leaf]
         slope = curvature = 0.0
-        for i in range(edges[k], edges[k + 1]):
-            s = weights[i] if len(weights) else 1.0
-            change = y[i] * changes[i]
-            short = 1.0 - y[i] * scores[i] - t * change + smoothing * centers[i]
-            linear = min(max(short, 0.0), smoothing)
-            slope -= s * change * linear
-            if 0.0 < short < smoothing:
-                curvature += s * change * change
+        if len(s):
+            for i in range(len(labels)):
+                change = labels[i] * d[i]
+                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+                slope -= s[i] * change * min(max(short, 0.0), smoothing)
+                curvature += s[i] * change * change * ((short > 0.0) & (short < smoothing))
+        else:  # a loop of its own, so that both use vector registers
+            for i in range(len(labels)):
+                change = labels[i] * d[i]
+                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+                slope -= change * min(max(short, 0.0), smoothing)
+                curvature += change * change * ((short > 0.0) & (short < smoothing))
         out[k, 0] = slope / smoothing
         out[k, 1] = curvature / smoothing
 
@@ -182,37 +189,42 @@ def end_of_step(
     each class, in the same order.
     """
     count = wrong = 0
-    hinge = cost = 0.0
+    below = above = end_below = end_above = hinge = cost = 0.0
+    most_below = most_above = end_most_below = end_most_above = 0.0
     for i in range(len(y)):
         s = weights[i] if len(weights) else 1.0
-        k = 1 if y[i] > 0 else 0
+        positive = y[i] > 0
         old = slope_of(centers[i], 1.0 - y[i] * scores[i], before)
         score = scores[i] + length * changes[i]
         short = 1.0 - y[i] * score
         slope = end = slope_of(centers[i], short, smoothing)
         if len(ends):
-            end = old
-            if 0.0 < old < 1.0:
-                end = slope_of(centers[i], 1.0 - y[i] * (scores[i] + changes[i]), smoothing)
+            end = slope_of(centers[i], 1.0 - y[i] * (scores[i] + changes[i]), smoothing)
+            end = end if 0.0 < old < 1.0 else old
             ends[i] = end
-            totals[2 + k] += s * end
-            largest[2 + k] = max(largest[2 + k], end)
+            end_below += s * end * (not positive)
+            end_above += s * end * positive
+            end_most_above = max(end_most_above, end * positive)
+            end_most_below = max(end_most_below, end * (not positive))
         changes[i] = score
-        wrong += (score > 0.0) != (y[i] > 0)
-        if slope > 0.0:
-            totals[k] += s * slope
-            largest[k] = max(largest[k], slope)
+        wrong += (score > 0.0) != positive
+        below += s * slope * (not positive)
+        above += s * slope * positive
+        most_above = max(most_above, slope * positive)
+        most_below = max(most_below, slope * (not positive))
         loss = max(short, 0.0)
         hinge += s * loss
         cost += s * (loss - slope * short)
-        if slope != old or end != old:
-            changed[count] = i
-            first[count] = s * (end - old)
-            further[count] = s * (slope - end)
-            count += 1
-    totals[4] += hinge
-    totals[5] += cost
-    totals[6] += wrong
+        changed[count] = i  # whether it is or not: a branch would be taken at random
+        first[count] = s * (end - old)
+        further[count] = s * (slope - end)
+        count += (slope != old) | (end != old)
+    sums = below, above, end_below, end_above, hinge, cost, float(wrong)
+    for k in range(7):
+        totals[k] += sums[k]
+    most = most_below, most_above, end_most_below, end_most_above
+    for k in range(4):
+        largest[k] = max(largest[k], most[k])
     return count
 
 

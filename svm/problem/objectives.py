@@ -94,11 +94,10 @@ def error_of(problem: Problem, scores: Vector) -> float:
     return _losses_and_errors(problem, scores)[1] / problem.n_samples
 
 
-def inside_margin(problem: Problem, scores: Vector) -> npt.NDArray[np.bool_]:
-    """(n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
+def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, npt.NDArray[np.bool_]]:
+    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
     inside = np.empty(problem.n_samples, dtype=np.bool_)
-    _losses_and_errors(problem, scores, inside)
-    return inside
+    return _losses_and_errors(problem, scores, inside)[1] / problem.n_samples, inside
 
 
 def _losses_and_errors(

@@ -162,37 +162,40 @@ class SMO(Hyperparameters):
         return state.a
 
 
-KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector]]]
-"""(Rows of the problem, for each requested row its kernel values with them), by group."""
+KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector], Indices]]
+"""(Rows of the problem, for each requested row its kernel values with them, and the addresses of
+these), by group."""
 
 
 def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
     """k(xᵢ, ·) for the `rows` i of the problem."""
-    numbers = problem.rows[rows]
-    return [
-        (inside, problem.kernel_rows.get(numbers, group, problem.interrupted, problem.executor))
-        for group, inside in problem.kernel_groups
-    ]
+    from svm.loops.smo import addresses_of
+
+    numbers, parts = problem.rows[rows], []
+    for group, inside in problem.kernel_groups:
+        values = problem.kernel_rows.get(numbers, group, problem.interrupted, problem.executor)
+        parts.append((inside, values, addresses_of(values)))
+    return parts
 
 
 def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vector:
     """k(xᵢ, xⱼ) for the `rows` i and j of the problem, from their `kernel_rows`."""
-    from svm.loops.smo import addresses_of, take_values
+    from svm.loops.smo import take_values
 
     gram = np.empty((len(rows), len(rows)))
 
-    def take(inside: Indices, values: Sequence[Vector]) -> None:
+    def take(inside: Indices, addresses: Indices) -> None:
         positions = np.searchsorted(inside, rows)
         columns = np.flatnonzero(inside.take(positions, mode="clip") == rows)
-        addresses, positions = addresses_of(values), positions[columns]
+        positions = positions[columns]
 
         def of_rows(some: slice) -> None:
             take_values(addresses[some], len(inside), positions, columns, gram[some])
 
         problem.executor.map(of_rows, _shares(problem, len(rows), len(positions)))
 
-    for inside, values in kernel_rows:
-        take(inside, values)
+    for inside, _, addresses in kernel_rows:
+        take(inside, addresses)
     if problem.intercept == "augmented":
         gram += 1.0
     return gram
@@ -202,14 +205,12 @@ def _add_rows(
     problem: Problem, kernel_rows: KernelRowParts, changes: Vector, scores: Vector
 ) -> None:
     """scores += Σ changesₖ k(xₖ, ·), for the rows k of `kernel_rows`."""
-    from svm.loops.smo import add_values, addresses_of
+    from svm.loops.smo import add_values
 
     changed = np.flatnonzero(changes)
     factors = changes[changed]
 
-    def add(inside: Indices, values: Sequence[Vector]) -> None:
-        addresses = addresses_of([values[k] for k in changed.tolist()])
-
+    def add(inside: Indices, addresses: Indices) -> None:
         def to_scores(some: slice) -> None:
             add_values(addresses, inside, some.start, some.stop, factors, scores)
 
@@ -217,8 +218,8 @@ def _add_rows(
 
     if problem.intercept == "augmented":
         scores += changes.sum()
-    for inside, values in kernel_rows:
-        add(inside, values)
+    for inside, _, addresses in kernel_rows:
+        add(inside, addresses[changed])
 
 
 def _shares(problem: Problem, n: int, each: int) -> list[slice]:

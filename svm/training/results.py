@@ -11,7 +11,7 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate
-from svm.problem.objectives import inside_margin, mean_weight
+from svm.problem.objectives import error_and_inside, mean_weight
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
@@ -174,7 +174,7 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
         problem = pair.problem
         near = pair.inside
         if near is None:  # or it ended before the checkpoint that was resumed
-            near = inside_margin(problem, pair.evaluate()[1])
+            _, near = error_and_inside(problem, pair.evaluate()[1])
         if problem.some_rows is None:
             inside |= near
         else:
