@@ -6,9 +6,7 @@ over all rows at the end. 500,000 × 54 in the shape of the forest cover types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,7 +14,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.problems import cover_like
 from svm import Newton
 from svm.data.matrices import Indices, Vector
+from svm.data.stored_rows import Reader
 from svm.problem import Problem
+from svm.problem.problem import Parts
 
 GAP = 5e-4
 MOST_STEPS = 100
@@ -28,9 +28,9 @@ class CountedProblem(Problem):
 
     read: list[int] = field(default_factory=list)
 
-    def parts(self, chosen: Indices | None = None) -> Iterator[tuple[slice, Any, Indices]]:
-        self.read.append(self.n_samples if chosen is None else len(chosen))
-        return super().parts(chosen)
+    def parts(self, chosen: slice | Indices, reader: Reader | None = None) -> Parts:
+        self.read.append(chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen))
+        return super().parts(chosen, reader)
 
 
 def passes(X: Vector, y: Vector, C: float, gap: float = GAP) -> float:
@@ -38,9 +38,7 @@ def passes(X: Vector, y: Vector, C: float, gap: float = GAP) -> float:
     n = len(y)
     problem = CountedProblem(
         X=X,
-        rows=np.arange(n),
-        y=y,
-        weights=np.ones(n),
+        y=y.astype(np.int8),
         regularization=1.0 / (n * C),
         intercept="none",
     )

@@ -13,21 +13,16 @@ import numpy.typing as npt
 from svm.errors import CheckpointMismatch
 
 Arrays = dict[str, npt.NDArray[Any]]
-DERIVED = {"derived": True}
-"""Metadata of an array that follows from other fields: checkpoints leave it out."""
 T = TypeVar("T")
 
 
 def flatten(value: Any, prefix: str) -> Arrays:
-    """The fields of a dataclass instance, except derived ones: each array under `prefix`name, and
-    all numbers and texts as one JSON text under `prefix`numbers, as thousands of pairs have many.
-    """
+    """The fields of a dataclass instance: each array under `prefix`name, and all numbers and texts
+    as one JSON text under `prefix`numbers, as thousands of pairs have many."""
     arrays: Arrays = {}
     numbers: dict[str, Any] = {}
     for field in fields(value):
         array = np.asarray(getattr(value, field.name))
-        if field.metadata == DERIVED:
-            continue
         if array.ndim == 0:
             numbers[field.name] = array.item()
         else:
@@ -38,8 +33,8 @@ def flatten(value: Any, prefix: str) -> Arrays:
 def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> T:
     """An instance of the template's class from `flatten`'s arrays.
 
-    Scalars become Python numbers, derived arrays are empty. Raises CheckpointMismatch if a field is
-    missing, or its dtype or number of dimensions differs from the template's.
+    Scalars become Python numbers. Raises CheckpointMismatch if a field is missing, or its dtype or
+    number of dimensions differs from the template's.
     """
     try:
         numbers = json.loads(str(arrays[f"{prefix}numbers"]))
@@ -48,9 +43,6 @@ def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) ->
     values: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
         expected = np.asarray(getattr(template, field.name))
-        if field.metadata == DERIVED:
-            values[field.name] = expected[:0]
-            continue
         source = numbers if expected.ndim == 0 else arrays
         value = source.get(field.name if expected.ndim == 0 else f"{prefix}{field.name}")
         array = np.asarray(value)

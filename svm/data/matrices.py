@@ -17,6 +17,8 @@ Vector: TypeAlias = npt.NDArray[np.float64]
 Floats: TypeAlias = npt.NDArray[Any]
 """An array of float64 or float32."""
 Indices: TypeAlias = npt.NDArray[np.int64]
+Signs: TypeAlias = npt.NDArray[np.int8]
+"""Numbers -1 and +1."""
 Counts: TypeAlias = npt.NDArray[np.int8]
 """Small numbers, 0 … 127."""
 Matrix: TypeAlias = "Floats | csr_array[Any, tuple[int, int]]"

@@ -145,8 +145,11 @@ def is_csr(X: Rows) -> bool:
 
 def stored_values(X: Rows) -> int:
     """Entries of a dense matrix, non-zeros of a sparse one."""
-    sizes = row_sizes(X, np.arange(X.shape[0]))
-    return sizes * int(X.shape[0]) if isinstance(sizes, int) else int(sizes.sum())
+    n, d = X.shape
+    if not is_csr(X):
+        return int(n * d)
+    sizes = row_sizes(X, np.arange(n))
+    return sizes * int(n) if isinstance(sizes, int) else int(sizes.sum())
 
 
 def row_sizes(X: Rows, rows: Indices) -> int | Indices:

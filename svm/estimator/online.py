@@ -111,9 +111,9 @@ class OnlinePegasos:
         rows, y = split.rows_and_sides(codes)
         return Problem(
             X=X,
-            rows=rows,
+            some_rows=rows,
             y=y,
-            weights=weights[rows],
+            unequal_weights=weights if rows is None else weights[rows],
             regularization=float(self.regularization[k]),
             intercept=self.solver.intercept,
             pair=k,

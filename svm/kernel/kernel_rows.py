@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 import numpy as np
 
+from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Indices, Matrix, Vector
 from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.kernels import AnyKernel
@@ -57,10 +57,14 @@ class KernelRows:
         return [(int(group), np.flatnonzero(groups == group)) for group in np.unique(groups)]
 
     def get(
-        self, rows: Indices, group: int, interrupted: Callable[[], None], threads: int = 1
+        self,
+        rows: Indices,
+        group: int,
+        interrupted: Callable[[], None],
+        executor: Executor = IN_THIS_THREAD,
     ) -> list[Vector]:
         """(rows of the group,) for each of `rows`, read-only. In float64 even if X is float32: a
-        certificate must not rest on rounded values. `threads` compute them."""
+        certificate must not rest on rounded values."""
         kept = self._kept
         keys = (group * self._X.shape[0] + rows).tolist()
         with self._lock:
@@ -69,7 +73,7 @@ class KernelRows:
             if group not in self._evaluators:
                 self._evaluators[group] = KernelEvaluator(self._kernel, self._members(group))
         missing = [k for k, values in enumerate(cached) if values is None]
-        computed = self._computed(self._evaluators[group], rows[missing], interrupted, threads)
+        computed = self._computed(self._evaluators[group], rows[missing], interrupted, executor)
         with self._lock:
             for key, values in zip(keys, cached, strict=True):
                 if values is not None and key in kept:
@@ -87,7 +91,11 @@ class KernelRows:
         return self._X if self._groups is None else self._X[np.flatnonzero(self._groups == group)]
 
     def _computed(
-        self, kernel: KernelEvaluator, rows: Indices, interrupted: Callable[[], None], threads: int
+        self,
+        kernel: KernelEvaluator,
+        rows: Indices,
+        interrupted: Callable[[], None],
+        executor: Executor,
     ) -> list[Vector]:
         def compute(piece: Indices) -> list[Vector]:
             interrupted()
@@ -96,11 +104,7 @@ class KernelRows:
             return [values.copy() for values in kernel(some)]
 
         piece = PIECE_WORK // max(1, kernel.stored_values)
-        size = max(1, min(PIECE, piece, -(-len(rows) // threads)))
+        size = max(1, min(PIECE, piece, -(-len(rows) // executor.threads)))
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
-        if threads == 1 or len(pieces) <= 1:
-            computed = [compute(piece) for piece in pieces]
-        else:
-            with ThreadPoolExecutor(threads, thread_name_prefix="svm-kernel") as pool:
-                computed = list(pool.map(compute, pieces))
+        computed = executor.map(compute, pieces)
         return [values for some in computed for values in some]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from svm.data.matrices import Counts, Indices, Vector
+from svm.data.matrices import Counts, Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot, prefetch
 
@@ -18,7 +18,7 @@ def sweep(
     operand: Any,
     rows: Indices,
     order: Indices,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     step: Vector,
     scale: float,

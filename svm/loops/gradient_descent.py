@@ -1,10 +1,10 @@
-"""The inner loop of (batch, mini-batch and stochastic) gradient descent."""
+"""The inner loops of (batch, mini-batch and stochastic) gradient descent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot
 
@@ -14,7 +14,7 @@ def descend(
     operand: Any,
     rows: Indices,
     drawn: Indices,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     C: float,
     share: float,
@@ -80,3 +80,23 @@ def descend(
         if once:
             return intercept, intercept_gradient, seen, updates, position + 1, intercept_sum
     return intercept, intercept_gradient, seen, updates, len(drawn), intercept_sum
+
+
+@compiled
+def add_violations(
+    operand: Any,
+    rows: Indices,
+    y: Signs,
+    weights: Vector,
+    w: Vector,
+    intercept: float,
+    out: Vector,
+    total: Vector,
+) -> None:
+    """out += Σ sᵢ yᵢ xᵢ over the rows with yᵢ f(xᵢ) < 1, and total[0] += Σ sᵢ yᵢ. `weights` are
+    empty if all are 1."""
+    for i in range(len(rows)):
+        if y[i] * (dot(operand, rows[i], w) + intercept) < 1.0:
+            change = y[i] * (weights[i] if len(weights) else 1.0)
+            add(operand, rows[i], change, out)
+            total[0] += change

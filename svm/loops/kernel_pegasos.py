@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Signs, Vector
 from svm.loops import compiled
 
 
@@ -11,7 +11,7 @@ def updates(
     drawn: Indices,
     gram: Vector,
     sums: Vector,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     regularization: float,
     free: bool,

@@ -1,29 +1,106 @@
-"""The inner loops of Newton's method on the smoothed hinge loss."""
+"""The inner loops of Newton's method on the smoothed hinge loss.
+
+A row has the slope aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1), computed where it is needed. `weights`
+are those of the rows, or empty if all are 1. Classes are 0 for yᵢ = -1, and 1. Loops over `edges`
+read the rows of some leaves, edges[k] … edges[k + 1] - 1, and write a row of `out` for each.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from svm.data.matrices import Floats, Indices, Vector
+from numba.extending import register_jitable
+
+from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot
 
 
+@register_jitable
+def slope_of(center: float, short: float, smoothing: float) -> float:
+    """aᵢ of a row whose margin is short of 1 by `short`."""
+    return min(max(center + short / smoothing, 0.0), 1.0)
+
+
 @compiled
 def slope_and_curvature(
-    margins: Vector, changes: Vector, weights: Vector, smoothing: float, t: float
-) -> tuple[float, float]:
-    """First and second derivative in t of Σ sᵢ ℓ_μ(marginᵢ + t changeᵢ)."""
-    slope = curvature = 0.0
-    for i in range(len(margins)):
-        short = 1.0 - margins[i] - t * changes[i]
-        if short >= smoothing:
-            slope -= weights[i] * changes[i]
-        elif short > 0.0:
-            factor = weights[i] * changes[i] / smoothing
-            slope -= factor * short
-            curvature += factor * changes[i]
-    return slope, curvature
+    edges: Indices,
+    y: Signs,
+    weights: Vector,
+    scores: Vector,
+    changes: Vector,
+    centers: Vector,
+    smoothing: float,
+    t: float,
+    out: Vector,
+) -> None:
+    """First and second derivative in t of the smoothed loss at the scores fᵢ + t changeᵢ."""
+    for k in range(len(edges) - 1):
+        # Slices, as compiled code tests each index that may be negative.
+        leaf = slice(edges[k], edges[k + 1])
+        labels, s, f, d, c = y[leaf], weights[leaf], scores[leaf], changes[leaf], centers[leaf]
+        slope = curvature = 0.0
+        if len(s):
+            for i in range(len(labels)):
+                change = labels[i] * d[i]
+                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+                slope -= s[i] * change * min(max(short, 0.0), smoothing)
+                curvature += s[i] * change * change * ((short > 0.0) & (short < smoothing))
+        else:  # a loop of its own, so that both use vector registers
+            for i in range(len(labels)):
+                change = labels[i] * d[i]
+                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+                slope -= change * min(max(short, 0.0), smoothing)
+                curvature += change * change * ((short > 0.0) & (short < smoothing))
+        out[k, 0] = slope / smoothing
+        out[k, 1] = curvature / smoothing
+
+
+@compiled
+def near_margin(
+    edges: Indices,
+    y: Signs,
+    weights: Vector,
+    scores: Vector,
+    centers: Vector,
+    smoothing: float,
+    following: float,
+    starts: Indices,
+    positions: Indices,
+    pulls: Vector,
+    out: Vector,
+) -> None:
+    """The rows with 0 < aᵢ < 1, and cᵢ = sᵢ yᵢ (a of the smoothing `following`, not clipped, - aᵢ).
+
+    Writes Σ sᵢ aᵢ yᵢ of all rows, their Σ cᵢ and their number into out[k]; and, if `positions` is
+    not empty, their numbers and cᵢ to positions[starts[k]:] and pulls[starts[k]:]. With `following`
+    0, cᵢ = 0.
+    """
+    for k in range(len(edges) - 1):
+        total = pull = 0.0
+        count = 0
+        for i in range(edges[k], edges[k + 1]):
+            s = weights[i] if len(weights) else 1.0
+            short = 1.0 - y[i] * scores[i]
+            slope = slope_of(centers[i], short, smoothing)
+            total += s * slope * y[i]
+            if 0.0 < slope < 1.0:
+                c = 0.0
+                if following > 0.0:
+                    c = s * y[i] * (centers[i] + short / following - slope)
+                if len(positions):
+                    positions[starts[k] + count] = i
+                    pulls[starts[k] + count] = c
+                pull += c
+                count += 1
+        out[k, 0], out[k, 1], out[k, 2] = total, pull, count
+
+
+@compiled
+def slopes_at(y: Signs, scores: Vector, centers: Vector, smoothing: float, out: Vector) -> None:
+    """out[i] = aᵢ."""
+    for i in range(len(y)):
+        out[i] = slope_of(centers[i], 1.0 - y[i] * scores[i], smoothing)
 
 
 @compiled
@@ -59,31 +136,106 @@ def scores_and_sums(
     rows: Indices,
     w: Vector,
     intercept: float,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     centers: Vector,
     smoothing: float,
     scores: Vector,
     sums: Vector,
+    totals: Vector,
+    largest: Vector,
 ) -> None:
-    """scores[i] = ⟨x of rows[i], w⟩ + intercept; sums[k] += Σ sᵢ aᵢ x over the rows of class k, 1
-    if yᵢ > 0, with aᵢ = clip(centerᵢ + (1 - yᵢ scoreᵢ)/smoothing, 0, 1)."""
+    """scores[i] = ⟨x of rows[i], w⟩ + intercept, and sums over the rows of each class k: sums[k] +=
+    Σ sᵢ aᵢ xᵢ, totals[k] += Σ sᵢ aᵢ, largest[k] = max aᵢ; totals[2] += Σ sᵢ max(0, 1 - yᵢ fᵢ)."""
     for i in range(len(rows)):
+        s = weights[i] if len(weights) else 1.0
+        k = 1 if y[i] > 0 else 0
         scores[i] = dot(operand, rows[i], w) + intercept
-        slope = centers[i] + (1.0 - y[i] * scores[i]) / smoothing
+        short = 1.0 - y[i] * scores[i]
+        slope = slope_of(centers[i], short, smoothing)
+        totals[2] += s * max(short, 0.0)
         if slope > 0.0:
-            factor = weights[i] * min(slope, 1.0)
-            add(operand, rows[i], factor, sums[1 if y[i] > 0.0 else 0])
+            add(operand, rows[i], s * slope, sums[k])
+            totals[k] += s * slope
+            largest[k] = max(largest[k], slope)
+
+
+@compiled
+def end_of_step(
+    y: Signs,
+    weights: Vector,
+    scores: Vector,
+    changes: Vector,
+    centers: Vector,
+    before: float,
+    smoothing: float,
+    length: float,
+    ends: Vector,
+    changed: Indices,
+    first: Vector,
+    further: Vector,
+    totals: Vector,
+    largest: Vector,
+) -> int:
+    """The slopes after a step to the scores fᵢ + length · changeᵢ, which replace the changes.
+
+    They were those of the smoothing `before`. `ends`, if not empty, become the slopes at the scores
+    fᵢ + changeᵢ for the rows near the margin, and stay for the others; else those after the step.
+    Rows with other slopes are `changed`; how much the ends change is `first`, and from there to the
+    slopes after the step `further`, both with weights. Returns their number.
+
+    totals: += Σ sᵢ aᵢ of each class after the step, then at the ends; the hinge loss; the part of
+    it that is not Σ sᵢ aᵢ (1 - yᵢ fᵢ); and the rows on the wrong side. largest: the largest aᵢ of
+    each class, in the same order.
+    """
+    count = wrong = 0
+    below = above = end_below = end_above = hinge = cost = 0.0
+    most_below = most_above = end_most_below = end_most_above = 0.0
+    for i in range(len(y)):
+        s = weights[i] if len(weights) else 1.0
+        positive = y[i] > 0
+        old = slope_of(centers[i], 1.0 - y[i] * scores[i], before)
+        score = scores[i] + length * changes[i]
+        short = 1.0 - y[i] * score
+        slope = end = slope_of(centers[i], short, smoothing)
+        if len(ends):
+            end = slope_of(centers[i], 1.0 - y[i] * (scores[i] + changes[i]), smoothing)
+            end = end if 0.0 < old < 1.0 else old
+            ends[i] = end
+            end_below += s * end * (not positive)
+            end_above += s * end * positive
+            end_most_above = max(end_most_above, end * positive)
+            end_most_below = max(end_most_below, end * (not positive))
+        changes[i] = score
+        wrong += (score > 0.0) != positive
+        below += s * slope * (not positive)
+        above += s * slope * positive
+        most_above = max(most_above, slope * positive)
+        most_below = max(most_below, slope * (not positive))
+        loss = max(short, 0.0)
+        hinge += s * loss
+        cost += s * (loss - slope * short)
+        changed[count] = i  # whether it is or not: a branch would be taken at random
+        first[count] = s * (end - old)
+        further[count] = s * (slope - end)
+        count += (slope != old) | (end != old)
+    sums = below, above, end_below, end_above, hinge, cost, float(wrong)
+    for k in range(7):
+        totals[k] += sums[k]
+    most = most_below, most_above, end_most_below, end_most_above
+    for k in range(4):
+        largest[k] = max(largest[k], most[k])
+    return count
 
 
 @compiled
 def add_changes(
-    operand: Any, rows: Indices, changes: Vector, further: Vector, positive: Any, sums: Vector
+    operand: Any, rows: Indices, changes: Vector, further: Vector, y: Signs, sums: Vector
 ) -> None:
-    """sums[0, k] += Σ changes[i] · x of rows[i], over the rows of class k, 1 if positive[i]; the
-    same for `further` and sums[1]."""
+    """sums[0, k] += Σ changes[i] · x of rows[i], over the rows of class k; the same for `further`
+    and sums[1]."""
     for i in range(len(rows)):
-        k = 1 if positive[i] else 0
+        k = 1 if y[i] > 0 else 0
         if changes[i] != 0.0:
             add(operand, rows[i], changes[i], sums[0, k])
         if further[i] != 0.0:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from svm.data.matrices import Floats, Indices, Vector
+from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot, prefetch, squared_norm
 
@@ -24,7 +24,7 @@ def updates(
     operand: Any,
     rows: Indices,
     order: Indices,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     regularization: float,
     treatment: int,
@@ -116,7 +116,7 @@ def batches(
     operand: Any,
     rows: Indices,
     order: Indices,
-    y: Vector,
+    y: Signs,
     weights: Vector,
     regularization: float,
     treatment: int,

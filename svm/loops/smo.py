@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
-from svm.data.matrices import Indices, Vector
+import numpy as np
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+from svm.data.matrices import Indices, Signs, Vector
 from svm.loops import compiled
 
 LEAST_CURVATURE = 1e-12
@@ -22,7 +27,7 @@ def largest_diagonal(gram: Vector) -> float:
 
 @compiled
 def solve_pairs(
-    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+    gram: Vector, y: Signs, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
 ) -> int:
     """At most `steps` steps in two variables that keep Σ aᵢ yᵢ; a and `scores` change in place.
 
@@ -70,7 +75,7 @@ def solve_pairs(
 
 @compiled
 def solve_singles(
-    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+    gram: Vector, y: Signs, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
 ) -> int:
     """The same without the constraint on the sum: steps in the variable with the largest decrease.
 
@@ -101,20 +106,47 @@ def solve_singles(
     return steps
 
 
-@compiled
-def add_values(values: Vector, rows: Indices, factor: float, out: Vector) -> None:
-    """out[rows[i]] += factor · values[i]; `rows` are ascending, so if there are as many as in
-    `out`, they are all rows."""
-    if len(rows) == len(out):
-        for i in range(len(out)):
-            out[i] += factor * values[i]
-    else:
-        for i in range(len(rows)):
-            out[rows[i]] += factor * values[i]
+def _pointer(typing_context: Any, address: Any) -> Any:
+    """The address of float64 values as a pointer."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    pointer: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
+    return pointer(types.intp), generate
+
+
+_values = cast(Callable[[int], Any], intrinsic(_pointer))
+
+
+def addresses_of(arrays: Sequence[Vector]) -> Indices:
+    """Of the values of contiguous float64 arrays, for loops over all of them. The arrays must be
+    kept as long."""
+    return np.array([array.__array_interface__["data"][0] for array in arrays], dtype=np.int64)
 
 
 @compiled
-def take_values(values: Vector, positions: Indices, columns: Indices, out: Vector) -> None:
-    """out[columns[i]] = values[positions[i]]."""
-    for i in range(len(positions)):
-        out[columns[i]] = values[positions[i]]
+def add_values(
+    addresses: Indices, rows: Indices, first: int, last: int, factors: Vector, out: Vector
+) -> None:
+    """out[rows[i]] += Σ factors[k] · valuesₖ[i], the values at addresses[k], for i from `first` to
+    `last` - 1; `rows` are ascending, so if there are as many as in `out`, they are all rows."""
+    for k in range(len(addresses)):
+        values, factor = carray(_values(addresses[k]), len(rows)), factors[k]
+        if len(rows) == len(out):
+            for i in range(first, last):
+                out[i] += factor * values[i]
+        else:
+            for i in range(first, last):
+                out[rows[i]] += factor * values[i]
+
+
+@compiled
+def take_values(
+    addresses: Indices, length: int, positions: Indices, columns: Indices, out: Vector
+) -> None:
+    """out[k, columns[i]] = valuesₖ[positions[i]], with the `length` values at addresses[k]."""
+    for k in range(len(addresses)):
+        values, row = carray(_values(addresses[k]), length), out[k]
+        for i in range(len(positions)):
+            row[columns[i]] = values[positions[i]]

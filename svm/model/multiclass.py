@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Indices, Vector, read_only
+from svm.data.matrices import Indices, Signs, Vector, read_only
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
@@ -26,10 +26,16 @@ class BinarySplit:
         """The pair (i, j) of two classes; (j,) for j against all others."""
         return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
 
-    def rows_and_sides(self, codes: npt.NDArray[Any]) -> tuple[Indices, Vector]:
-        """The rows whose class `codes` (n_samples,) are in the problem, and ±1 for each."""
-        rows = np.flatnonzero(np.isin(codes, (*self.negative, self.positive)))
-        return rows, np.where(codes[rows] == self.positive, 1.0, -1.0)
+    def rows_and_sides(self, codes: npt.NDArray[Any]) -> tuple[Indices | None, Signs]:
+        """The rows whose class `codes` (n_samples,) are in the problem, None for all; and ±1 for
+        each."""
+        largest = max(*self.negative, self.positive, int(codes.max(initial=0)))
+        used = np.zeros(largest + 2, dtype=bool)
+        used[[*self.negative, self.positive]] = True  # and not the last one, of code -1
+        inside = used[codes]
+        rows = None if inside.all() else np.flatnonzero(inside)
+        positive = (codes if rows is None else codes[rows]) == self.positive
+        return rows, np.where(positive, np.int8(1), np.int8(-1))
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:

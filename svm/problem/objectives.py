@@ -24,9 +24,11 @@ to the optimum.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
-from svm.data.matrices import Vector
+from svm.data.matrices import Floats, Signs, Vector
+from svm.data.shards import tree_sum
 from svm.problem.kernel_products import quadratic_form, sums_over
 from svm.problem.problem import Problem
 
@@ -34,15 +36,25 @@ ROUNDING = 1e-15
 """Relative error of a sum, as a share of the sizes of its terms."""
 
 
-def hinge_losses(y: Vector, scores: Vector) -> Vector:
+def hinge_losses(y: Floats | Signs, scores: Vector) -> Vector:
     """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
     return np.maximum(0.0, 1.0 - y * scores)
 
 
 def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
     """P from known scores fᵢ and the penalized ‖w‖²."""
-    losses = problem.weights * hinge_losses(problem.y, scores)
-    return 0.5 * problem.regularization * penalized + float(losses.mean())
+    return primal_of(problem, penalized, _losses_and_errors(problem, scores)[0])
+
+
+def primal_of(problem: Problem, penalized: float, hinge: float) -> float:
+    """P from Σ sᵢ max(0, 1 - yᵢ fᵢ) and the penalized ‖w‖²."""
+    return 0.5 * problem.regularization * penalized + hinge / problem.n_samples
+
+
+def mean_weight(problem: Problem) -> float:
+    """P of w = 0: the mean of the weights sᵢ."""
+    weights = problem.unequal_weights
+    return 1.0 if weights is None else float(weights.mean())
 
 
 def primal(problem: Problem, w: Vector, intercept: float) -> float:
@@ -79,7 +91,33 @@ def evaluate(
 
 def error_of(problem: Problem, scores: Vector) -> float:
     """Share of the rows on the wrong side; a score of 0 is on the negative one."""
-    return float(((scores > 0) != (problem.y > 0)).mean())
+    return _losses_and_errors(problem, scores)[1] / problem.n_samples
+
+
+def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, npt.NDArray[np.bool_]]:
+    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
+    inside = np.empty(problem.n_samples, dtype=np.bool_)
+    return _losses_and_errors(problem, scores, inside)[1] / problem.n_samples, inside
+
+
+def _losses_and_errors(
+    problem: Problem, scores: Vector, inside: npt.NDArray[np.bool_] | None = None
+) -> tuple[float, float]:
+    """Σ sᵢ max(0, 1 - yᵢ fᵢ), and the rows on the wrong side."""
+    from svm.loops.losses import losses_and_errors
+
+    edges, flags = problem.leaves, np.empty(0, dtype=np.bool_) if inside is None else inside
+    out = np.empty((len(edges) - 1, 2))
+
+    def of_run(run: slice) -> None:
+        losses_and_errors(
+            *(edges[run.start : run.stop + 1], problem.y, problem.weights_if_unequal),
+            *(scores, flags, out[run]),
+        )
+
+    problem.each_run(of_run)
+    hinge, wrong = tree_sum(out).tolist()
+    return hinge, wrong
 
 
 def dual(problem: Problem, alpha: Vector) -> float:

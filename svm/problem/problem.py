@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from svm.data.matrices import Floats, Indices, Matrix, Vector, cuts
+from svm.data.executors import IN_THIS_THREAD, Executor
+from svm.data.matrices import Floats, Indices, Matrix, Signs, Vector, cuts
 from svm.data.randomness import generator
+from svm.data.shards import Sum, leaf_edges, subtree_sum, subtrees, tree_sum
 from svm.data.stored_rows import (
     PIECE_VALUES,
     Reader,
@@ -46,6 +48,8 @@ BLOCKS_TOGETHER = 16
 RUN = 256
 """Neighbors that a sample takes together: files are read in runs of rows."""
 
+NO_WEIGHTS = np.empty(0)
+
 GROUP = 4
 GROUPED_FROM = 4096
 
@@ -66,9 +70,25 @@ def operand_of(X: Any) -> Any:
     return data, *(some.view(f"u{some.itemsize}") for some in indices)
 
 
+Parts: TypeAlias = Iterator[tuple[slice, Any, Indices]]
+"""(Slice of the rows that were asked for, operand of compiled loops, row numbers in the operand),
+a block of work at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of the tree in which sums over the rows of a problem are added."""
+
+    number: int
+    rows: slice
+    """Positions among the rows of the problem."""
+    parts: Callable[[slice | Indices], Parts]
+    """`Problem.parts`, which reads files into memory of its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Rows `rows` of X with labels ±1; for the conventions see `svm.problem.objectives`.
+    """Some rows of X with labels ±1; for the conventions see `svm.problem.objectives`.
 
     A pair of a multiclass problem shares X with the others and holds only its row numbers, so
     that K (K - 1) / 2 pairs side by side need no copy of the data.
@@ -76,12 +96,12 @@ class Problem:
 
     X: Rows
     """In memory or in files: the methods of this class read both."""
-    rows: Indices
-    """(n_samples,) row numbers in X, ascending."""
-    y: Vector
+    some_rows: Indices | None = None
+    """(n_samples,) row numbers in X, ascending; None for all."""
+    y: Signs
     """(n_samples,) labels, -1 or +1."""
-    weights: Vector
-    """(n_samples,) weight sᵢ > 0 of each hinge loss, 1 by default."""
+    unequal_weights: Vector | None = None
+    """(n_samples,) weight sᵢ > 0 of each hinge loss; None if all are 1."""
     regularization: float
     """λ > 0."""
     intercept: Intercept
@@ -94,8 +114,8 @@ class Problem:
     """Shared by all problems of a training."""
     shared_norms: Vector | None = None
     """‖x‖² of all rows of X, if known."""
-    threads: int = 1
-    """How many may work on this problem at once; no bit depends on it."""
+    executor: Executor = IN_THIS_THREAD
+    """Computes passes over the rows; no bit depends on it."""
     cost_change: CostChange | None = None
     """For solvers that test it after every update."""
     max_updates: int | None = None
@@ -105,7 +125,22 @@ class Problem:
 
     @property
     def n_samples(self) -> int:
-        return len(self.rows)
+        return len(self.y)
+
+    @cached_property
+    def rows(self) -> Indices:
+        """(n_samples,) row numbers in X, ascending, for loops that visit rows in any order."""
+        return np.arange(self.n_samples) if self.some_rows is None else self.some_rows
+
+    @cached_property
+    def weights(self) -> Vector:
+        """(n_samples,) weight sᵢ > 0 of each hinge loss."""
+        return np.ones(self.n_samples) if self.unequal_weights is None else self.unequal_weights
+
+    @property
+    def weights_if_unequal(self) -> Vector:
+        """(n_samples,), or (0,) if all are 1: for compiled loops that know both."""
+        return NO_WEIGHTS if self.unequal_weights is None else self.unequal_weights
 
     @property
     def n_features(self) -> int:
@@ -168,47 +203,120 @@ class Problem:
             self.interrupted()
             yield slice(start, min(n, start + self.block_rows))
 
-    def parts(self, chosen: Indices | None = None) -> Iterator[tuple[slice, Any, Indices]]:
-        """The rows in order, or those `chosen` (ascending), a block of work at a time.
-
-        Yields (slice of these rows, operand of compiled loops, row numbers in the operand).
-        """
-        rows = self.rows if chosen is None else self.rows[chosen]
+    def parts(self, chosen: slice | Indices, reader: Reader | None = None) -> Parts:
+        """The rows at some positions (ascending), a block of work at a time; see `Parts`."""
+        start, stop = (chosen.start, chosen.stop) if isinstance(chosen, slice) else (0, len(chosen))
         if not isinstance(self.X, StoredRows):
-            for part in self.blocks(len(rows)):
-                yield part, self.operand, rows[part]
+            for part in self.blocks(stop - start):
+                yield part, self.operand, self._numbers(chosen, part)
             return
-        reader = Reader(self.X)
-        for start, stop in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
+        reader = Reader(self.X) if reader is None else reader
+        rows = self._numbers(chosen, slice(0, stop - start))
+        for first, last in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
             self.interrupted()
-            operand = operand_of(reader.read(rows[start:stop]))
-            yield slice(start, stop), operand, np.arange(stop - start)
+            operand = operand_of(reader.read(rows[first:last]))
+            yield slice(first, last), operand, np.arange(last - first)
+
+    def _numbers(self, chosen: slice | Indices, part: slice) -> Indices:
+        """Row numbers in X of a part of the rows at some positions."""
+        if not isinstance(chosen, slice):
+            return chosen[part] if self.some_rows is None else self.some_rows[chosen[part]]
+        first, last = chosen.start + part.start, chosen.start + part.stop
+        return np.arange(first, last) if self.some_rows is None else self.some_rows[first:last]
+
+    @cached_property
+    def leaves(self) -> Indices:
+        """Positions of the rows at which the leaves of all sums begin, and their number."""
+        return leaf_edges(self.X, self.some_rows)
+
+    def each_leaf(self, function: Callable[[Leaf], None]) -> None:
+        """Call the function with every leaf, from any thread."""
+
+        def of_run(run: range) -> None:
+            leaf = self._leaf_reader(1)
+            for k in run:
+                function(leaf(k))
+
+        self.executor.map(of_run, subtrees(len(self.leaves) - 1, self.executor.threads))
+
+    def each_run(self, function: Callable[[slice], None]) -> None:
+        """Call the function with runs of leaves, from any thread: for short work on each row."""
+        self.interrupted()
+        every = subtrees(len(self.leaves) - 1, self.executor.threads)
+        self.executor.map(lambda run: function(slice(run.start, run.stop)), every)
+
+    def sum(self, size: int, add: Callable[[Leaf, Sum], None], together: int = 1) -> Sum:
+        """The sum, (size,), of what the function adds to 0 for every leaf, in the fixed tree.
+
+        `together`, a power of two: leaves that the function sums at once.
+        """
+
+        def of_run(run: range) -> Sum:
+            leaf = self._leaf_reader(together)
+
+            def of_leaf(k: int) -> Sum:
+                out = np.zeros(size)
+                add(leaf(k), out)
+                return out
+
+            return subtree_sum(of_leaf, run)
+
+        n = -(-(len(self.leaves) - 1) // together)
+        return tree_sum(self.executor.map(of_run, subtrees(n, self.executor.threads)))
+
+    def _leaf_reader(self, together: int) -> Callable[[int], Leaf]:
+        """Leaves by number, for one thread."""
+        reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
+        read, edges = partial(self.parts, reader=reader), self.leaves
+
+        def leaf(k: int) -> Leaf:
+            first, last = k * together, min((k + 1) * together, len(edges) - 1)
+            return Leaf(k, slice(int(edges[first]), int(edges[last])), read)
+
+        return leaf
 
     def sample(self, share: int) -> Problem:
-        """The problem with the same λ on every `share`-th run of `RUN` neighbors."""
-        kept = np.flatnonzero(np.arange(self.n_samples) // RUN % share == 0)
-        return replace(self, rows=self.rows[kept], y=self.y[kept], weights=self.weights[kept])
+        """The problem with the same λ on every `share`-th run of `RUN` neighbors, in memory."""
+        kept = (np.arange(0, self.n_samples, RUN * share)[:, None] + np.arange(RUN)).ravel()
+        kept = kept[kept < self.n_samples]
+        numbers = self._numbers(kept, slice(0, len(kept)))
+        X, weights = self.X, self.unequal_weights
+        return replace(
+            self,
+            X=X.read(numbers) if isinstance(X, StoredRows) else X[numbers],
+            some_rows=None,
+            y=self.y[kept],
+            unequal_weights=None if weights is None else weights[kept],
+            shared_norms=None,
+        )
 
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""
         from svm.loops.products import scores
 
-        out = np.empty(self.n_samples)
+        every = np.empty(self.n_samples)
         w = np.ascontiguousarray(w, dtype=np.float64)
         if len(w) != self.n_features:  # compiled code would read beyond the end
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
-        for part, operand, rows in self.parts():
-            scores(operand, rows, w, float(intercept), out[part])
-        return out
+
+        def of_leaf(leaf: Leaf) -> None:
+            out = every[leaf.rows]
+            for part, operand, rows in leaf.parts(leaf.rows):
+                scores(operand, rows, w, float(intercept), out[part])
+
+        self.each_leaf(of_leaf)
+        return every
 
     def combination(self, coefficients: Vector) -> Vector:
         """Σᵢ coefficientsᵢ xᵢ: (n_features,), in float64; rows with coefficient 0 cost nothing."""
         from svm.loops.products import add_rows
 
-        out = np.zeros(self.n_features)
-        for part, operand, rows in self.parts():
-            add_rows(operand, rows, coefficients[part], out)
-        return out
+        def of_leaf(leaf: Leaf, out: Sum) -> None:
+            some = coefficients[leaf.rows]
+            for part, operand, rows in leaf.parts(leaf.rows):
+                add_rows(operand, rows, some[part], out)
+
+        return self.sum(self.n_features, of_leaf)
 
     @cached_property
     def squared_norms(self) -> Vector:
@@ -216,11 +324,16 @@ class Problem:
         from svm.loops.products import squared_norms
 
         if self.shared_norms is not None:
-            return self.shared_norms[self.rows]
-        out = np.empty(self.n_samples)
-        for part, operand, rows in self.parts():
-            squared_norms(operand, rows, out[part])
-        return out
+            return self.shared_norms if self.some_rows is None else self.shared_norms[self.rows]
+        norms = np.empty(self.n_samples)
+
+        def of_leaf(leaf: Leaf) -> None:
+            out = norms[leaf.rows]
+            for part, operand, rows in leaf.parts(leaf.rows):
+                squared_norms(operand, rows, out[part])
+
+        self.each_leaf(of_leaf)
+        return norms
 
     def random(
         self, epoch: int, purpose: Literal["order", "start"] = "order"

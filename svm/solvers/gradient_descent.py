@@ -9,9 +9,11 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
+from svm.data.shards import Sum
 from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
-from svm.problem import Order, Problem
+from svm.problem import Problem
 from svm.problem.objectives import primal
+from svm.problem.problem import Leaf
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
 from svm.solvers.options import (
     STREAMING_OPTION,
@@ -117,9 +119,11 @@ class GradientDescent(Hyperparameters):
         from svm.loops.gradient_descent import descend
 
         n, size = problem.n_samples, self._size(problem)
+        if size == n:
+            return self._descended(problem, state)
         C = 1.0 / (n * problem.regularization)
         rule = problem.cost_change
-        smoothing = 0.5 if size < n else 0.0
+        smoothing = 0.5
         per_advance = per_epoch = -(-n // size)
         if rule is not None:
             if rule.smoothing is not None:
@@ -127,9 +131,8 @@ class GradientDescent(Hyperparameters):
             # One cost takes n_samples / block_rows blocks of work.
             per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
-        if done == 0 and average_begins(self.averaging, state.epoch):
-            average = np.zeros_like(state.w_sum)
-            state = replace(state, averaged_from=state.updates, w_sum=average, intercept_sum=0.0)
+        if done == 0:
+            state = self._begun(state)
         updates = problem.updates_left(state.updates, per_advance)
         at, last = done * size, min(n, (done + updates) * size)
         settings = (
@@ -141,8 +144,7 @@ class GradientDescent(Hyperparameters):
         step, stopped = state.step, NOT_STOPPED
         gradient, intercept_gradient, seen = np.zeros_like(w), 0.0, 0
         w_sum, intercept_sum = state.w_sum.copy(), state.intercept_sum
-        order: Order = "given" if size == n else self.order
-        for operand, rows, drawn in problem.visits(state.epoch, order, at, last):
+        for operand, rows, drawn in problem.visits(state.epoch, self.order, at, last):
             while len(drawn) and not stopped:
                 before = step
                 intercept, intercept_gradient, seen, step, taken, intercept_sum = descend(
@@ -171,6 +173,55 @@ class GradientDescent(Hyperparameters):
             w_sum=w_sum,
             intercept_sum=float(intercept_sum),
         )
+
+    def _begun(self, state: GradientDescentState) -> GradientDescentState:
+        """The state at the begin of an epoch, with a new average if one begins there."""
+        if not average_begins(self.averaging, state.epoch):
+            return state
+        average = np.zeros_like(state.w_sum)
+        return replace(state, averaged_from=state.updates, w_sum=average, intercept_sum=0.0)
+
+    def _descended(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
+        """One update with all rows: a sum over them."""
+        from svm.loops.gradient_descent import add_violations
+
+        n, d, state = problem.n_samples, problem.n_features, self._begun(state)
+        rule, C = problem.cost_change, 1.0 / (n * problem.regularization)
+        w, b = state.w, float(state.intercept)
+
+        def of_leaf(leaf: Leaf, out: Sum) -> None:
+            y, weights = problem.y[leaf.rows], problem.weights_if_unequal[leaf.rows]
+            for part, operand, rows in leaf.parts(leaf.rows):
+                add_violations(operand, rows, y[part], weights[part], w, b, out[:d], out[d:])
+
+        violations = problem.sum(d + 1, of_leaf)
+        rate, decay, power = self._rate(problem, n, C)
+        rate *= (1.0 + decay * state.step) ** -power
+        cost, change, stopped = state.cost, state.change, NOT_STOPPED
+        with np.errstate(over="ignore", invalid="ignore"):  # reported as a divergence
+            w = w - rate * (w - C * violations[:d])
+            if problem.intercept != "none":
+                penalized = b if problem.intercept == "augmented" else 0.0
+                b -= rate * (penalized - C * float(violations[d]))
+            if rule is not None:
+                cost = self.stated(problem, primal(problem, w, b))
+                smoothing = 0.0 if rule.smoothing is None else float(rule.smoothing)
+                change = smoothed_change(state.cost, cost, change, smoothing)
+                stopped = "converged" if change < rule.epsilon else NOT_STOPPED
+            averages = len(state.w_sum) > 0
+            return GradientDescentState(
+                epoch=state.updates + 1,
+                updates=state.updates + 1,
+                step=state.step + 1,
+                stopped=stopped,
+                w=w,
+                intercept=b,
+                cost=float(cost),
+                change=float(change),
+                averaged_from=state.averaged_from,
+                w_sum=state.w_sum + w if averages else state.w_sum,
+                intercept_sum=float(state.intercept_sum + b),
+            )
 
     def visits(self, problem: Problem, state: GradientDescentState) -> float:
         """With the cost-change rule, all rows after every update, too."""

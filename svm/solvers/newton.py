@@ -25,12 +25,21 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
+from svm.data.stored_rows import stored_values
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.problem import Problem
-from svm.problem.objectives import dual, primal_at_scores, squared_norm
-from svm.solvers.class_sums import fresh, lower_bound, updated
+from svm.problem.objectives import (
+    dual,
+    error_of,
+    mean_weight,
+    primal_at_scores,
+    primal_of,
+    squared_norm,
+)
+from svm.solvers.class_sums import end_of_step, fresh, lower_bound
 from svm.solvers.newton_steps import (
     NewtonState,
+    best_slopes_of,
     newton_step,
     relative_gap_of,
     slopes_of,
@@ -54,8 +63,11 @@ WARM_SMOOTHING = 0.125
 steps than zero weights."""
 SAMPLE_SHARE = 16
 """A training with many rows begins on one row of 16 …"""
-SAMPLED_FROM = 1 << 16, 256
-"""… if there are this many rows, and this many for each feature: a smaller sample is no help …"""
+SAMPLE_VALUES = 1 << 23
+"""… or fewer, with this many values: 64 MiB …"""
+SAMPLED_FROM = 1 << 16, 16
+"""… if there are this many rows, and in the sample this many for each feature: a smaller one is no
+help …"""
 SAMPLE_GAP = 0.1
 """… up to the level of μ that is solved with this relative gap: with less smoothing the rows near
 the margin of the sample would determine the weights too much."""
@@ -112,15 +124,15 @@ class Newton(Hyperparameters):
             w=w,
             intercept=0.0,
             scores=unknown,
-            slopes=unknown,
+            slope_smoothing=FIRST_SMOOTHING,
             sums=np.zeros((0, problem.n_features)),
             smoothing=FIRST_SMOOTHING,
             centers=unknown,
             best_w=w,
             best_intercept=0.0,
-            best_scores=unknown,
+            best_error=float((problem.y > 0).mean()),
             best_slopes=unknown,
-            best_primal=float(problem.weights.mean()),
+            best_primal=mean_weight(problem),
             best_dual=0.0,
         )
         if inherited is not None:
@@ -137,8 +149,10 @@ class Newton(Hyperparameters):
             intercept=intercept,
             scores=scores,
             smoothing=max(sharpest, WARM_SMOOTHING),
+            slope_smoothing=max(sharpest, WARM_SMOOTHING),
             best_w=w,
             best_intercept=intercept,
+            best_error=error_of(problem, scores),
             best_slopes=slopes_at(problem, scores, sharpest),
             best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
             best_dual=lower,
@@ -151,41 +165,43 @@ class Newton(Hyperparameters):
         return self._advanced(problem, state, recenters=True)
 
     def _advanced(self, problem: Problem, state: NewtonState, *, recenters: bool) -> NewtonState:
-        mu, y, state = state.smoothing, problem.y, with_sums(problem, state)
+        mu, state = state.smoothing, with_sums(problem, state)
         point = np.append(state.w, state.intercept)
         taken = newton_step(problem, state, point)
         moved = taken.length * taken.step
         point = point + moved
         w, intercept = point[:-1].copy(), float(point[-1])
-        scores = state.scores + taken.length * taken.changes
-        slopes = slopes_of(problem, scores, state.centers, mu)
         # The slopes at the end of the whole step have their w(α) there, except for the rows whose
         # slopes are clipped: a better bound, unless that is about the point that the search
         # reaches.
-        ends = slopes
-        if not FULL_STEP[0] <= taken.length <= FULL_STEP[1]:
-            ends = state.slopes.copy()
-            further = slopes_of(problem, state.scores + taken.changes, state.centers, mu)
-            ends[taken.active] = further[taken.active]
-        at_end, sums, read = updated(problem, state.sums, state.slopes, ends, slopes)
-        lower, best_slopes = lower_bound(problem, slopes, sums), slopes
-        if ends is not slopes and (other := lower_bound(problem, ends, at_end)) > lower:
-            lower, best_slopes = other, ends
+        end = end_of_step(
+            *(problem, state.sums, state.scores, taken.changes, state.centers),
+            *(state.slope_smoothing, mu, taken.length),
+            to_end=not FULL_STEP[0] <= taken.length <= FULL_STEP[1],
+        )
+        scores = taken.changes
+        lower, best_slopes = lower_bound(problem, end.latest), end.end_slopes[:0]
+        if end.ends is not None and (other := lower_bound(problem, end.ends)) > lower:
+            lower, best_slopes = other, end.end_slopes
 
-        primal = primal_at_scores(problem, squared_norm(problem, w, intercept), scores)
+        primal = primal_of(problem, squared_norm(problem, w, intercept), end.hinge)
         improved, raised = primal < state.best_primal, lower > state.best_dual
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
-        best_scores = state.best_scores if len(state.best_scores) else state.scores
+        if not raised:
+            best_slopes = best_slopes_of(problem, state)
 
         # At the exact solution of this level the gap is that between the losses and their tangents,
         # the cost of the smoothing. Less smoothing before Newton comes near that would only need
         # more steps later.
-        short = 1.0 - y * scores
-        cost = float((problem.weights * (np.maximum(short, 0.0) - slopes * short)).mean())
-        solved = primal - lower <= 2.0 * cost
+        solved = primal - lower <= 2.0 * end.cost / problem.n_samples
         if not state.reduced:  # if the step, or its gain, is lost in rounding, this level is done
             lost = float(np.abs(moved).max()) <= ROUNDING * float(np.abs(point).max())
             solved = solved or lost or taken.gain <= ROUNDING * primal
+        centers, slope_smoothing = state.centers, mu
+        work = state.work + taken.work + rows_work(problem, problem.n_samples + end.read)
+        state = replace(state, scores=scores[:0])  # they may be others than the caller's
+        if solved and recenters:
+            centers, slope_smoothing = slopes_of(problem, scores, centers, mu), np.inf
         if solved:
             mu *= LESS_SMOOTHING if state.steps == 0 or not recenters else LITTLE_LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
@@ -196,19 +212,19 @@ class Newton(Hyperparameters):
             w=w,
             intercept=intercept,
             scores=scores,
-            slopes=slopes,
-            sums=sums,
+            slope_smoothing=slope_smoothing,
+            sums=end.latest.sums,
             smoothing=mu,
-            centers=slopes if solved and recenters else state.centers,
+            centers=centers,
             reduced=solved,
             steps=0 if solved else state.steps + 1,
             best_w=w if improved else state.best_w,
             best_intercept=intercept if improved else state.best_intercept,
-            best_scores=scores[:0] if improved else best_scores,
-            best_slopes=best_slopes if raised else state.best_slopes,
+            best_error=end.wrong / problem.n_samples if improved else state.best_error,
+            best_slopes=best_slopes,
             best_primal=best_primal,
             best_dual=best_dual,
-            work=state.work + taken.work + rows_work(problem, problem.n_samples + read),
+            work=work,
         )
 
     def _after_sample(self, problem: Problem, state: NewtonState) -> NewtonState:
@@ -217,10 +233,12 @@ class Newton(Hyperparameters):
         The first steps need no more rows, and take a sixteenth of the time. Their levels have no
         centers, which rows outside of the sample lack.
         """
-        least, least_to_feature = SAMPLED_FROM
-        if problem.n_samples < max(least, least_to_feature * (problem.n_features + 1)):
+        n, (least, least_to_feature) = problem.n_samples, SAMPLED_FROM
+        values = n * stored_values(problem.X) // problem.X.shape[0]
+        share = max(SAMPLE_SHARE, -(-values // SAMPLE_VALUES))
+        if n < least or n // share < least_to_feature * (problem.n_features + 1):
             return state
-        sample = problem.sample(SAMPLE_SHARE)
+        sample = problem.sample(share)
         near = self._after_sample(sample, self.start(sample))
         while True:
             if near.stopped or near.epoch == SAMPLE_STEPS:
@@ -233,7 +251,7 @@ class Newton(Hyperparameters):
             w=near.w,
             intercept=near.intercept,
             smoothing=level,
-            best_scores=np.zeros(problem.n_samples),
+            slope_smoothing=level,
             work=near.work,
         )
 
@@ -241,13 +259,13 @@ class Newton(Hyperparameters):
         """The state with primal value and bound summed over all rows again: those of its steps are
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
-        slopes = state.best_slopes if len(state.best_slopes) else np.zeros(problem.n_samples)
-        scores, sums = fresh(problem, w, intercept, slopes, np.inf)
+        slopes = best_slopes_of(problem, state)
+        point, hinge = fresh(problem, w, intercept, slopes, np.inf, np.empty(0))
         return replace(
             state,
-            best_scores=scores,
-            best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
-            best_dual=lower_bound(problem, slopes, sums),
+            best_slopes=slopes,
+            best_primal=primal_of(problem, squared_norm(problem, w, intercept), hinge),
+            best_dual=lower_bound(problem, point),
             work=state.work + pass_work(problem),
         )
 
@@ -256,8 +274,14 @@ class Newton(Hyperparameters):
 
     def scores(self, problem: Problem, state: NewtonState) -> Vector:
         """Of the best weights so far, (n_samples,)."""
-        known = state.best_scores if len(state.best_scores) else state.scores
-        return known if len(known) else np.zeros(problem.n_samples)
+        latest = np.array_equal(state.best_w, state.w) and state.best_intercept == state.intercept
+        if latest and len(state.scores):
+            return state.scores
+        return problem.scores(state.best_w, state.best_intercept)
+
+    def evaluation(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
+        """Of the best weights so far."""
+        return state.best_primal, state.best_error
 
     def bound(self, problem: Problem, state: NewtonState) -> float:
         return state.best_dual

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from svm.checkpoints import DERIVED
 from svm.data.matrices import Indices, Vector
+from svm.data.shards import tree_sum
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.solvers.class_sums import fresh
@@ -45,9 +45,9 @@ class NewtonState(SolverState):
     intercept: float
     scores: Vector
     """(n_samples,) of these weights; empty if they are not known."""
-    slopes: Vector = field(metadata=DERIVED)
-    """(n_samples,) aᵢ at these scores, under the smoothing of the latest step; empty if the state
-    comes from a checkpoint."""
+    slope_smoothing: float
+    """μ of the slopes aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1) at these scores; infinite if they
+    are the centers."""
     sums: Vector
     """(2, n_features) Σ sᵢ aᵢ xᵢ of each class; (0, n_features) if they are not known."""
     smoothing: float
@@ -60,10 +60,10 @@ class NewtonState(SolverState):
     """Taken with this smoothing."""
     best_w: Vector
     best_intercept: float
-    best_scores: Vector
-    """(n_samples,) of the best weights; empty if these are the latest."""
+    best_error: float
+    """Share of the rows on the wrong side of the best weights."""
     best_slopes: Vector
-    """(n_samples,) aᵢ of the best dual point; empty if they are 0."""
+    """(n_samples,) aᵢ of the best dual point; empty if they are those at these scores."""
     best_primal: float
     best_dual: float
     work: float = 0.0
@@ -77,11 +77,9 @@ class Step:
     step: Vector
     """(n_features + 1,) of (w, b), if its length is 1."""
     changes: Vector
-    """(n_samples,) of the scores."""
+    """(n_samples,) of the scores, if its length is 1."""
     length: float
     """That minimizes the smoothed objective."""
-    active: Indices
-    """The rows near the margin."""
     gain: float
     """Twice that of the quadratic model."""
     work: float
@@ -90,35 +88,56 @@ class Step:
 
 def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     """The step from `point`, (w, b) of a state with sums."""
-    mu, y, slopes, work = state.smoothing, problem.y, state.slopes, 0.0
+    mu, work = state.smoothing, 0.0
     # After the smoothing was reduced, most rows near the margin are still there, only closer.
     # The rows that were near it determine the step, as if no slope were clipped; the few that
     # are near the new, narrower margin would make it far too long.
-    active = np.flatnonzero((slopes > 0.0) & (slopes < 1.0))
-    signed, pull, more = problem.weights * y, np.zeros(problem.n_features), None
-    total = float(signed @ slopes)
-    gap, rows, share = relative_gap_of(state), active, 1.0
+    rows, pulls, total = _near_margin(problem, state)
+    pull, more = np.zeros(problem.n_features), None
+    gap, share = relative_gap_of(state), 1.0
     if state.reduced:
-        unclipped = (state.centers + (1.0 - y * state.scores) / mu)[active]
-        more = signed[active] * (unclipped - slopes[active]), pull
-        total += float(more[0].sum())
-    elif gap > SAMPLED_GAP and len(active):
-        rows = active[:: 1 + len(active) // (SAMPLED_ROWS * (problem.n_features + 1))]
-        share = len(rows) / len(active)
+        more = pulls, pull
+    elif gap > SAMPLED_GAP and len(rows):
+        n_active = len(rows)
+        rows = rows[:: 1 + n_active // (SAMPLED_ROWS * (problem.n_features + 1))].copy()
+        share = len(rows) / n_active
     products = len(rows) * problem.n_features**2
     rough = builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
-    shifted = state.scores - mu * y * state.centers  # at these the centers are 0
     while True:
         solve = solver_of_hessian(problem, rows, share * mu, rough=rough, pull=more)
         combined = state.sums[1] - state.sums[0] + pull
         derivative = gradient_of_sum(problem, point, combined, total)
         step, further = solve(-derivative)
+        del solve  # and what it keeps of the rows
         work += further
         changes = problem.scores(step[:-1], step[-1])
-        length = line_search(problem, point, step, shifted, changes, mu)
+        length = line_search(problem, point, step, state.scores, changes, state.centers, mu)
         if not rough or length <= LONGEST_ROUGH:
-            return Step(step, changes, length, active, -float(derivative @ step), work)
+            return Step(step, changes, length, -float(derivative @ step), work)
         rough = False
+
+
+def _near_margin(problem: Problem, state: NewtonState) -> tuple[Indices, Vector, float]:
+    """The rows near the margin; what is added to their sᵢ aᵢ yᵢ if the smoothing was reduced and no
+    slope is clipped; and the sum of all of these, over all rows."""
+    from svm.loops.newton import near_margin
+
+    edges = problem.leaves
+    totals, starts = np.empty((len(edges) - 1, 3)), np.zeros(len(edges), dtype=np.int64)
+    positions, pulls = np.empty(0, dtype=np.int64), np.empty(0)
+    rows = problem.y, problem.weights_if_unequal, state.scores, state.centers
+    smoothing, following = state.slope_smoothing, state.smoothing if state.reduced else 0.0
+
+    def of_run(run: slice) -> None:
+        some = edges[run.start : run.stop + 1]
+        near_margin(some, *rows, smoothing, following, starts[run], positions, pulls, totals[run])
+
+    problem.each_run(of_run)
+    starts[1:] = np.cumsum(totals[:, 2])
+    positions, pulls = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+    problem.each_run(of_run)
+    total, pull, _ = tree_sum(totals).tolist()
+    return positions, pulls, total + pull
 
 
 def relative_gap_of(state: NewtonState) -> float:
@@ -127,7 +146,27 @@ def relative_gap_of(state: NewtonState) -> float:
 
 def slopes_of(problem: Problem, scores: Vector, centers: Vector, mu: float) -> Vector:
     """aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1)."""
-    return np.clip(centers + (1.0 - problem.y * scores) / mu, 0.0, 1.0)
+    from svm.loops.newton import slopes_at
+
+    edges, slopes = problem.leaves, np.empty(problem.n_samples)
+
+    def of_run(run: slice) -> None:
+        rows = slice(edges[run.start], edges[run.stop])
+        slopes_at(problem.y[rows], scores[rows], centers[rows], mu, slopes[rows])
+
+    problem.each_run(of_run)
+    return slopes
+
+
+def best_slopes_of(problem: Problem, state: NewtonState) -> Vector:
+    """(n_samples,) aᵢ of the best dual point so far."""
+    if len(state.best_slopes):
+        return state.best_slopes
+    if len(state.scores) == 0:
+        return np.zeros(problem.n_samples)
+    if state.slope_smoothing == np.inf:
+        return state.centers
+    return slopes_of(problem, state.scores, state.centers, state.slope_smoothing)
 
 
 def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
@@ -135,14 +174,10 @@ def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
     matter."""
     if len(state.centers) == 0:
         state = replace(state, centers=np.zeros(problem.n_samples))
-    centers, mu = state.centers, np.inf if state.reduced else state.smoothing
     if len(state.sums) and state.epoch % UPDATES and relative_gap_of(state) >= PRECISE_GAP:
-        if len(state.slopes):
-            return state
-        return replace(state, slopes=slopes_of(problem, state.scores, centers, mu))
-    if state.reduced and len(state.slopes):  # on a sample these differ
-        centers = state.slopes
-    scores, sums = fresh(problem, state.w, state.intercept, centers, mu)
-    slopes = slopes_of(problem, scores, centers, mu)
+        return state
+    scores = np.empty(problem.n_samples)
+    at = state.w, state.intercept, state.centers, state.slope_smoothing
+    point, _ = fresh(problem, *at, scores)
     work = state.work + pass_work(problem)
-    return replace(state, scores=scores, slopes=slopes, sums=sums, work=work)
+    return replace(state, scores=scores, sums=point.sums, work=work)

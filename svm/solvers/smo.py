@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from svm.classifiers import KernelClassifier
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Signs, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem import Problem
@@ -21,6 +22,8 @@ WORKING_SET = 512
 INNER_SHARE = 0.1
 """A working set is solved until its violation is this share of the problem's violation."""
 INNER_STEPS = 20 * WORKING_SET
+SHARED_WORK = 1 << 18
+"""Operations that are worth several threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,17 +162,20 @@ class SMO(Hyperparameters):
         return state.a
 
 
-KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector]]]
-"""(Rows of the problem, for each requested row its kernel values with them), by group."""
+KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector], Indices]]
+"""(Rows of the problem, for each requested row its kernel values with them, and the addresses of
+these), by group."""
 
 
 def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
     """k(xᵢ, ·) for the `rows` i of the problem."""
-    numbers = problem.rows[rows]
-    return [
-        (inside, problem.kernel_rows.get(numbers, group, problem.interrupted, problem.threads))
-        for group, inside in problem.kernel_groups
-    ]
+    from svm.loops.smo import addresses_of
+
+    numbers, parts = problem.rows[rows], []
+    for group, inside in problem.kernel_groups:
+        values = problem.kernel_rows.get(numbers, group, problem.interrupted, problem.executor)
+        parts.append((inside, values, addresses_of(values)))
+    return parts
 
 
 def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vector:
@@ -177,12 +183,19 @@ def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vecto
     from svm.loops.smo import take_values
 
     gram = np.empty((len(rows), len(rows)))
-    for inside, values in kernel_rows:
+
+    def take(inside: Indices, addresses: Indices) -> None:
         positions = np.searchsorted(inside, rows)
         columns = np.flatnonzero(inside.take(positions, mode="clip") == rows)
         positions = positions[columns]
-        for k in range(len(rows)):
-            take_values(values[k], positions, columns, gram[k])
+
+        def of_rows(some: slice) -> None:
+            take_values(addresses[some], len(inside), positions, columns, gram[some])
+
+        problem.executor.map(of_rows, _shares(problem, len(rows), len(positions)))
+
+    for inside, _, addresses in kernel_rows:
+        take(inside, addresses)
     if problem.intercept == "augmented":
         gram += 1.0
     return gram
@@ -194,12 +207,26 @@ def _add_rows(
     """scores += Σ changesₖ k(xₖ, ·), for the rows k of `kernel_rows`."""
     from svm.loops.smo import add_values
 
+    changed = np.flatnonzero(changes)
+    factors = changes[changed]
+
+    def add(inside: Indices, addresses: Indices) -> None:
+        def to_scores(some: slice) -> None:
+            add_values(addresses, inside, some.start, some.stop, factors, scores)
+
+        problem.executor.map(to_scores, _shares(problem, len(inside), len(changed)))
+
     if problem.intercept == "augmented":
         scores += changes.sum()
-    changed = np.flatnonzero(changes).tolist()
-    for inside, values in kernel_rows:
-        for k in changed:
-            add_values(values[k], inside, changes[k], scores)
+    for inside, _, addresses in kernel_rows:
+        add(inside, addresses[changed])
+
+
+def _shares(problem: Problem, n: int, each: int) -> list[slice]:
+    """0 … n - 1 in a part for each thread, if this number of operations with each is worth it."""
+    parts = problem.executor.threads if n * each >= SHARED_WORK else 1
+    edges = [n * k // parts for k in range(parts + 1)]
+    return [slice(first, last) for first, last in pairwise(edges)]
 
 
 def _upper(problem: Problem) -> Vector:
@@ -208,7 +235,7 @@ def _upper(problem: Problem) -> Vector:
     return upper
 
 
-def _balanced(a: Vector, y: Vector) -> Vector:
+def _balanced(a: Vector, y: Signs) -> Vector:
     """a with the class of the larger sum scaled down, so that Σ aᵢ yᵢ = 0."""
     up, down = float(a[y > 0].sum()), float(a[y < 0].sum())
     target = min(up, down)

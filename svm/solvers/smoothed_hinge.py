@@ -14,9 +14,11 @@ from typing import TypeAlias
 import numpy as np
 
 from svm.data.matrices import Indices, Vector
+from svm.data.shards import Sum, tree_sum
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.objectives import hinge_losses
+from svm.problem.problem import Leaf
 from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
 DENSE_HESSIAN = 2000
@@ -37,6 +39,10 @@ Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
 """Gives the solution, and the work that it took (`svm.solvers.work`)."""
 Pull: TypeAlias = tuple[Vector, Vector]
 """Coefficients cᵢ of the rows near the margin, and (n_features,) that becomes Σ cᵢ xᵢ."""
+LEAVES = 8
+"""Most parts of the rows of which a Hessian each is summed …"""
+HESSIAN_VALUES = 1 << 23
+"""… and most values of these Hessians, unless two have more: 64 MiB."""
 
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
@@ -90,7 +96,9 @@ def solver_of_hessian(
     `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
     makes it indefinite. `pull`: summed with it, as the rows are read anyway.
     """
-    curvature = problem.weights[active] / (mu * problem.n_samples)
+    curvature = np.full(len(active), 1.0 / (mu * problem.n_samples))
+    if problem.unequal_weights is not None:
+        curvature *= problem.unequal_weights[active]
     ridge = penalty(problem)
     if problem.intercept == "none":
         ridge[-1] = 1.0  # keeps b at 0
@@ -123,7 +131,7 @@ def _cholesky(
     hessian *= scale[:, None]
     diagonal += ROUGH_JITTER if rough else jitter
     try:
-        factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+        factor = cho_factor(hessian.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError as error:
         if jitter > MOST_JITTER:
             raise Diverged(
@@ -140,6 +148,14 @@ def _cholesky(
     return solve
 
 
+def _leaves_together(problem: Problem, active: int) -> int:
+    """How many leaves, a power of two, have one Hessian: so many that there are few of these, each
+    of many rows."""
+    most = min(LEAVES, max(2, HESSIAN_VALUES // (problem.n_features + 1) ** 2))
+    most = min(most, -(-active // GATHER_ROWS), len(problem.leaves) - 1)
+    return 1 << (-(-(len(problem.leaves) - 1) // max(1, most)) - 1).bit_length()
+
+
 def _hessian(
     problem: Problem,
     active: Indices,
@@ -147,33 +163,36 @@ def _hessian(
     pull: Pull | None,
     precision: type[np.float32 | np.float64],
 ) -> Vector:
-    """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature: the lower
-    triangle of (n_features + 1, n_features + 1)."""
-    from scipy.linalg.blas import dsyrk, ssyrk
-
+    """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature:
+    (n_features + 1, n_features + 1)."""
     from svm.loops.newton import scaled_rows
     from svm.loops.products import add_rows
 
     d = problem.n_features
-    syrk = ssyrk if precision is np.float32 else dsyrk
-    hessian = np.zeros((d + 1, d + 1), order="F")
     # Curvatures of mean 1 fit into single precision.
     unit = float(curvature.mean()) if len(curvature) else 1.0
-    root = np.sqrt(curvature / unit).astype(precision)
-    sums = np.zeros(d)
-    buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
-    for start in range(0, len(active), GATHER_ROWS):
-        some, factors = active[start : start + GATHER_ROWS], root[start : start + GATHER_ROWS]
-        block = buffer[: len(some)]
-        for part, operand, rows in problem.parts(some):
-            scaled_rows(operand, rows, factors[part], block[part, :d])
-            if pull is not None:  # while the rows are in the processor's cache
-                add_rows(operand, rows, pull[0][start : start + GATHER_ROWS][part], sums)
-        block[:, d] = factors if problem.intercept != "none" else 0.0
-        hessian += syrk(1.0, block.T, lower=1)
+
+    def of_leaf(leaf: Leaf, out: Sum) -> None:
+        hessian, sums = out[: (d + 1) ** 2].reshape(d + 1, d + 1), out[(d + 1) ** 2 :]
+        first, last = np.searchsorted(active, (leaf.rows.start, leaf.rows.stop)).tolist()
+        buffer = np.empty((min(GATHER_ROWS, last - first), d + 1), dtype=precision)
+        product = np.empty_like(hessian, dtype=precision)
+        for start in range(first, last, GATHER_ROWS):
+            some = slice(start, min(start + GATHER_ROWS, last))
+            block, chosen = buffer[: some.stop - start], active[some]
+            factors = np.sqrt(curvature[some] / unit).astype(precision)
+            for part, operand, rows in leaf.parts(chosen):
+                scaled_rows(operand, rows, factors[part], block[part, :d])
+                if pull is not None:  # while the rows are in the processor's cache
+                    add_rows(operand, rows, pull[0][some][part], sums)
+            block[:, d] = factors if problem.intercept != "none" else 0.0
+            hessian += np.matmul(block.T, block, out=product)
+
+    out = problem.sum((d + 1) ** 2 + d, of_leaf, _leaves_together(problem, len(active)))
+    hessian: Vector = out[: (d + 1) ** 2].reshape(d + 1, d + 1)
     hessian *= unit
     if pull is not None:
-        pull[1][:] = sums
+        pull[1][:] = out[(d + 1) ** 2 :]
     return hessian
 
 
@@ -183,23 +202,37 @@ def _conjugate_gradients(
     from svm.loops.newton import curvature_product
     from svm.loops.products import add_rows, weighted_squares
 
+    d, bounds = problem.n_features, np.searchsorted(active, problem.leaves)
+
+    def squares(leaf: Leaf, out: Sum) -> None:
+        some = slice(*bounds[leaf.number : leaf.number + 2].tolist())
+        for part, operand, rows in leaf.parts(active[some]):
+            weighted_squares(operand, rows, curvature[some][part], out[:d])
+            if pull is not None:
+                add_rows(operand, rows, pull[0][some][part], out[d:])
+
+    summed = problem.sum(2 * d, squares)
     diagonal = ridge.copy()
-    for part, operand, rows in problem.parts(active):
-        weighted_squares(operand, rows, curvature[part], diagonal[:-1])
-        if pull is not None:
-            add_rows(operand, rows, pull[0][part], pull[1])
+    diagonal[:-1] += summed[:d]
+    if pull is not None:
+        pull[1][:] = summed[d:]
     if problem.intercept != "none":
         diagonal[-1] += curvature.sum()
 
     def product(v: Vector) -> Vector:
-        out = np.zeros(problem.n_features)
-        total = 0.0
-        b = float(v[-1]) if problem.intercept != "none" else 0.0
-        for part, operand, rows in problem.parts(active):
-            total = curvature_product(operand, rows, curvature[part], v[:-1], b, out, total)
-        result: Vector = ridge * v
-        result[:-1] += out
-        result[-1] += total if problem.intercept != "none" else 0.0
+        w, b = v[:-1], float(v[-1]) if problem.intercept != "none" else 0.0
+
+        def of_leaf(leaf: Leaf, out: Sum) -> None:
+            some = slice(*bounds[leaf.number : leaf.number + 2].tolist())
+            for part, operand, rows in leaf.parts(active[some]):
+                out[d] = curvature_product(
+                    operand, rows, curvature[some][part], w, b, out[:d], float(out[d])
+                )
+
+        result = problem.sum(d + 1, of_leaf)
+        if problem.intercept == "none":
+            result[d] = 0.0
+        result += ridge * v
         return result
 
     def solve(right: Vector) -> tuple[Vector, float]:
@@ -228,7 +261,13 @@ def _conjugate_gradients(
 
 
 def line_search(
-    problem: Problem, point: Vector, step: Vector, scores: Vector, changes: Vector, mu: float
+    problem: Problem,
+    point: Vector,
+    step: Vector,
+    scores: Vector,
+    changes: Vector,
+    centers: Vector,
+    mu: float,
 ) -> float:
     """The t ≥ 0 that minimizes the smoothed objective at point + t step, exactly.
 
@@ -237,14 +276,21 @@ def line_search(
     """
     from svm.loops.newton import slope_and_curvature
 
-    ridge = penalty(problem)
+    ridge, edges = penalty(problem), problem.leaves
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
-    margins, margin_changes = problem.y * scores, problem.y * changes
+    derivatives = np.empty((len(edges) - 1, 2))
+    rows = problem.y, problem.weights_if_unequal, scores, changes, centers
     low, high, t = 0.0, np.inf, 1.0
+
+    def of_run(run: slice) -> None:
+        some = edges[run.start : run.stop + 1]
+        slope_and_curvature(some, *rows, mu, t, derivatives[run])
+
     for _ in range(50):
-        slope, curvature = slope_and_curvature(margins, margin_changes, problem.weights, mu, t)
-        slope = slope / problem.n_samples + linear + t * quadratic
-        curvature = curvature / problem.n_samples + quadratic
+        problem.each_run(of_run)
+        slope, curvature = (tree_sum(derivatives) / problem.n_samples).tolist()
+        slope += linear + t * quadratic
+        curvature += quadratic
         if slope < 0:
             low = t
         else:

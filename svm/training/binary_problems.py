@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from svm.data.matrices import Indices, Vector
+from svm.data.executors import executor_of
+from svm.data.matrices import Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
@@ -27,20 +29,21 @@ def problems(
 
     A single problem may use all `threads`; several are trained on one thread each.
     """
+    executor = executor_of(threads if len(prepared.splits) == 1 else 1)
     made = []
     for k, split in enumerate(prepared.splits):
         rows, y = split.rows_and_sides(prepared.codes)
         problem = Problem(
             X=prepared.X,
-            rows=rows,
+            some_rows=rows,
             y=y,
-            weights=_weights(pipeline, prepared, rows, y),
-            regularization=pipeline.solver.regularization(_total(prepared, rows)),
+            unequal_weights=_weights(pipeline, prepared, rows, y),
+            regularization=pipeline.solver.regularization(_total(prepared, rows, len(y))),
             intercept=pipeline.solver.intercept,
             kernel=prepared.kernel,
             shared_kernel_rows=prepared.kernel_rows,
             shared_norms=prepared.norms,
-            threads=threads if len(prepared.splits) == 1 else 1,
+            executor=executor,
             seed=seed,
             pair=k,
             cost_change=pipeline.stopping.cost_change,
@@ -69,31 +72,38 @@ def held_out(
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = split.rows_and_sides(codes)
-        weights = np.ones(len(rows))
-        watched.append(replace(problem, X=X, rows=rows, y=y, weights=weights, shared_norms=None))
+        own = replace(problem, X=X, some_rows=rows, y=y, unequal_weights=None, shared_norms=None)
+        watched.append(own)
     return watched
 
 
-def _total(prepared: Prepared, rows: Indices) -> float:
-    """Σ rᵢ of the rows, or their number."""
-    return len(rows) if prepared.weights is None else float(prepared.weights[rows].sum())
+def _total(prepared: Prepared, rows: Indices | None, n: int) -> float:
+    """Σ rᵢ of the n rows (None for all), or their number."""
+    return n if prepared.weights is None else float(_of(rows, prepared.weights).sum())
 
 
-def _weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
-    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r."""
+def _weights(
+    pipeline: Pipeline, prepared: Prepared, rows: Indices | None, y: Signs
+) -> Vector | None:
+    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r; None if all are 1."""
     weights = _class_weights(pipeline, prepared, rows, y)
     if prepared.weights is None:
         return weights
-    return weights * prepared.weights[rows] * (len(rows) / _total(prepared, rows))
+    scaled: Vector = _of(rows, prepared.weights)
+    scaled = scaled if weights is None else weights * scaled
+    scaled = scaled * (len(y) / _total(prepared, rows, len(y)))
+    return None if (scaled == 1.0).all() else scaled
 
 
-def _class_weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vector) -> Vector:
+def _class_weights(
+    pipeline: Pipeline, prepared: Prepared, rows: Indices | None, y: Signs
+) -> Vector | None:
     """cᵢ: 1, or by class."""
     match pipeline.class_weight:
         case None:
-            return np.ones(len(rows))
+            return None
         case "balanced":  # both sides of every problem have the same total weight
-            weights = None if prepared.weights is None else prepared.weights[rows]
+            weights = None if prepared.weights is None else _of(rows, prepared.weights)
             positive = float(np.average(y > 0, weights=weights))
             return np.where(y > 0, 0.5 / positive, 0.5 / (1.0 - positive))
         case by_label:
@@ -103,4 +113,8 @@ def _class_weights(pipeline: Pipeline, prepared: Prepared, rows: Indices, y: Vec
                     "unknown-class", f"class_weight has an unknown class: {unknown[0]!r}"
                 )
             weights = np.array([float(by_label.get(name, 1.0)) for name in names])
-            return weights[prepared.codes[rows]]
+            return np.asarray(weights[_of(rows, prepared.codes)])
+
+
+def _of(rows: Indices | None, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values if rows is None else values[rows]

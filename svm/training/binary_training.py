@@ -16,7 +16,7 @@ from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
-from svm.problem.objectives import error_of, evaluate
+from svm.problem.objectives import error_and_inside, evaluate
 from svm.solvers import certifier_of
 from svm.solvers.auto import newton_is_sooner
 from svm.solvers.newton import Newton
@@ -102,7 +102,8 @@ class BinaryTraining:
     """The state of `certifier_of(problem)`."""
     progress: PairProgress = PairProgress()
     inside: npt.NDArray[np.bool_] | None = None
-    """(n_samples,) rows on or inside the margin at the latest evaluation; not in checkpoints."""
+    """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
+    updates sums; not in checkpoints."""
     successor: Newton | None = None
     """Takes over from coordinate descent if that is slow; None if the solver was asked for."""
 
@@ -185,8 +186,13 @@ class BinaryTraining:
         self, at_limit: bool, out_of_time: bool, *, renewed: bool = False
     ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
-        with np.errstate(over="ignore"):  # reported as a divergence
-            value, scores = self.evaluate()
+        inside = None
+        if isinstance(self.solver, UpdatesSums):
+            value, error = self.solver.evaluation(self.problem, self.state)
+        else:
+            with np.errstate(over="ignore"):  # reported as a divergence
+                value, scores = self.evaluate()
+            error, inside = error_and_inside(self.problem, scores)
         if not math.isfinite(value):
             raise Diverged(
                 "the objective is no longer a finite number", self.solver.advice(self.problem)
@@ -200,11 +206,10 @@ class BinaryTraining:
                 evaluated_updates=self.state.updates,
                 primal=value,
                 best_primal=min(value, now.best_primal),
-                train_error=error_of(self.problem, scores),
+                train_error=error,
                 dual=bound,
             ),
         )
-        inside = self.problem.y * scores <= 1.0
         training = replace(self, progress=now, inside=inside)
         target = stopping.duality_gap
         if not self.solver.certifies and not out_of_time:

@@ -140,7 +140,8 @@ def _last_solve(
         np.append(classifier.coefficients, classifier.intercept),
     )
     mu = np.maximum(s * missing / (problem.regularization * problem.n_samples), LEAST_SMOOTHING)
-    flat, steep = replace(problem, weights=s * mu), replace(problem, weights=s / mu)
+    flat = replace(problem, unequal_weights=s * mu)
+    steep, centers = replace(problem, unequal_weights=s / mu), np.zeros(problem.n_samples)
     for _ in range(MOST_STEPS):
         short = (1.0 - y * problem.scores(point[:-1], point[-1])) / mu
         slopes = np.clip(short, 0.0, 1.0)
@@ -154,7 +155,8 @@ def _last_solve(
         if -float(derivative @ step) <= LAST_GAIN * cost:
             break
         changes = problem.scores(step[:-1], step[-1]) / mu
-        point = point + step * line_search(flat, point, step, y * (1.0 - short), changes, 1.0)
+        at = y * (1.0 - short)
+        point = point + step * line_search(flat, point, step, at, changes, centers, 1.0)
     return feasible(problem, s * slopes)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from svm.data.columns import Columns
+from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
+from svm.solvers.newton import SAMPLE_SHARE, SAMPLE_VALUES, SAMPLED_FROM, Newton
 from svm.solvers.smo import WORKING_SET
-from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS
+from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
@@ -27,6 +29,10 @@ SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
 PROBLEM_ROW_VALUES = 8
 """For each row of each binary problem: its number, label, weight, order, state and certifier."""
+NEWTON_ROW_VALUES = 2
+NEWTON_PROBLEM_ROW_VALUES = 5
+"""The same for `newton`: norms and passing numbers; scores, centers and slopes, before a step and
+after it. Measured are at most 42 bytes a row for two classes."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 BOUND_ROW_VALUES = 24
@@ -37,7 +43,7 @@ VALUES = {"number": 1, "boolean": 1, "date": 4}
 PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
 THREADS = 4
-"""Binary problems that may be trained at once."""
+"""Binary problems that may be trained at once, or threads that work on a single one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +85,11 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     # One-vs-one: every row is in as many problems as there are other classes.
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
-    per_row = ROW_VALUES + (SPARSE_ROW_VALUES if still_sparse else 0)
-    total = n * (FLOAT * (per_row + PROBLEM_ROW_VALUES * shares) + 3 * size.label_bytes)
+    per_row, per_problem = ROW_VALUES, PROBLEM_ROW_VALUES
+    if isinstance(pipeline.solver, Newton):
+        per_row, per_problem = NEWTON_ROW_VALUES, NEWTON_PROBLEM_ROW_VALUES
+    per_row += SPARSE_ROW_VALUES if still_sparse else 0
+    total = n * (FLOAT * (per_row + per_problem * shares) + 3 * size.label_bytes)
     kept = KEPT_VECTORS
     if pipeline.stopping.patience is not None:  # the state of the lowest error
         kept += 1
@@ -94,12 +103,18 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
         total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
         total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
-    elif not still_sparse and width <= DENSE_HESSIAN:
-        total += FLOAT * threads * width * (3 * width + 3 * GATHER_ROWS)
+    longest = max(width, size.n_features)
+    values, each = max(size.stored_values, n * longest), FLOAT + INDEX if size.sparse else FLOAT
+    shards = 1 + values // SHARD_VALUES
+    workers = max(threads, min(shards, THREADS))
+    if pipeline.kernel is None and not still_sparse and width <= DENSE_HESSIAN:
+        hessians = 2 + min(shards, LEAVES, max(2, HESSIAN_VALUES // (width + 1) ** 2))
+        passing = workers * (width + 2 * min(GATHER_ROWS, n))
+        total += FLOAT * width * (threads * hessians * width + passing)
+    if pipeline.kernel is None and n >= SAMPLED_FROM[0]:  # also of the certifier
+        total += threads * each * 2 * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
     if in_files:
-        longest = max(width, size.n_features)
-        piece = min(PIECE_VALUES + longest, max(size.stored_values, n * longest))
-        return total + (4 + 2 * threads) * (FLOAT + INDEX if size.sparse else FLOAT) * piece
+        return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)
 
 

@@ -35,7 +35,7 @@ from svm.transforms.features import AnyFeatures, FeatureMap, Identity, Nystroem,
 from svm.transforms.scaling import Scaling, fit_scaling
 from svm.transforms.terms import Terms, check_terms
 
-Codes = npt.NDArray[np.intp]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
 PreprocessingKey: TypeAlias = tuple[Any, ...]
 """The settings of a pipeline that decide what solvers see of given rows."""
 
@@ -130,7 +130,8 @@ def prepare(
             kept = np.flatnonzero(weights)
             X, labels, weights = X[kept], labels[kept], weights[kept]
     classes = _classes(labels)
-    codes = np.searchsorted(classes, labels)  # sorting with the inverse takes ten times as long
+    # Sorting with the inverse takes ten times as long.
+    codes = np.searchsorted(classes, labels).astype(np.min_scalar_type(len(classes)))
     if len(classes) < 2:
         raise InvalidData("single-class", "only one class: all rows have the same label")
     earlier: FittedPipeline | None = None

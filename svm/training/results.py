@@ -11,6 +11,7 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate
+from svm.problem.objectives import error_and_inside, mean_weight
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
@@ -130,7 +131,7 @@ def _certificate(
             primal=pair.progress.primal,
             dual=pair.progress.dual,
             solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
-            zero_cost=float(pair.problem.weights.mean()),
+            zero_cost=mean_weight(pair.problem),
         )
         for split, pair in zip(prepared.splits, pairs, strict=True)
     )
@@ -172,7 +173,10 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     for pair in pairs:
         problem = pair.problem
         near = pair.inside
-        if near is None:  # it ended before the checkpoint that was resumed
-            near = problem.y * pair.evaluate()[1] <= 1.0
-        inside[problem.rows[near]] = True
+        if near is None:  # or it ended before the checkpoint that was resumed
+            _, near = error_and_inside(problem, pair.evaluate()[1])
+        if problem.some_rows is None:
+            inside |= near
+        else:
+            inside[problem.some_rows[near]] = True
     return int(inside.sum())

@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from svm.classifiers import Classifier, LinearClassifier
-from svm.data.matrices import Vector
+from svm.data.matrices import Floats, Vector
 from svm.errors import Diverged
 from svm.hyperparameters import Intercept
 from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
@@ -103,9 +103,9 @@ def _problem(
     weights = random.uniform(0.2, 3.0, size=n) if random.integers(2) else np.ones(n)
     return Problem(
         X=in_form(X, "csr-float64" if random.integers(2) else "dense-float64"),
-        rows=np.arange(n),
+        some_rows=np.arange(n),
         y=y,
-        weights=weights,
+        unequal_weights=weights,
         regularization=float(10.0 ** random.uniform(-3, 1)),
         intercept=intercept,
         seed=int(random.integers(1000)),
@@ -162,7 +162,7 @@ def _by_qp(problem: Problem) -> tuple[float, float] | None:
     return lower, 0.5 * lam * norm + float(min(losses))
 
 
-def _balanced(alpha: Vector, y: Vector, free: bool) -> Vector:
+def _balanced(alpha: Vector, y: Floats, free: bool) -> Vector:
     if free:
         up, down = float(alpha[y > 0].sum()), float(alpha[y < 0].sum())
         target = min(up, down)

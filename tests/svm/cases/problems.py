@@ -43,9 +43,9 @@ def problem_of(
 ) -> Problem:
     return Problem(
         X=in_form(case.X, form),
-        rows=np.arange(len(case.y)),
-        y=case.y,
-        weights=case.weights,
+        some_rows=np.arange(len(case.y)),
+        y=case.y.astype(np.int8),
+        unequal_weights=case.weights,
         regularization=case.regularization,
         intercept=intercept,
         **others,

@@ -31,9 +31,9 @@ def problems(draw: Any, max_rows: int = 12, max_features: int = 5) -> Problem:
     y[:2] = [-1.0, 1.0]
     return Problem(
         X=draw(arrays(np.float64, (n, d), elements=ordinary)),
-        rows=np.arange(n),
+        some_rows=np.arange(n),
         y=y,
-        weights=draw(vectors(n, st.floats(0.1, 4.0))),
+        unequal_weights=draw(vectors(n, st.floats(0.1, 4.0))),
         regularization=draw(st.floats(1e-3, 1e2)),
         intercept=draw(st.sampled_from(INTERCEPTS)),
         seed=draw(st.integers(0, 1000)),

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Floats, Indices, Vector
 from svm.hyperparameters import Intercept
 
 
@@ -31,7 +31,7 @@ def squared_norms(X: Vector) -> Vector:
 
 def pegasos(
     X: Vector,
-    y: Vector,
+    y: Floats,
     weights: Vector,
     regularization: float,
     intercept: Intercept,
@@ -58,7 +58,7 @@ def pegasos(
 
 def dual_coordinate_descent(
     X: Vector,
-    y: Vector,
+    y: Floats,
     weights: Vector,
     regularization: float,
     augmented: bool,
@@ -90,14 +90,14 @@ def dual_coordinate_descent(
 
 
 def stated_cost(
-    X: Vector, y: Vector, weights: Vector, C: float, intercept: Intercept, w: Vector, b: float
+    X: Vector, y: Floats, weights: Vector, C: float, intercept: Intercept, w: Vector, b: float
 ) -> float:
     """½‖w‖² + C Σ sᵢ hinge."""
     norm = float(np.dot(w, w)) + (b * b if intercept == "augmented" else 0.0)
     return 0.5 * norm + C * hinge_sum(X, y, weights, w, b)
 
 
-def hinge_sum(X: Vector, y: Vector, weights: Vector, w: Vector, b: float) -> float:
+def hinge_sum(X: Vector, y: Floats, weights: Vector, w: Vector, b: float) -> float:
     total = 0.0
     for x, label, weight in zip(X, y, weights, strict=True):
         total += weight * max(0.0, 1.0 - label * (float(np.dot(x, w)) + b))
@@ -106,7 +106,7 @@ def hinge_sum(X: Vector, y: Vector, weights: Vector, w: Vector, b: float) -> flo
 
 def gradient_descent(
     X: Vector,
-    y: Vector,
+    y: Floats,
     weights: Vector,
     C: float,
     intercept: Intercept,
@@ -146,6 +146,11 @@ def smoothed_hinge(margin: float, mu: float) -> float:
     return a * (1.0 - margin) - 0.5 * mu * a * a
 
 
+def slopes(y: Floats, scores: Vector, centers: Vector, mu: float) -> Vector:
+    rows = zip(y, scores, centers, strict=True)
+    return np.array([min(max(c + (1.0 - label * f) / mu, 0.0), 1.0) for label, f, c in rows])
+
+
 def slope_and_curvature(
     margins: Vector, changes: Vector, weights: Vector, mu: float, t: float
 ) -> tuple[float, float]:
@@ -167,7 +172,7 @@ def curvature_product(X: Vector, curvature: Vector, v: Vector, b: float) -> tupl
 
 
 def solve_pairs(
-    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, steps: int
+    gram: Vector, y: Floats, upper: Vector, a: Vector, scores: Vector, steps: int
 ) -> tuple[Vector, Vector]:
     """(a, scores) after some steps in the pair of Fan, Chen and Lin (2005), WSS 2."""
     a, scores = a.copy(), scores.copy()
@@ -191,7 +196,7 @@ def solve_pairs(
 
 
 def solve_singles(
-    gram: Vector, y: Vector, upper: Vector, a: Vector, scores: Vector, steps: int
+    gram: Vector, y: Floats, upper: Vector, a: Vector, scores: Vector, steps: int
 ) -> tuple[Vector, Vector]:
     """(a, scores) after some steps in the variable that promises the largest decrease."""
     a, scores = a.copy(), scores.copy()

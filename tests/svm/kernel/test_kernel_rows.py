@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from svm.data.executors import executor_of
 from svm.data.matrices import Vector
 from svm.errors import Interrupted
 from svm.kernel import GaussianKernel, PolynomialKernel
@@ -51,8 +52,8 @@ def test_bits_depend_on_the_row_alone(form: Form) -> None:
     for rows, threads in ((small, 1), (large, 1), (KernelRows(X, KERNEL), 3)):
         for _ in range(4):
             crowd = random.permutation(700)[:200]
-            rows.get(crowd, 0, never, threads)
-            result = rows.get(np.arange(0, 700, 7), 0, never, threads)
+            rows.get(crowd, 0, never, executor_of(threads))
+            result = rows.get(np.arange(0, 700, 7), 0, never, executor_of(threads))
             np.testing.assert_array_equal(result, expected)
     assert len(small._kept) <= PIECE < len(large._kept)
 

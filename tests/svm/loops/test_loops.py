@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Signs, Vector
 from svm.hyperparameters import Intercept
 from svm.loops import gradient_descent as descent
 from svm.loops import newton, pegasos, products
 from svm.loops.dual_coordinate_descent import sweep
+from svm.loops.losses import losses_and_errors
 from svm.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
 from svm.solvers.options import RandomStart
@@ -43,9 +45,9 @@ def part_of(case_form: Form, intercept: Intercept = "none") -> tuple[Problem, Ve
     rows = np.flatnonzero(np.arange(40) % 3 != 1)
     part = Problem(
         X=whole.X,
-        rows=rows,
-        y=CASE.y[rows],
-        weights=CASE.weights[rows],
+        some_rows=rows,
+        y=CASE.y[rows].astype(np.int8),
+        unequal_weights=CASE.weights[rows],
         regularization=CASE.regularization,
         intercept=intercept,
         seed=5,
@@ -221,13 +223,13 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
     """A row with y f(x) < 1 changes the weights, one with y f(x) = 1 does not, in Pegasos as in
     gradient descent."""
     row = np.ones((1, 1))
-    one, weight = np.array([0]), np.ones(1)
+    one, weight, sign = np.array([0]), np.ones(1), np.ones(1, dtype=np.int8)
     violations, unaveraged = np.zeros(1), np.empty(0)
     pegasos.updates(
         row,
         one,
         one,
-        weight,
+        sign,
         weight,
         1.0,
         pegasos.NONE,
@@ -245,26 +247,137 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
     kept = np.zeros(1)
     settings = 1.0, 0.0, False, 0.5, 0.0, 0.0, False, False, 1, 1, False
     state = 0, w, 0.0, kept, 0.0, 0, np.empty(0), 0.0
-    descent.descend(row, one, one, weight, weight, *settings, *state)
+    descent.descend(row, one, one, sign, weight, *settings, *state)
     assert w.tolist() == [score + 0.5 * updates]
 
 
-def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss() -> None:
-    """They equal the twin's, and the slope equals a difference quotient of Σ sᵢ ℓ_μ."""
+Rows: TypeAlias = tuple[Signs, Vector, Vector, Vector]
+
+
+def rows_of(weighted: bool, n: int = 50) -> Rows:
+    """Labels, weights, scores and centers of rows: some slopes are 0, some 1, some between."""
     random = np.random.default_rng(3)
-    margins, changes = random.normal(size=50), random.normal(size=50)
-    weights, mu, h = random.uniform(0.5, 2.0, size=50), 0.7, 1e-6
+    y = random.choice(np.array([-1, 1], dtype=np.int8), size=n)
+    weights = random.uniform(0.5, 2.0, size=n) if weighted else np.ones(n)
+    return y, weights, 1.5 * random.normal(size=n), random.uniform(size=n)
+
+
+def given(weights: Vector) -> Vector:
+    """As the loops take them: none if all are 1."""
+    return np.empty(0) if (weights == 1.0).all() else weights
+
+
+EDGES = np.array([0, 20, 20, 50])
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss(weighted: bool) -> None:
+    """Of each leaf they equal the twin's, and the slope equals a difference quotient of
+    Σ sᵢ ℓ_μ."""
+    y, weights, scores, centers = rows_of(weighted)
+    changes, mu, h = np.random.default_rng(4).normal(size=50), 0.7, 1e-6
+    margins = y * scores - mu * centers
 
     def loss(t: float) -> float:
-        at = margins + t * changes
+        at = margins + t * y * changes
         losses = [s * twins.smoothed_hinge(m, mu) for s, m in zip(weights, at, strict=True)]
         return float(sum(losses))
 
+    rows = y, given(weights), scores, changes, centers
     for t in (0.0, 0.4, 1.0, 3.0):
-        result = newton.slope_and_curvature(margins, changes, weights, mu, t)
-        expected = twins.slope_and_curvature(margins, changes, weights, mu, t)
-        np.testing.assert_allclose(result, expected, rtol=1e-12)
-        np.testing.assert_allclose(result[0], (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
+        out = np.empty((3, 2))
+        newton.slope_and_curvature(EDGES, *rows, mu, t, out)
+        for k, (first, last) in enumerate(pairwise(EDGES)):
+            some = slice(first, last)
+            expected = twins.slope_and_curvature(
+                margins[some], (y * changes)[some], weights[some], mu, t
+            )
+            np.testing.assert_allclose(out[k], expected, rtol=1e-12)
+        slope = float(out[:, 0].sum())
+        np.testing.assert_allclose(slope, (loss(t + h) - loss(t - h)) / (2.0 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(("smoothing", "following"), [(0.9, 0.0), (0.9, 0.3), (np.inf, 0.3)])
+def test_rows_near_the_margin(weighted: bool, smoothing: float, following: float) -> None:
+    """Their number in each leaf, their positions, and how much further their slopes go."""
+    y, weights, scores, centers = rows_of(weighted)
+    rows, totals = (y, given(weights), scores, centers), np.empty((3, 3))
+    slopes = twins.slopes(y, scores, centers, smoothing)
+    near = np.flatnonzero((slopes > 0.0) & (slopes < 1.0))
+    further = np.zeros(50)
+    if following:
+        further = weights * y * (centers + (1.0 - y * scores) / following - slopes)
+    starts = np.searchsorted(near, EDGES)
+    for positions, pulls in (
+        (np.empty(0, dtype=np.int64), np.empty(0)),
+        (np.empty(len(near), dtype=np.int64), np.empty(len(near))),
+    ):
+        newton.near_margin(
+            EDGES, *rows, smoothing, following, starts[:-1], positions, pulls, totals
+        )
+    np.testing.assert_array_equal(positions, near)
+    np.testing.assert_allclose(pulls, further[near], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(totals[:, 2], np.diff(starts))
+    signed, near_sums = weights * slopes * y, np.isin(np.arange(50), near) * further
+    for k, (first, last) in enumerate(pairwise(EDGES)):
+        expected = signed[first:last].sum(), near_sums[first:last].sum()
+        np.testing.assert_allclose(totals[k, :2], expected, rtol=1e-12, atol=1e-12)
+    out = np.empty(50)
+    newton.slopes_at(y, scores, centers, smoothing, out)
+    np.testing.assert_allclose(out, slopes, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("to_end", [True, False])
+@pytest.mark.parametrize("before", [0.9, np.inf])
+def test_end_of_step(weighted: bool, to_end: bool, before: float) -> None:
+    """New scores; how the slopes change; sums and largest slopes of each class; the losses."""
+    y, weights, scores, centers = rows_of(weighted)
+    steps, length, mu = np.random.default_rng(4).normal(size=50), 0.4, 0.5
+    old, after = twins.slopes(y, scores, centers, before), scores + length * steps
+    slopes = twins.slopes(y, after, centers, mu)
+    ends = slopes
+    if to_end:
+        near = (old > 0.0) & (old < 1.0)
+        ends = np.where(near, twins.slopes(y, scores + steps, centers, mu), old)
+    changes, end_slopes = steps.copy(), np.empty(50 if to_end else 0)
+    changed, first, further = np.empty(50, dtype=np.int64), np.empty(50), np.empty(50)
+    totals, largest = np.ones(6), np.zeros(4)
+    at = y, given(weights), scores, changes, centers, before, mu, length, end_slopes
+    count = newton.end_of_step(*at, changed, first, further, totals, largest)
+    np.testing.assert_allclose(changes, after, rtol=1e-12)
+    np.testing.assert_allclose(end_slopes, ends[: len(end_slopes)], rtol=1e-12)
+    others = np.zeros((2, 50))
+    others[:, changed[:count]] = first[:count], further[:count]
+    np.testing.assert_allclose(others[0], weights * (ends - old), atol=1e-12)
+    np.testing.assert_allclose(others[1], weights * (slopes - ends), atol=1e-12)
+    assert len(np.unique(changed[:count])) == count
+    loss = np.maximum(0.0, 1.0 - y * after)
+    expected = np.zeros(6)
+    expected[4:] = weights @ loss, weights @ (loss - slopes * (1.0 - y * after))
+    for k, side in enumerate((y < 0, y > 0)):
+        expected[k] = weights[side] @ slopes[side]
+        assert largest[k] == pytest.approx(slopes[side].max(), rel=1e-12)
+        if to_end:
+            expected[2 + k] = weights[side] @ ends[side]
+            assert largest[2 + k] == pytest.approx(ends[side].max(), rel=1e-12)
+    np.testing.assert_allclose(totals, 1.0 + expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_losses_and_errors(weighted: bool) -> None:
+    """Of each leaf; a row on its margin is inside, a score of 0 is on the negative side."""
+    y, weights, scores, _ = rows_of(weighted)
+    scores[:3], y[:3] = (1.0, 0.0, 0.0), (1, 1, -1)
+    out, inside = np.empty((3, 2)), np.empty(50, dtype=np.bool_)
+    losses_and_errors(EDGES, y, given(weights), scores, inside, out)
+    np.testing.assert_array_equal(inside, y * scores <= 1.0)
+    for k, (first, last) in enumerate(pairwise(EDGES)):
+        some = slice(first, last)
+        hinge = weights[some] @ np.maximum(0.0, 1.0 - y[some] * scores[some])
+        wrong = np.count_nonzero((scores[some] > 0) != (y[some] > 0))
+        np.testing.assert_allclose(out[k], (hinge, wrong), rtol=1e-12)
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
@@ -298,25 +411,18 @@ def test_scores_and_sums(form: Form, smoothing: float) -> None:
     random = np.random.default_rng(6)
     w, centers = random.normal(size=4), random.uniform(size=len(X))
     scores, sums = np.empty(len(X)), np.ones((2, 4))
-    newton.scores_and_sums(
-        problem.operand,
-        problem.rows,
-        w,
-        0.3,
-        problem.y,
-        problem.weights,
-        centers,
-        smoothing,
-        scores,
-        sums,
-    )
-    expected = np.ones((2, 4))
-    for i, x in enumerate(X):
-        score = float(x @ w) + 0.3
-        slope = min(max(centers[i] + (1.0 - problem.y[i] * score) / smoothing, 0.0), 1.0)
-        expected[int(problem.y[i] > 0)] += problem.weights[i] * slope * x
-        close(scores[i], score, form)
-    close(sums, expected, form)
+    totals, largest = np.ones(3), np.zeros(2)
+    at = 0.3, problem.y, problem.weights, centers, smoothing, scores, sums, totals, largest
+    newton.scores_and_sums(problem.operand, problem.rows, w, *at)
+    exact = X @ w + 0.3
+    slopes = twins.slopes(problem.y, exact, centers, smoothing)
+    close(scores, exact, form)
+    for k, side in enumerate((problem.y < 0, problem.y > 0)):
+        factors = problem.weights[side] * slopes[side]
+        close(sums[k], 1.0 + factors @ X[side], form)
+        close(totals[k], 1.0 + factors.sum(), form)
+        close(largest[k], slopes[side].max(), form)
+    close(totals[2], 1.0 + problem.weights @ np.maximum(0.0, 1.0 - problem.y * exact), form)
 
 
 def test_add_changes(form: Form) -> None:
@@ -326,7 +432,7 @@ def test_add_changes(form: Form) -> None:
     changes, further = random.normal(size=len(X)), random.normal(size=len(X))
     further[::2] = 0.0
     positive, sums = problem.y > 0, np.ones((2, 2, 4))
-    newton.add_changes(problem.operand, problem.rows, changes, further, positive, sums)
+    newton.add_changes(problem.operand, problem.rows, changes, further, problem.y, sums)
     expected = [
         [1.0 + factors[positive == side] @ X[positive == side] for side in (False, True)]
         for factors in (changes, further)

@@ -114,7 +114,8 @@ def test_newton_reaches_the_last_digits(name: str) -> None:
 
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_bound_never_falls(solver: str, intercept: Intercept) -> None:
-    """The lower bound belongs to the problem: the best one is kept, step by step."""
+    """The lower bound belongs to the problem: the best one is kept, step by step. At the end it is
+    summed again over all rows, to other last bits."""
     problem = problem_of(CASES["noisy"], intercept)
     chosen = solver_of(solver, intercept=intercept)
     problem = replace(problem, kernel=getattr(chosen, "kernel", None))
@@ -124,7 +125,8 @@ def test_bound_never_falls(solver: str, intercept: Intercept) -> None:
         training = training.step(False)
         bounds.append(training.progress.dual)
     assert bounds[0] == 0.0
-    assert bounds == sorted(bounds)
+    assert bounds[:-1] == sorted(bounds[:-1])
+    assert bounds[-1] >= bounds[-2] * (1.0 - 1e-14)
 
 
 LINEAR_VARIANTS: list[Any] = [
@@ -258,7 +260,8 @@ def test_certifying_costs_a_share_of_the_training() -> None:
         # The last step may take longer than the mean of those before it.
         assert training.certifier.work <= 1.2 * (CERTIFIER_SHARE * own + LAST_CERTIFIER_WORK)
         bounds.append(training.progress.dual)
-    assert bounds == sorted(bounds)
+    assert bounds[:-1] == sorted(bounds[:-1])
+    assert bounds[-1] >= bounds[-2] * (1.0 - 1e-14)
     long = training.progress
     assert long.dual > bounds[0]
     assert long.relative_gap <= 0.1

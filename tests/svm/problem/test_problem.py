@@ -16,9 +16,9 @@ from tests.svm.cases.strategies import PROPERTY
 def problem(n_samples: int = 3, n_features: int = 2, seed: int = 0, pair: int = 0) -> Problem:
     return Problem(
         X=np.zeros((1, n_features)),
-        rows=np.zeros(n_samples, dtype=np.int64),
-        y=np.ones(n_samples),
-        weights=np.ones(n_samples),
+        some_rows=np.zeros(n_samples, dtype=np.int64),
+        y=np.ones(n_samples, dtype=np.int8),
+        unequal_weights=np.ones(n_samples),
         regularization=1.0,
         intercept="none",
         seed=seed,
@@ -86,9 +86,9 @@ def test_blocks_of_dense_rows(n_features: int, rows: int) -> None:
     at least one."""
     one = Problem(
         X=np.broadcast_to(np.zeros(1), (1, n_features)),
-        rows=np.zeros(1, dtype=np.int64),
-        y=np.ones(1),
-        weights=np.ones(1),
+        some_rows=np.zeros(1, dtype=np.int64),
+        y=np.ones(1, dtype=np.int8),
+        unequal_weights=np.ones(1),
         regularization=1.0,
         intercept="none",
     )
@@ -100,9 +100,9 @@ def test_blocks_of_sparse_rows() -> None:
     sparse = csr_array((np.ones(10), (np.arange(10), np.zeros(10, dtype=int))), shape=(10, 10**6))
     one = Problem(
         X=sparse,
-        rows=np.arange(10),
-        y=np.ones(10),
-        weights=np.ones(10),
+        some_rows=np.arange(10),
+        y=np.ones(10, dtype=np.int8),
+        unequal_weights=np.ones(10),
         regularization=1.0,
         intercept="none",
     )
@@ -119,9 +119,9 @@ def test_blocks_cover_the_rows_and_can_be_interrupted() -> None:
 
     wide = Problem(
         X=np.broadcast_to(np.zeros(1), (1, BLOCK // 10 - ROW_COST)),
-        rows=np.zeros(25, dtype=np.int64),
-        y=np.ones(25),
-        weights=np.ones(25),
+        some_rows=np.zeros(25, dtype=np.int64),
+        y=np.ones(25, dtype=np.int8),
+        unequal_weights=np.ones(25),
         regularization=1.0,
         intercept="none",
         interrupted=interrupted,

@@ -90,9 +90,9 @@ def test_share_of_a_short_batch() -> None:
     ):
         problem = Problem(
             X=rows,
-            rows=np.arange(N),
+            some_rows=np.arange(N),
             y=labels,
-            weights=np.ones(N),
+            unequal_weights=np.ones(N),
             regularization=1.0,
             intercept="none",
         )
@@ -112,9 +112,9 @@ def test_whole_solves_the_problem_with_less_loss(batch_size: int) -> None:
     problem = problem_of(CASE, "augmented")
     smaller = Problem(
         X=problem.X,
-        rows=problem.rows,
+        some_rows=problem.rows,
         y=problem.y,
-        weights=problem.weights,
+        unequal_weights=problem.weights,
         regularization=problem.regularization / part,
         intercept="augmented",
     )
@@ -133,9 +133,9 @@ def test_random_start() -> None:
         return solver.start(
             Problem(
                 X=np.zeros((2, n_features)),
-                rows=np.arange(2),
+                some_rows=np.arange(2),
                 y=np.array([-1.0, 1.0]),
-                weights=np.ones(2),
+                unequal_weights=np.ones(2),
                 regularization=1.0,
                 intercept="free",
                 seed=seed,

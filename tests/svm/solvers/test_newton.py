@@ -58,7 +58,7 @@ def test_updated_sums_are_those_over_all_rows(form: Form, intercept: Intercept) 
         renewed = solver.renewed(problem, state)
         assert renewed.best_primal == pytest.approx(state.best_primal, rel=1e-10)
         assert renewed.best_dual == pytest.approx(state.best_dual, rel=1e-10, abs=1e-12)
-        alpha = problem.weights * state.best_slopes
+        alpha = problem.weights * renewed.best_slopes
         assert renewed.best_dual == pytest.approx(dual(problem, alpha), rel=1e-10, abs=1e-12)
 
 

@@ -51,6 +51,8 @@ CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "fourier": ({"solver": BLOCKS, "features": RandomFourier(n_components=100)}, N, D, 2),
     "nystroem": ({"solver": GradientDescent(), "features": Nystroem(n_components=60)}, N, 20, 2),
     "products": ({"solver": Newton(), "features": Polynomial()}, N, 12, 2),
+    "newton": ({"solver": Newton()}, 300_000, 8, 2),
+    "newton one-vs-one": ({"solver": Newton()}, N, 8, 6),
     "wide": ({"solver": Newton()}, 1500, 1200, 2),
     "dual": ({"solver": DualCoordinateDescent()}, N, D, 2),
     "kernel": ({"solver": KernelPegasos()}, 3000, 10, 2),
@@ -119,6 +121,25 @@ def test_estimate_covers_the_peak_of_a_table(case: str) -> None:
     tracemalloc.stop()
     estimate = training_bytes(pipeline, size, in_files=False)
     assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-6])
+def test_rows_of_newton_from_files_take_few_bytes(gap: float, tmp_path: Path) -> None:
+    """Two classes, beside the buffers: at most 40 bytes a row. It was 106."""
+    pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=gap))
+    peaks = []
+    for n in (400_000, 1_200_000):
+        random = np.random.default_rng(0)
+        X = random.normal(size=(n, 4))
+        labels = (X[:, 0] + random.normal(size=n) > 0).astype(np.int8)
+        rows_given = stored(X, tmp_path)
+        train(pipeline, X[:100], labels[:100])
+        del X
+        tracemalloc.start()
+        train(pipeline, rows_given, labels)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert (peaks[1] - peaks[0]) / 800_000 <= 40.0, peaks
 
 
 @pytest.mark.parametrize("sparse", [False, True])

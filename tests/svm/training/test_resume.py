@@ -163,9 +163,9 @@ def repeated_rows(n_samples: int, n_features: int) -> Problem:
     rows = np.sort(random.integers(20, size=n_samples))
     return Problem(
         X=random.normal(size=(20, n_features)),
-        rows=rows,
+        some_rows=rows,
         y=np.where(random.uniform(size=n_samples) < 0.1 + 0.04 * rows, 1.0, -1.0),
-        weights=np.ones(n_samples),
+        unequal_weights=np.ones(n_samples),
         regularization=0.01,
         intercept="augmented",
     )
@@ -263,13 +263,13 @@ def test_digest_replaces_the_rows_in_the_fingerprint() -> None:
             Training(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
 
 
-def test_checkpoint_leaves_out_derived_arrays() -> None:
-    """A newton checkpoint has scores, centers and best slopes of the rows, but not the slopes that
-    follow from them; and nothing of the rows before the first step."""
+def test_checkpoint_has_few_arrays_of_rows() -> None:
+    """A newton checkpoint has scores, centers and perhaps best slopes of the rows, from which their
+    slopes follow."""
     pipeline = Pipeline(solver=Newton(), stopping=Stopping(max_epochs=3))
     checkpoint = train(pipeline, X, LABELS).checkpoint()
     long = {name for name, array in checkpoint.items() if array.size > 2 * X.shape[1]}
-    of_rows = {"state.scores", "state.centers", "state.best_slopes", "state.best_scores"}
+    of_rows = {"state.scores", "state.centers", "state.best_slopes"}
     assert {name.split(".", 1)[1] for name in long} <= of_rows
 
 
