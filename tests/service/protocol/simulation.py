@@ -164,7 +164,7 @@ class SimulatedDatabase(Database):
                 sa.event.listen(engine, "begin", self._set_clock)
 
     @contextmanager
-    def write(self, *, makes_room: bool = False) -> Iterator[sa.Connection]:
+    def write(self, *, makes_room: bool = False, synced: bool = True) -> Iterator[sa.Connection]:
         self._turns.give("before")
         self._turns.fail()
         with super().write(makes_room=makes_room) as connection:
