@@ -4,4 +4,4 @@ from __future__ import annotations
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Environment of a process before it imports NumPy: results must not depend on the number of cores,
-and no thread of BLAS may stand in the way of a fork."""
+and a fork needs a process without threads of BLAS."""

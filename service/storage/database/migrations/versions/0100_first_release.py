@@ -8,6 +8,8 @@ from alembic import op
 revision = "0100"
 down_revision = None
 
+VERSION = ["model_name", "version"], ["model_versions.model_name", "model_versions.version"]
+
 
 def upgrade() -> None:
     op.create_table(
@@ -268,6 +270,17 @@ def upgrade() -> None:
         ["model_name", "created_at", "version"],
     )
     op.create_table(
+        "model_files",
+        sa.Column("model_name", sa.String(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            *VERSION, name=op.f("fk_model_files_model_name_model_versions"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("model_name", "version", "name", name=op.f("pk_model_files")),
+    )
+    op.create_table(
         "derived_files",
         sa.Column("model_name", sa.String(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
@@ -285,10 +298,7 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.ForeignKeyConstraint(
-            ["model_name", "version"],
-            ["model_versions.model_name", "model_versions.version"],
-            name=op.f("fk_derived_files_model_name_model_versions"),
-            ondelete="CASCADE",
+            *VERSION, name=op.f("fk_derived_files_model_name_model_versions"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("model_name", "version", "name", name=op.f("pk_derived_files")),
     )
