@@ -129,11 +129,13 @@ def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
     all_below = psutil.Process(server.pid).children(recursive=True)
     forked = all_below[0]
     forked.suspend()  # it cannot end
-    server.kill()
-    server.wait()
-    with exclusive(tmp_path / "var"):
-        pass
-    forked.resume()
+    try:
+        server.kill()
+        server.wait()
+        with exclusive(tmp_path / "var"):
+            pass
+    finally:
+        forked.resume()
     assert psutil.wait_procs(all_below, timeout=60)[1] == []
 
 
