@@ -21,6 +21,7 @@ from service.app.background import (
     keep_reserve_forever,
     prepare,
     prune_forever,
+    return_memory_forever,
     warm_up,
     warm_up_for_first_model,
 )
@@ -41,6 +42,7 @@ from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
 from service.jobs.core.watcher import Watcher
 from service.jobs.engine.child import Child
+from service.jobs.engine.forked import Forked
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
 from service.jobs.training import solver_routes as solvers
@@ -128,12 +130,14 @@ def create_app(
     own_names: Collection[str] = (ANY,),
     shared_parser: Parser | None = None,
     warm: bool = False,
+    supervisor: Forked | None = None,
 ) -> Application:
     """The application. Its lifespan migrates the database and runs the engine.
 
     `own_names`: allowed host names in addition to those of the settings; any without a server.
     `shared_parser`: used by several applications in this process; this one does not close it.
     `warm`: do at start what the first requests would wait for.
+    `supervisor`: the first one of the engine, which is started here otherwise.
     """
     limits = settings.limits
     private_folder(settings.data_dir)
@@ -143,7 +147,7 @@ def create_app(
     parser = shared_parser or Parser()
     dataset_store = DatasetStore(database, blobs, job_with_dataset)
     contents = Contents(dataset_store, parser, blobs)
-    engine = Child("service.jobs.engine.supervisor", settings)
+    engine = Child("service.jobs.engine.supervisor", settings, supervisor)
     job_store = JobStore(
         database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller, engine.wake
     )
@@ -190,6 +194,7 @@ def create_app(
         tasks += [
             asyncio.create_task(prune_forever(event_log, reservations, limits.history_s)),
             asyncio.create_task(keep_reserve_forever(database, limits)),
+            asyncio.create_task(return_memory_forever(metrics)),
             asyncio.create_task(watcher.run()),
             asyncio.create_task(authenticator.refresh_forever()),
         ]

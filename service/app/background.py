@@ -23,7 +23,9 @@ from service.storage.database import Database, OtherTables
 from service.storage.database.idempotency import Reservations
 from service.storage.database.pages import PageRequest
 from service.storage.ownership import ForeignFiles, claim
+from service.web.bodies.malloc import return_free_memory
 from service.web.health import Health
+from service.web.server.observability import Metrics
 
 START_S = 30.0
 """Timeout for the database and file store, which may start at the same time."""
@@ -34,6 +36,9 @@ MODEL_CHECK_S = 1.0
 """How often to check for the first model."""
 PRUNE_S = 3600.0
 RESERVE_S = 5.0
+QUIET_S = 30.0
+FEW = 100
+"""Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
 
 Steps: TypeAlias = tuple[Callable[[], object], ...]
 
@@ -105,6 +110,18 @@ async def prune_forever(event_log: EventLog, reservations: Reservations, history
         except Exception:
             log.exception("removing old events and replies failed")
         await asyncio.sleep(PRUNE_S)
+
+
+async def return_memory_forever(metrics: Metrics) -> None:
+    """Once there are few requests, return the memory that many have used."""
+    seen, returned = 0, -1
+    while True:
+        await asyncio.sleep(QUIET_S)
+        answered = metrics.answered
+        if answered - seen < FEW and answered != returned:
+            await run_sync(return_free_memory)
+            returned = answered
+        seen = answered
 
 
 async def keep_reserve_forever(database: Database, limits: Limits) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -20,11 +21,14 @@ from service.addresses import proxy_addresses
 from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import locked_data_dir
 from service.cli.listener import BACKLOG, cannot_listen, listener_at, stop_listening
+from service.settings import Settings
+from service.subprocesses import ONE_THREAD
 from service.web.bodies.malloc import keep_freed_memory
 from service.web.server.logs import configure_logging
 
 if TYPE_CHECKING:
     from service.app.application import Application
+    from service.jobs.engine.forked import Forked
 
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
@@ -39,11 +43,13 @@ def serve(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
     gc.disable()  # the objects made during the start stay
+    os.environ.update(ONE_THREAD)
     with locked_data_dir() as settings:
+        configure_logging(settings.log_level)
+        supervisor = _fork_supervisor(settings) if settings.workers > 0 else None
         # Imported here, so that wrong settings are reported at once.
         from service.app import create_app
 
-        configure_logging(settings.log_level)
         listener = listener_at(host, port)
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         if settings.auth == "auto" and not own_machine:
@@ -53,7 +59,8 @@ def serve(host: str, port: int) -> None:
         # Predictions must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()
-        app = create_app(settings, _own_names(host, own_machine), warm=True)
+        names = _own_names(host, own_machine)
+        app = create_app(settings, names, warm=True, supervisor=supervisor)
         config = uvicorn.Config(
             app,
             http=app.http_protocol,  # type: ignore[arg-type]  # a function will do
@@ -69,6 +76,17 @@ def serve(host: str, port: int) -> None:
             backlog=BACKLOG,
         )
         _Server(config, app, host, listener.getsockname()[1]).run([listener])
+
+
+def _fork_supervisor(settings: Settings) -> Forked:
+    """Before there is anything that a fork would break."""
+    from service.storage.machine_code import machine_code_folder
+
+    # Numba reads it when it is imported.
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
+    from service.jobs.engine.supervisor import forked
+
+    return forked(settings)
 
 
 class _Server(uvicorn.Server):

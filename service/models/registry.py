@@ -27,7 +27,7 @@ from service.models.versions import (
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import model_versions, models
+from service.storage.database.tables import model_files, model_versions, models
 
 JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
 """Gives the id of a job that still needs the version, or (None) any version, of this model."""
@@ -105,6 +105,10 @@ class ModelRegistry:
         if imported is not None:
             row["imported"] = imported
         connection.execute(_INSERT, row)
+        if prepared.contents:
+            named = {"model_name": model_name, "version": version}
+            contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]
+            connection.execute(model_files.insert(), contents)
         if set_alias is not None:
             alias_rows.point(connection, model_name, set_alias, version)
         note_change(connection, model_name)

@@ -14,6 +14,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from service.errors import Unavailable
+from service.subprocesses import ONE_THREAD
 from service.subprocesses.working import FAILED
 
 PROCESSES = 2
@@ -144,7 +145,7 @@ class ChildPool:
             [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **self._environment},
+            env={**os.environ, **ONE_THREAD, **self._environment},
             text=True,
             start_new_session=True,  # Ctrl-C reaches only this process, which then ends the child
         )

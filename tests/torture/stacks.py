@@ -185,13 +185,18 @@ def _role(process: psutil.Process, command: Command) -> str:
     words = " ".join(_words(process))
     if "service.rows.child" in words:
         return "parser"
-    if "service.jobs.engine.supervisor" not in words:
+    if not _is_engine(words):
         return ""
     try:
         above = " ".join(_words(process.parent() or process))
         is_compiler = process.nice() == LOWEST
     except psutil.Error:  # it has just ended
         return ""
-    if "service.jobs.engine.supervisor" not in above:
+    if not _is_engine(above) or (command.process and process.ppid() == command.process.pid):
         return "supervisor"
     return "" if is_compiler else "worker"
+
+
+def _is_engine(words: str) -> bool:
+    """The supervisor of `serve` is a fork of it."""
+    return "service.jobs.engine.supervisor" in words or " serve " in words

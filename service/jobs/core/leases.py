@@ -129,7 +129,8 @@ class Leases:
             self.reclaim()
         elif not waits:
             return None
-        with self._database.write() as connection:
+        # A loss of power ends this worker, too: then the job must be queued.
+        with self._database.write(synced=False) as connection:
             # Two workers at once would not count each other's job as running.
             transaction_lock(connection, "take")
             values = {"worker": worker, "lease_s": lease_s}

@@ -1,8 +1,8 @@
 """A child process that is kept running, and that ends when its standard input closes.
 
-The child is `python -m <module>`, with the settings in its environment. When it dies it is started
-again. Once its standard input closes, because this process stops or dies, it saves what it does
-and ends.
+The child is `python -m <module>`, with the settings in its environment; the first one may be a fork
+instead. When it dies it is started again. Once its standard input closes, because this process
+stops or dies, it saves what it does and ends.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from service.jobs.engine.forked import Forked
 from service.settings import Settings
 from service.storage.machine_code import machine_code_folder
+from service.subprocesses import ONE_THREAD
 
 STOP_S = 18
 """How long a stop may take before the child is killed; jobs then resume from their checkpoints."""
@@ -31,19 +33,21 @@ logger = logging.getLogger(__name__)
 class Child:
     """Keeps one child process alive between `start` and `stop`."""
 
-    def __init__(self, module: str, settings: Settings) -> None:
+    def __init__(self, module: str, settings: Settings, first: Forked | None = None) -> None:
+        """`first` is a process that waits for its first byte to do the same as the module."""
         self._module = module
         self._settings = settings
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._first = first
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self._supervisor = threading.Thread(target=self._supervise, name=module, daemon=True)
 
     @property
     def pid(self) -> int | None:
         """The child's process id while it runs."""
         process = self._process
-        return process.pid if process is not None and process.poll() is None else None
+        return None if process is None else process.pid
 
     def start(self) -> None:
         """Begin in the background."""
@@ -65,13 +69,13 @@ class Child:
         if process is not None:
             assert process.stdin is not None
             process.stdin.close()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                logger.warning("%s did not stop in %s s and is killed", self._module, STOP_S)
-                process.kill()
-        if self._supervisor.ident is not None:
-            self._supervisor.join()
+        if self._supervisor.ident is None:
+            return
+        self._supervisor.join(STOP_S)
+        if process is not None and self._supervisor.is_alive():
+            logger.warning("%s did not stop in %s s and is killed", self._module, STOP_S)
+            process.kill()
+        self._supervisor.join()
 
     def _supervise(self) -> None:
         pause = 0.0
@@ -81,13 +85,19 @@ class Child:
                 if self._stopping.is_set():
                     return
                 try:
-                    process = self._process = self._launch()
+                    process = self._process = self._first or self._launch()
+                    assert process.stdin is not None
+                    os.set_blocking(process.stdin.fileno(), False)
                 except OSError:  # out of memory or processes at the moment
                     logger.exception("%s could not be started", self._module)
                     pause = MAX_PAUSE_S
                     continue
-            with process:  # closes its pipe
-                code = process.wait()
+            self._first = None
+            self.wake()
+            code = process.wait()
+            self._process = None
+            assert process.stdin is not None
+            process.stdin.close()
             if not self._stopping.is_set():
                 logger.error("%s ended with code %s and is started again", self._module, code)
             failed_early = time.monotonic() - started < HEALTHY_S
@@ -105,12 +115,7 @@ class Child:
                 **self._settings.environment(),
                 # The child imports the same modules as this process, from any directory.
                 "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-                # Before NumPy is imported there: results must not depend on the number of cores.
-                "OPENBLAS_NUM_THREADS": "1",
-                "OMP_NUM_THREADS": "1",
-                "MKL_NUM_THREADS": "1",
+                **ONE_THREAD,
             },
         )
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
         return process

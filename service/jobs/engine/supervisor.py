@@ -22,9 +22,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from service.jobs.engine import compiling, worker_process
+from service.jobs.engine.forked import Forked
 from service.settings import Settings
 from service.web.server.logs import configure_logging
 
@@ -44,10 +46,21 @@ logger = logging.getLogger(__name__)
 def main() -> None:
     """Run until standard input closes or SIGTERM comes."""
     settings = Settings()
-    configure_logging(settings.log_level)
     worker_process.import_all()
     gc.collect()
     gc.freeze()  # a collection in a worker would copy the pages that it shares
+    run(settings)
+
+
+def forked(settings: Settings) -> Forked:
+    """The supervisor as a fork of this process, which then has what workers import, too."""
+    worker_process.import_all()
+    return Forked(partial(run, settings))
+
+
+def run(settings: Settings) -> None:
+    """What the process does once it has imported all."""
+    configure_logging(settings.log_level)
     Supervisor(settings).run()
 
 

@@ -127,6 +127,7 @@ def finish_with_model(
         fitted,
         None if dataset.columns is None else list(dataset.columns),
         warm_start.with_rows(rows).to_arrays(),
+        small_in_rows=True,
     )
     reading = dataset.reading
     attempt.finish(

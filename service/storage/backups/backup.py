@@ -32,6 +32,7 @@ from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.blobs.base import digest_of
 from service.storage.blobs.local import sync_folder
 from service.storage.database import Database, present_revision
+from service.storage.database.tables import IN_ROWS
 from service.storage.private import private_file
 
 SNAPSHOTS = 20
@@ -93,7 +94,8 @@ def named_files(connection: sa.Connection) -> Iterator[FileRef]:
         for key in table.c:
             digest = table.c.get(f"{key.name.removesuffix('_key')}_sha256")
             if key.name.endswith("_key") and digest is not None:
-                for row in connection.execute(sa.select(key, digest).where(key.is_not(None))):
+                in_file = key.is_not(None) & key.not_like(f"{IN_ROWS}%")
+                for row in connection.execute(sa.select(key, digest).where(in_file)):
                     yield FileRef(*row)
         if table.name == "datasets":
             for dataset_id, arrays in connection.execute(sa.select(table.c.id, table.c.arrays)):

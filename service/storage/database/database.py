@@ -126,11 +126,14 @@ class Database:
                 yield connection
 
     @contextmanager
-    def write(self, *, makes_room: bool = False) -> Iterator[sa.Connection]:
+    def write(self, *, makes_room: bool = False, synced: bool = True) -> Iterator[sa.Connection]:
         """A transaction that commits at the end of the block, and rolls back if it raises.
 
         With `makes_room`, for what deletes something or stops a job, it succeeds on a full disk
         too: it uses the reserve.
+
+        Not `synced`, a loss of power can undo the commit in SQLite, until the next one: for what
+        means nothing after the end of all processes of this machine.
 
         SQLite runs one at a time. PostgreSQL runs them concurrently, and each statement sees what
         was committed before it (READ COMMITTED): lock what a decision depends on, with
@@ -138,7 +141,7 @@ class Database:
         """
         changed: set[str] = set()
         with self._queue.turn(), failures_reported(), self._writing.connect() as connection:
-            connection.execution_options(svm_writes=True, **{_CHANGED: changed})
+            connection.execution_options(svm_writes=True, svm_synced=synced, **{_CHANGED: changed})
             # It begins without writing, and ends before the reserve is taken back.
             with ExitStack() as reserve, connection.begin():
                 if makes_room:

@@ -44,6 +44,8 @@ _POSTGRES_FULL = "53100"
 _POSTGRES_DAMAGED = ("XX001", "XX002")
 DAMAGED = "the database is damaged; restore a backup"
 DAMAGED_RETRY_S = 60
+_LEVEL = "synchronous"
+"""Entry of a connection's `info`: how SQLite syncs its commits."""
 """It needs an operator."""
 
 
@@ -178,5 +180,12 @@ def _configure_postgres(connection: DBAPIConnection, _: ConnectionPoolEntry) -> 
 def _begin_sqlite(connection: sa.Connection) -> None:
     # In WAL mode a transaction that reads first and then writes can fail at once, despite the
     # timeout. So writing transactions take the write lock at their start.
-    writes = connection.get_execution_options().get("svm_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("svm_writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    level = "FULL" if options["svm_synced"] else "NORMAL"
+    if connection.info.setdefault(_LEVEL, "FULL") != level:
+        connection.exec_driver_sql(f"PRAGMA synchronous = {level}")
+        connection.info[_LEVEL] = level
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

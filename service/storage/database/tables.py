@@ -215,6 +215,23 @@ model_versions = Table(
     Index(None, "model_name", "created_at", "version"),
 )
 
+IN_ROWS = "rows/"
+"""How keys begin whose content is in `model_files`, not in a file."""
+
+model_files = Table(
+    "model_files",
+    metadata,
+    Column("model_name", String, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("name", String, primary_key=True),  # the key in the version's row
+    Column("content", LargeBinary, nullable=False),
+    ForeignKeyConstraint(
+        ["model_name", "version"],
+        ["model_versions.model_name", "model_versions.version"],
+        ondelete="CASCADE",
+    ),
+)
+
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,

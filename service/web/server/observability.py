@@ -97,6 +97,11 @@ class Metrics(Collector):
         tally.seconds += seconds
         tally.buckets[bisect_left(BOUNDS, seconds)] += 1
 
+    @property
+    def answered(self) -> int:
+        """Requests so far."""
+        return sum(sum(tally.buckets) for tally in self._tallies.values())
+
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
         requests = CounterMetricFamily(

@@ -99,6 +99,46 @@ def test_server_starts_again_after_any_end(start: Start, tmp_path: Path) -> None
             pass
 
 
+def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
+    start: Start, tmp_path: Path
+) -> None:
+    """It has one thread and no lock of the data directory. A killed one is replaced."""
+    server = start("serve", "--port", "0", SVM_WORKERS="1")
+    _address(server)
+    (forked,) = psutil.Process(server.pid).children()
+    assert forked.cmdline() == psutil.Process(server.pid).cmdline()
+    assert forked.num_threads() == 1
+    memory = Path(f"/proc/{forked.pid}/smaps_rollup").read_text()
+    shared = re.search(r"Shared_Dirty: +(\d+) kB", memory)
+    assert shared is not None
+    assert int(shared[1]) > 20_000
+    forked.kill()
+    other: list[psutil.Process] = []
+
+    def is_replaced() -> bool:
+        other[:] = psutil.Process(server.pid).children()
+        return any("service.jobs.engine.supervisor" in child.cmdline() for child in other)
+
+    _within(60, is_replaced)
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(60) == 0
+    assert psutil.wait_procs(other, timeout=0)[1] == []
+
+    server = start("serve", "--port", "0", SVM_WORKERS="1")
+    _address(server)
+    all_below = psutil.Process(server.pid).children(recursive=True)
+    forked = all_below[0]
+    forked.suspend()  # it cannot end
+    try:
+        server.kill()
+        server.wait()
+        with exclusive(tmp_path / "var"):
+            pass
+    finally:
+        forked.resume()
+    assert psutil.wait_procs(all_below, timeout=60)[1] == []
+
+
 def test_long_poll_does_not_delay_shutdown(start: Start) -> None:
     """A long poll for a job is answered at once when the server shuts down."""
     server = start("serve", "--port", "0")

@@ -89,9 +89,12 @@ class RegisteredModels:
         columns: list[str] | None = None,
         set_alias: str | None = None,
         warm_start: Arrays | None = None,
+        small_in_rows: bool = False,
     ) -> ModelVersion:
         """Store a model as the next version of `name`."""
-        prepared = self.registry.files.prepare(fitted or fitted_pipeline(), columns, warm_start)
+        prepared = self.registry.files.prepare(
+            fitted or fitted_pipeline(), columns, warm_start, small_in_rows=small_in_rows
+        )
         with self.database.write() as connection:
             version = self.registry.register(
                 connection,

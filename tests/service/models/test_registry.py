@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobStore
 from service.models.aliases import Alias
+from service.models.files import SMALL_BYTES
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import IN_ROWS, model_files
 from service.storage.sweep import sweep
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.changes import reported
@@ -299,6 +304,39 @@ def test_warm_start_files_are_deleted_with_their_version(registered: RegisteredM
     assert keys[0] not in list(registered.blobs.keys())
     registered.registry.delete("iris")
     assert not set(keys) & set(registered.blobs.keys())
+
+
+def test_small_files_of_a_training_are_stored_with_their_row(registered: RegisteredModels) -> None:
+    """They load as from files, a damaged one is noticed, and they are deleted with the version.
+    Larger ones are files."""
+    arrays, fitted = {"steps": np.array([3, 4])}, fitted_pipeline()
+    large = {"steps": np.zeros(SMALL_BYTES // 8)}
+    for warm_start in (arrays, large):
+        registered.add("iris", fitted, warm_start=warm_start, small_in_rows=True)
+    files, first = registered.registry.files, registered.registry.get_version("iris", 1)
+    second = registered.registry.get_version("iris", 2)
+    of_models = ("models", "warm-starts", IN_ROWS)
+    stored = [key for key in list(registered.blobs.keys()) if key.startswith(of_models)]
+    assert stored == [second.warm_start_key]
+    with files.open_artifact(first) as file:
+        content = os.pread(file.fileno(), first.size_bytes + 1, 0)
+    assert hashlib.sha256(content).hexdigest() == first.artifact_sha256
+    for version, expected in ((first, arrays), (second, large)):
+        np.testing.assert_array_equal(
+            files.load(version).coefficients, fitted.coefficients, strict=True
+        )
+        steps = files.load_warm_start(version)["steps"]
+        np.testing.assert_array_equal(steps, expected["steps"], strict=True)
+    with registered.database.write() as connection:
+        of_first = model_files.c.version == 1
+        connection.execute(model_files.update().where(of_first).values(content=b"damaged"))
+    for read in (files.load_warm_start, files.open_artifact, files.load):
+        with pytest.raises(Corrupt):
+            read(first)
+    registered.registry.delete_version("iris", 1)
+    registered.registry.delete("iris")
+    with registered.database.read() as connection:
+        assert connection.execute(sa.select(model_files)).all() == []
 
 
 def test_index_has_the_same_order_on_every_database(registered: RegisteredModels) -> None:

@@ -25,6 +25,7 @@ from service.jobs.core.leases import LeaseLost, Leases
 from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.engine.worker_process import Worker
+from service.models import files
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
@@ -84,6 +85,13 @@ def answer(reply: Response) -> tuple[int, str | None]:
     return reply.status_code, reply.json().get("code") if reply.content else None
 
 
+@pytest.fixture
+def models_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones, too."""
+    monkeypatch.setattr(files, "SMALL_BYTES", 0)
+
+
+@pytest.mark.usefixtures("models_in_files")
 def test_files_on_a_disk_that_is_away_are_unavailable(settings: Settings, tmp_path: Path) -> None:
     """503 for all that needs them, nothing is called damaged, and nothing is written in their
     place; once they are back, all is as it was."""
@@ -109,6 +117,7 @@ def test_files_on_a_disk_that_is_away_are_unavailable(settings: Settings, tmp_pa
         assert send_csv(client, seed=1).status_code == 201
 
 
+@pytest.mark.usefixtures("models_in_files")
 @pytest.mark.parametrize("plant", [Path.mkdir, os.mkfifo])
 def test_file_that_is_something_else_is_damaged(
     settings: Settings, plant: Callable[[Path], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,25 @@ RunSchedule = Callable[[int, int], None]
 def run_schedule(migrated: Path, tmp_path: Path) -> Iterator[RunSchedule]:
     """Runs the schedule of a seed with that many steps; raises Violation."""
     shutil.copyfile(migrated, tmp_path / "service.db")
-    service = Service(f"sqlite:///{tmp_path}/service.db", tmp_path / "blobs")
+    with closing(Service(f"sqlite:///{tmp_path}/service.db", tmp_path / "blobs")) as service:
+        yield _runner(service)
 
+
+@pytest.fixture
+def run_on_postgres(postgres_database_url: str, tmp_path: Path) -> Iterator[RunSchedule]:
+    """The same with PostgreSQL."""
+    with closing(Service(postgres_database_url, tmp_path / "blobs")) as service:
+        yield _runner(service)
+
+
+def _runner(service: Service) -> RunSchedule:
     def run(seed: int, steps: int) -> None:
         service.empty()
         try:
-            Schedule(service, add_dataset(service.database), seed).run(steps)
+            with closing(Schedule(service, add_dataset(service.database), seed)) as schedule:
+                schedule.run(steps)
         except BaseException as error:
             error.add_note(f"repeat with PROTOCOL_SEED={seed}")
             raise
 
-    yield run
-    service.close()
+    return run

@@ -90,6 +90,13 @@ class Schedule:
             act()
         self._drain()
 
+    def close(self) -> None:
+        """End all processes: one that waits for its turn would keep its memory."""
+        processes = [worker.process for worker in self._workers]
+        processes += [each.process for each in self._replicas if each.process is not None]
+        for process in processes:
+            self._service.turns.kill(process)
+
     # Steps
 
     def _work(self) -> None:

@@ -45,6 +45,12 @@ LEASE_S, KEY_S = ((ticks - 0.5) * TICK_S for ticks in (LEASE_TICKS, KEY_TICKS))
 START = 1_800_000_000.0
 EPOCHS = 4
 CALLER = "caller"
+SIMULATED_CLOCK = """
+    CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+        'SELECT to_timestamp(current_setting(''simulated.now'')::double precision)';
+    SET search_path = public, pg_catalog;
+"""
+"""For PostgreSQL: a function of the same name, which is found first."""
 
 
 class Killed(BaseException):
@@ -154,9 +160,11 @@ class SimulatedDatabase(Database):
         self._turns, self._clock = turns, clock
         for engine in (self._reading, self._writing):
             sa.event.listen(engine, "connect", self._configure)
+            if not self._is_sqlite:
+                sa.event.listen(engine, "begin", self._set_clock)
 
     @contextmanager
-    def write(self, *, makes_room: bool = False) -> Iterator[sa.Connection]:
+    def write(self, *, makes_room: bool = False, synced: bool = True) -> Iterator[sa.Connection]:
         self._turns.give("before")
         self._turns.fail()
         with super().write(makes_room=makes_room) as connection:
@@ -170,6 +178,14 @@ class SimulatedDatabase(Database):
             julian = lambda _: self._clock.database / 86400 + 2440587.5  # noqa: E731
             connection.create_function("julianday", 1, julian)
             connection.execute("PRAGMA synchronous = OFF")  # no loss of power is simulated
+        else:
+            connection.execute(SIMULATED_CLOCK)
+            connection.commit()
+
+    def _set_clock(self, connection: sa.Connection) -> None:
+        """No process gives up its turn within a transaction, so the clock stands still there."""
+        now = str(self._clock.database)
+        connection.exec_driver_sql("SELECT set_config('simulated.now', %s, false)", (now,))
 
 
 class SimulatedBlobs(LocalBlobs):

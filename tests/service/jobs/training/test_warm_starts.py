@@ -11,8 +11,9 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.warm_starts import SEEN_ROWS
 from service.settings import Settings
-from service.storage.blobs import open_blobs
-from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
+from service.storage.database import Database
+from service.storage.database.tables import IN_ROWS, model_files
+from tests.service.jobs.data import carry_out, create, csv_of, job_body, read, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -222,13 +223,16 @@ def test_start_of_a_waiting_job_is_kept(client: TestClient, worker: Worker) -> N
     assert client.delete("/v1/models/clouds/versions/1").status_code == 204
 
 
-def test_lost_file_fails_the_job_and_nothing_else(
+def test_lost_state_fails_the_job_and_nothing_else(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
     """The job says what is wrong; the model itself still predicts."""
     train(client, worker, stopping={"max_epochs": 1})
-    (key,) = files(settings, "warm-starts")
-    open_blobs(settings).delete(key)
+    database = Database(settings.database_url)
+    with database.write() as connection:
+        lost = model_files.c.name.startswith(f"{IN_ROWS}warm-starts/")
+        assert connection.execute(model_files.delete().where(lost)).rowcount == 1
+    database.close()
     job = carry_out(client, worker, create(client, warm_start_from="clouds/1"))
     assert (job["state"], job["error"]["code"]) == ("failed", "model-corrupt")
     reply = client.post("/v1/models/clouds/predict", json={"instances": [[0, 0, 0]]})

@@ -52,6 +52,16 @@ def test_database_is_configured_for_durability(database: Database) -> None:
     assert actual == wanted[name]
 
 
+@pytest.mark.parametrize(("synced", "level"), [(True, 2), (False, 1)])
+def test_only_some_commits_of_sqlite_may_be_lost_with_the_power(
+    database: Database, synced: bool, level: int
+) -> None:
+    """The next one is synced again."""
+    for wanted, expected in ((synced, level), (True, 2)):
+        with database.write(synced=wanted) as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == expected
+
+
 def test_locked_new_file_is_waited_for(tmp_path: Path) -> None:
     """If services start together, one enables the write-ahead log of the file; the others wait
     for its lock with the timeout of writers."""

@@ -1,4 +1,4 @@
-"""Parts of jobs that other workers may do."""
+"""Parts of jobs that other workers may do, and the files of small models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0101"
 down_revision = "0100"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -30,4 +28,18 @@ def upgrade() -> None:
             ["job_id"], ["jobs.id"], name=op.f("fk_job_parts_job_id_jobs"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("job_id", "number", name=op.f("pk_job_parts")),
+    )
+    op.create_table(
+        "model_files",
+        sa.Column("model_name", sa.String(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["model_name", "version"],
+            ["model_versions.model_name", "model_versions.version"],
+            name=op.f("fk_model_files_model_name_model_versions"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("model_name", "version", "name", name=op.f("pk_model_files")),
     )
