@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import cached_property
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -34,16 +33,24 @@ class InThisThread:
 
 
 class InThreads:
-    """Several parts at once. The threads begin with the first parts, and end with this object."""
+    """Several parts at once, by as many threads as `wanted` says at each pass. The threads begin
+    with the first parts, and end with this object."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, wanted: Callable[[], int]) -> None:
+        self._wanted = wanted
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    @property
+    def threads(self) -> int:
+        return self._wanted()
 
     def map(self, function: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-        if len(parts) == 1:
-            return [function(parts[0])]
+        threads = self.threads
+        if threads == 1 or len(parts) == 1:
+            return [function(part) for part in parts]
+        pool = self._pool_of(threads)
         # In a copy of this context each, which has NumPy's settings for floating-point errors.
-        futures = [self._pool.submit(copy_context().run, function, part) for part in parts]
+        futures = [pool.submit(copy_context().run, function, part) for part in parts]
         try:
             return [future.result() for future in futures]
         finally:
@@ -51,14 +58,19 @@ class InThreads:
                 future.cancel()
             wait(futures)
 
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, thread_name_prefix="svm-shards")
+    def _pool_of(self, threads: int) -> ThreadPoolExecutor:
+        if self._pool is None or self._pool[0] != threads:
+            if self._pool is not None:
+                self._pool[1].shutdown()
+            self._pool = threads, ThreadPoolExecutor(threads, thread_name_prefix="svm-shards")
+        return self._pool[1]
 
 
 IN_THIS_THREAD: Executor = InThisThread()
 
 
-def executor_of(threads: int) -> Executor:
-    """The executor for a number of threads."""
-    return IN_THIS_THREAD if threads == 1 else InThreads(threads)
+def executor_of(threads: int | Callable[[], int]) -> Executor:
+    """The executor for a number of threads, or for a function that gives it before each pass."""
+    if isinstance(threads, int):
+        return IN_THIS_THREAD if threads == 1 else InThreads(lambda: threads)
+    return InThreads(threads)

@@ -149,7 +149,7 @@ def _cholesky(
 
 
 def _leaves_together(problem: Problem, active: int) -> int:
-    """How many leaves, a power of two, have one Hessian: so many that there are few of these, each
+    """How many leaves, a power of two, have one Hessian: this many that there are few of these, each
     of many rows."""
     most = min(LEAVES, max(2, HESSIAN_VALUES // (problem.n_features + 1) ** 2))
     most = min(most, -(-active // GATHER_ROWS), len(problem.leaves) - 1)

@@ -23,11 +23,12 @@ def problems(
     pipeline: Pipeline,
     seed: int,
     interrupted: Callable[[], None],
-    threads: int = 1,
+    threads: int | Callable[[], int] = 1,
 ) -> list[Problem]:
     """One problem for each split, in order; they share X and the rows of the kernel matrix.
 
-    A single problem may use all `threads`; several are trained on one thread each.
+    A single problem may use all `threads`, at each pass as many as a function gives; several are
+    trained on one thread each.
     """
     executor = executor_of(threads if len(prepared.splits) == 1 else 1)
     made = []

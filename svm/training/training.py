@@ -78,7 +78,7 @@ class Training:
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
-        threads: int = 1,
+        threads: int | Callable[[], int] = 1,
         digest: str | None = None,
         bounds_kernel: bool = True,
         trace: Trace | None = None,
@@ -103,7 +103,8 @@ class Training:
         `seed`: 0 … 2⁶³ - 1.
         `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
         raising `Interrupted`, and with `StoredRows` this preparation too.
-        `threads`: how many pairs run at once, or how many compute the kernel rows of a single one.
+        `threads`: how many pairs run at once, or how many share the passes of a single one over the
+        data. A function gives it before each pass; several pairs then run one after the other.
         `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
         first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
@@ -117,7 +118,7 @@ class Training:
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
         self.seed = seed
-        self.threads = threads
+        self.threads = threads if isinstance(threads, int) else 1
         self._digest = digest
         self._elapsed_before = 0.0
         self._started: float | None = None

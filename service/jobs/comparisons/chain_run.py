@@ -79,7 +79,7 @@ class ChainRun:
         self._body = body
         self._entries = entries
         self._seed = body.seed
-        self._threads = threads_of(settings)
+        self._threads = threads_of(settings, work)
         self._dataset = dataset
         self._datasets = context.datasets
         self._show = show

@@ -7,6 +7,7 @@ cancel or pause.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -293,6 +294,10 @@ class Work:
         command = self.command
         if command is not Command.CONTINUE and self._step(Checked(self.may_end)):
             raise Interrupted(command.name)
+
+    def threads(self) -> int:
+        """That the work may use now: the processors that other workers of this machine leave."""
+        return max(1, len(os.sched_getaffinity(0)) // self._state.flags.busy)
 
     @property
     def has_checkpoint(self) -> bool:

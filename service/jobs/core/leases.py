@@ -49,10 +49,12 @@ class ControlFlags:
     end: bool
     """The job is canceled, and the model so far must be kept."""
     pause: bool
+    busy: int = 1
+    """Workers of this machine that have a job, or a part of one."""
 
     @classmethod
-    def of(cls, row: sa.Row[Any]) -> ControlFlags:
-        return cls(end=row.cancel_requested, pause=row.pause_requested)
+    def of(cls, row: sa.Row[Any], busy: int) -> ControlFlags:
+        return cls(end=row.cancel_requested, pause=row.pause_requested, busy=busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +165,14 @@ class Leases:
             "worker_memory_limit_bytes": memory.limit_bytes,
         }
         with self._database.write() as connection:
-            return ControlFlags.of(_first(connection, _EXTEND, lease, values))
+            row = _first(connection, _EXTEND, lease, values)
+            return ControlFlags.of(row, busy_workers(connection, lease))
 
     def control_flags(self, lease: Lease) -> ControlFlags:
         """What the caller has requested. Writes nothing. Raises LeaseLost."""
         with self._database.read() as connection:
-            return ControlFlags.of(_first(connection, _FLAGS, lease))
+            row = _first(connection, _FLAGS, lease)
+            return ControlFlags.of(row, busy_workers(connection, lease))
 
     def report(self, lease: Lease, report: Report) -> None:
         """Write the progress of the attempt. Raises LeaseLost."""
@@ -250,6 +254,13 @@ _FLAGS = sa.select(*CONTROL_FLAGS).where(OWNED)
 _EXTEND = (
     sa.update(jobs).where(OWNED).values(lease_expires_at=now() + LEASE_S).returning(*CONTROL_FLAGS)
 )
+_OF_HOST = sa.bindparam("of_host", type_=sa.String())
+_BUSY = sa.select(
+    sa.select(sa.func.count())
+    .where(jobs.c.state == State.RUNNING, jobs.c.worker.like(_OF_HOST))
+    .scalar_subquery()
+    + sa.select(sa.func.count()).where(job_parts.c.worker.like(_OF_HOST)).scalar_subquery()
+)
 _LOCK = sa.select(jobs).where(OWNED).with_for_update()
 _REPORT = revised(sa.update(jobs).where(OWNED))
 _MOVE = {
@@ -288,6 +299,13 @@ def _write(
     if carry_out(connection, update, {**lease.key, **reported, **values}, *builders) is None:
         raise LeaseLost(lease.job.id)
     write_trace(connection, lease, report)
+
+
+def busy_workers(connection: sa.Connection, lease: Lease) -> int:
+    """How many workers have work on the machine of this one."""
+    assert lease.job.worker is not None
+    host = lease.job.worker.partition(":")[0]
+    return connection.scalar(_BUSY, {"of_host": f"{host}:%"}) or 1
 
 
 def write_trace(connection: sa.Connection, lease: Lease, report: Report) -> None:

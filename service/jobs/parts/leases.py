@@ -21,6 +21,7 @@ from service.jobs.core.leases import (
     LeaseLost,
     Memory,
     Report,
+    busy_workers,
     waiting_jobs,
     write_trace,
 )
@@ -85,7 +86,14 @@ class PartLeases:
             if part is None:  # the job has just claimed it
                 return None
             row = connection.execute(sa.select(jobs).where(jobs.c.id == part.job_id)).one()
-        names = ("attempt", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
+        names = (
+            "attempt",
+            "worker",
+            "progress",
+            "elapsed_s",
+            "checkpoint_key",
+            "checkpoint_sha256",
+        )
         own = {name: getattr(part, name) for name in names}
         return PartLease(replace(Job.from_row(row), **own), part.number)
 
@@ -100,10 +108,11 @@ class PartLeases:
         """Whether the helper must leave: its job stops, or another one waits. Raises LeaseLost."""
         with self._database.read() as connection:
             row = connection.execute(self._flags, lease.key).first()
+            busy = busy_workers(connection, lease)
         if row is None:
             raise LeaseLost(lease.job.id)
         stops = row.cancel_requested or row.pause_requested or row.state == State.PAUSED
-        return ControlFlags(end=False, pause=stops or row.waits)
+        return ControlFlags(end=False, pause=stops or row.waits, busy=busy)
 
     def report(self, lease: Lease, report: Report) -> None:
         """Write the progress of the part. Raises LeaseLost."""
@@ -166,6 +175,7 @@ OWNED = sa.and_(
     job_parts.c.number == sa.bindparam("leased_part"),
     job_parts.c.attempt == sa.bindparam("leased_attempt"),
 )
+_OWN = ("attempt", "worker", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
 _LEFT: Mapping[str, Any] = MappingProxyType({"worker": None, "lease_expires_at": None})
 _PARTS_OF_JOBS = job_parts.join(jobs, jobs.c.id == job_parts.c.job_id)
 _CHECKPOINT = sa.select(job_parts.c.checkpoint_key).where(OWNED).with_for_update()

@@ -228,7 +228,7 @@ class TrainingSequence:
         if self._count > 1:
             taken = {self._current, *self._folds, *lending.numbers}
             parts = {k: pack(own) for k in range(1, self._count) if k not in taken}
-        elif not lending.numbers and self._trainings.threads == 1:
+        elif not lending.numbers and training.threads == 1:
             for number in GROUPS[1:]:  # the first group stays
                 pairs = set(_group(training, number)).intersection(training.unfinished)
                 if pairs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +27,10 @@ from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
 
 
-def threads_of(settings: Settings) -> int:
-    """That a training may use, if all workers of this machine train."""
-    return max(1, len(os.sched_getaffinity(0)) // max(1, settings.workers))
+def threads_of(settings: Settings, work: Work) -> int | Callable[[], int]:
+    """That a training may use: those of its worker, or with one for each, what others leave."""
+    own = len(os.sched_getaffinity(0)) // max(1, settings.workers)
+    return own if own > 1 else work.threads
 
 
 class Trainings:
@@ -59,7 +60,7 @@ class Trainings:
         self._start: WarmStart | None = None if start is None else start[0]
         self.warnings: tuple[str, ...] = () if start is None else start[1]
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
-        self.threads = threads_of(context.settings)
+        self.threads = threads_of(context.settings, work)
         self._interrupted = work.check
 
     def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:

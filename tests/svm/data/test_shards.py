@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from svm.data.executors import IN_THIS_THREAD, InThreads
+from svm.data.executors import IN_THIS_THREAD, executor_of
 from svm.data.shards import SHARD_VALUES, leaf_edges, shard_edges, subtree_sum, subtrees, tree_sum
 from svm.model.pipeline import Pipeline
 from svm.solvers import GradientDescent, Newton
@@ -68,11 +68,20 @@ def test_threads_raise_what_a_part_raises() -> None:
             running.remove(part)
 
     with np.errstate(divide="raise"), pytest.raises((ValueError, FloatingPointError)):
-        InThreads(3).map(work, range(8))
+        executor_of(3).map(work, range(8))
     assert not running
     with np.errstate(divide="ignore"):
-        for executor in (IN_THIS_THREAD, InThreads(2)):
+        for executor in (IN_THIS_THREAD, executor_of(2)):
             assert executor.map(work, [0, 1]) == [np.inf, 1.0]
+
+
+def test_number_of_threads_may_change_before_each_pass() -> None:
+    wanted = iter([1, 3, 2])
+    executor = executor_of(lambda: next(wanted))
+    barrier = threading.Barrier(3)
+    assert executor.map(str, [1, 2]) == ["1", "2"]
+    assert sorted(executor.map(lambda _: barrier.wait(10), range(3))) == [0, 1, 2]
+    assert executor.map(str, [3, 4]) == ["3", "4"]
 
 
 def large(sparse: bool) -> tuple[Any, Any]:

@@ -353,3 +353,18 @@ def test_a_caller_has_so_many_jobs_running(
     assert take(leases).job.id == other.id
     leases.finish(first, Outcome(state=State.CANCELED, stop_reason="canceled"), report())
     assert take(leases).job.caller == "greedy"
+
+
+def test_busy_workers_of_a_machine_are_counted(
+    jobs: JobStore, leases: Leases, dataset_id: str
+) -> None:
+    """A training uses the processors that they leave."""
+    for _ in range(3):
+        queue(jobs, dataset_id)
+    first = leases.take("one:a:1", 30)
+    assert first is not None
+    assert leases.control_flags(first).busy == 1
+    assert leases.take("one:a:2", 30) is not None
+    assert leases.take("other:a:3", 30) is not None
+    assert leases.control_flags(first).busy == 2
+    assert leases.heartbeat(first, 30, MEMORY).busy == 2
