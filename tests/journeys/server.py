@@ -103,7 +103,12 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
     log = log_path.open("ab")
     process = subprocess.Popen(
         [*start_by, COMMAND, "serve", "--port", "0"],
-        env={**os.environ, "SVM_DATA_DIR": str(data_dir), **environment},
+        env={
+            **os.environ,
+            "PYTHONFAULTHANDLER": "1",  # a crash says where
+            "SVM_DATA_DIR": str(data_dir),
+            **environment,
+        },
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
@@ -117,6 +122,8 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
         yield server
         children = server.processes()[1:] if process.poll() is None else []
     finally:
+        if process.poll() is not None:
+            print(f"the service had ended with {process.returncode}")
         if server is not None:
             server.http.close()
         if process.poll() is None:
