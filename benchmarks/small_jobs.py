@@ -87,10 +87,10 @@ def _settings(database: str) -> Iterator[dict[str, str]]:
 
 
 def _worker_cpu_s(service: Service) -> float:
-    """Of the supervisor and all below it."""
+    """Of the supervisor, which is a fork of the service, and all below it."""
     total = 0.0
     for process in psutil.Process(service.pid).children(recursive=True):
-        if "supervisor" in " ".join(process.cmdline()):
+        if " serve " in " ".join(process.cmdline()):
             times = process.cpu_times()
             total += times.user + times.system
     return total

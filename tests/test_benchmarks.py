@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import choices, doubling, gaps, growth, limits, passes, small_jobs, solvers
+from benchmarks import choices, doubling, gaps, growth, limits, parts, passes, small_jobs, solvers
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
 from benchmarks.solver_cases import Case
@@ -76,6 +76,13 @@ def test_small_jobs_are_counted() -> None:
     results = small_jobs.main(jobs=20, rounds=1, databases=("SQLite",))
     assert [result.workers for result in results] == [1, 2]
     assert all(result.jobs_per_s > 0.2 and result.cpu_ms > 0.5 for result in results)
+
+
+def test_jobs_with_parts_are_timed() -> None:
+    """Each kind, with one worker and with two."""
+    results = parts.main(rounds=1, rows=200, predicted=5_000)
+    assert len(results) == 4
+    assert all(0.0 < result.ratio < 100.0 for result in results)
 
 
 def test_growth_of_every_solver_is_measured() -> None:

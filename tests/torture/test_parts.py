@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from service.jobs.engine.worker_process import NICENESS
 from tests.journeys.server import Server, ok, running
 from tests.seeds import seed_from
 from tests.torture.specs import rows
@@ -112,6 +113,5 @@ def _results(server: Server, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _workers(server: Server) -> list[psutil.Process]:
-    """Those that take jobs, not the process that compiles."""
-    supervisors = [p for p in server.processes() if "service.jobs.engine.supervisor" in p.cmdline()]
-    return [worker for p in supervisors for worker in p.children() if worker.nice() == 10]
+    """Those that take jobs: the supervisor and the process that compiles have other priorities."""
+    return [process for process in server.processes() if process.nice() == NICENESS]
