@@ -83,7 +83,7 @@ def _jobs(many: str, wide: str) -> list[tuple[str, str, dict[str, Any]]]:
         (
             "batch prediction",
             "batch-predictions",
-            {"dataset_id": wide, "model": "linear", "outputs": ["label", "decision"]},
+            {"dataset_id": wide, "model": "linear", "outputs": ["label"]},
         ),
     ]
 
