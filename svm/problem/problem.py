@@ -242,7 +242,11 @@ class Problem:
     def each_run(self, function: Callable[[slice], None]) -> None:
         """Call the function with runs of leaves, from any thread: for short work on each row."""
         self.interrupted()
-        every = subtrees(len(self.leaves) - 1, self.executor.threads)
+        n = len(self.leaves) - 1
+        if n == 1:  # a small problem should not pay for threads
+            function(slice(0, 1))
+            return
+        every = subtrees(n, self.executor.threads)
         self.executor.map(lambda run: function(slice(run.start, run.stop)), every)
 
     def sum(self, size: int, add: Callable[[Leaf, Sum], None], together: int = 1) -> Sum:

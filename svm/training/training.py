@@ -104,7 +104,8 @@ class Training:
         `seed`: 0 … 2⁶³ - 1.
         `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
         raising `Interrupted`, and with `StoredRows` this preparation too.
-        `threads`: how many pairs run at once, or how many compute the kernel rows of a single one.
+        `threads`: how many pairs run at once, or how many share the passes of a single one over the
+        data (`svm.data.shards`).
         `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
         first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
