@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from svm.checkpoints import Arrays, flatten, platform, restore
 from svm.data.columns import Columns
+from svm.data.executors import executor_of
 from svm.data.matrices import Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
@@ -129,10 +130,10 @@ class Training:
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
+        executor = executor_of(threads)
         if prepared is None:
-            prepared = prepare(
-                *(pipeline, X, labels, seed, warm_start, poll, columns, weights, names)
-            )
+            given = pipeline, X, labels, seed, warm_start, poll, columns, weights, names
+            prepared = prepare(*given, executor)
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
@@ -142,7 +143,7 @@ class Training:
         self._warm_start = warm_start
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
-        binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
+        binary = problems(self.prepared, pipeline, seed, self._interruption, executor)
         solver, self._successor, reasons = _solver_for(
             pipeline, binary, warm=warm_start is not None
         )
