@@ -73,9 +73,9 @@ def subtree_sum(of_leaf: Callable[[int], Sum], run: range) -> Sum:
 
 def tree_sum(sums: Any) -> Sum:
     """The sum of those of all leaves, or of all runs of one size: along the first axis."""
-    totals = list(sums)
+    totals = sums
     while len(totals) > 1:
         pairs = zip(totals[::2], totals[1::2], strict=False)
-        totals = [one + other for one, other in pairs] + totals[len(totals) & ~1 :]
+        totals = [*(one + other for one, other in pairs), *totals[len(totals) & ~1 :]]
     total: Sum = totals[0]
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,15 @@ PIECE = 64
 other rows, the cache or the number of threads."""
 PIECE_WORK = 1 << 32
 """Multiplications between two calls, unless one row needs more: 0.2 s."""
+
+
+class KernelRow(NamedTuple):
+    """The kernel values of one row with those of a group."""
+
+    values: Vector
+    """Read-only, contiguous float64."""
+    address: int
+    """Of the values: compiled loops over many rows take addresses, not arrays."""
 
 
 class KernelRows:
@@ -43,7 +53,7 @@ class KernelRows:
         self._X = X
         self._kernel = kernel
         self._groups = groups
-        self._kept: OrderedDict[int, Vector] = OrderedDict()
+        self._kept: OrderedDict[int, KernelRow] = OrderedDict()
         self._bytes, self._most_bytes = 0, cache_bytes
         self._lock = Lock()
         self._evaluators: dict[int, KernelEvaluator] = {}
@@ -62,8 +72,8 @@ class KernelRows:
         group: int,
         interrupted: Callable[[], None],
         executor: Executor = IN_THIS_THREAD,
-    ) -> list[Vector]:
-        """(rows of the group,) for each of `rows`, read-only. In float64 even if X is float32: a
+    ) -> list[KernelRow]:
+        """(rows of the group,) for each of `rows`. In float64 even if X is float32: a
         certificate must not rest on rounded values."""
         kept = self._kept
         keys = (group * self._X.shape[0] + rows).tolist()
@@ -72,20 +82,20 @@ class KernelRows:
             cached = [kept.get(key) for key in keys]
             if group not in self._evaluators:
                 self._evaluators[group] = KernelEvaluator(self._kernel, self._members(group))
-        missing = [k for k, values in enumerate(cached) if values is None]
+        missing = [k for k, row in enumerate(cached) if row is None]
         computed = self._computed(self._evaluators[group], rows[missing], interrupted, executor)
         with self._lock:
-            for key, values in zip(keys, cached, strict=True):
-                if values is not None and key in kept:
+            for key, row in zip(keys, cached, strict=True):
+                if row is not None and key in kept:
                     kept.move_to_end(key)
-            for k, values in zip(missing, computed, strict=True):
-                cached[k] = values
+            for k, row in zip(missing, computed, strict=True):
+                cached[k] = row
                 if keys[k] not in kept:
-                    self._bytes += ENTRY_BYTES + values.nbytes
-                kept[keys[k]] = values
+                    self._bytes += ENTRY_BYTES + row.values.nbytes
+                kept[keys[k]] = row
             while self._bytes > self._most_bytes and len(kept) > PIECE:
-                self._bytes -= ENTRY_BYTES + kept.popitem(last=False)[1].nbytes
-        return [values for values in cached if values is not None]
+                self._bytes -= ENTRY_BYTES + kept.popitem(last=False)[1].values.nbytes
+        return [row for row in cached if row is not None]
 
     def _members(self, group: int) -> Matrix:
         return self._X if self._groups is None else self._X[np.flatnonzero(self._groups == group)]
@@ -96,15 +106,19 @@ class KernelRows:
         rows: Indices,
         interrupted: Callable[[], None],
         executor: Executor,
-    ) -> list[Vector]:
-        def compute(piece: Indices) -> list[Vector]:
+    ) -> list[KernelRow]:
+        def compute(piece: Indices) -> list[KernelRow]:
             interrupted()
             some = self._X[piece].astype(np.float64, copy=False)
             # Each row is a separate array: a view would keep the whole block in memory.
-            return [values.copy() for values in kernel(some)]
+            return [_row(values.copy()) for values in kernel(some)]
 
         piece = PIECE_WORK // max(1, kernel.stored_values)
         size = max(1, min(PIECE, piece, -(-len(rows) // executor.threads)))
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         computed = executor.map(compute, pieces)
-        return [values for some in computed for values in some]
+        return [row for some in computed for row in some]
+
+
+def _row(values: Vector) -> KernelRow:
+    return KernelRow(values, values.__array_interface__["data"][0])

@@ -93,10 +93,9 @@ def add_violations(
     out: Vector,
     total: Vector,
 ) -> None:
-    """out += Σ sᵢ yᵢ xᵢ over the rows with yᵢ f(xᵢ) < 1, and total[0] += Σ sᵢ yᵢ. `weights` are
-    empty if all are 1."""
+    """out += Σ sᵢ yᵢ xᵢ over the rows with yᵢ f(xᵢ) < 1, and total[0] += Σ sᵢ yᵢ."""
     for i in range(len(rows)):
         if y[i] * (dot(operand, rows[i], w) + intercept) < 1.0:
-            change = y[i] * (weights[i] if len(weights) else 1.0)
+            change = weights[i] * y[i]
             add(operand, rows[i], change, out)
             total[0] += change

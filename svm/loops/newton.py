@@ -1,25 +1,18 @@
 """The inner loops of Newton's method on the smoothed hinge loss.
 
-A row has the slope aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1), computed where it is needed. `weights`
-are those of the rows, or empty if all are 1. Classes are 0 for yᵢ = -1, and 1. Loops over `edges`
-read the rows of some leaves, edges[k] … edges[k + 1] - 1, and write a row of `out` for each.
+A row has the slope aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1), computed where it is needed. Classes
+are 0 for yᵢ = -1, and 1. Loops over `edges` read the rows of some leaves, edges[k] …
+edges[k + 1] - 1, and write a row of `out` for each; their `weights` are those of all rows, or those
+of any leaf.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import register_jitable
-
 from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot
-
-
-@register_jitable
-def slope_of(center: float, short: float, smoothing: float) -> float:
-    """aᵢ of a row whose margin is short of 1 by `short`."""
-    return min(max(center + short / smoothing, 0.0), 1.0)
 
 
 @compiled
@@ -38,20 +31,14 @@ def slope_and_curvature(
     for k in range(len(edges) - 1):
         # Slices, as compiled code tests each index that may be negative.
         leaf = slice(edges[k], edges[k + 1])
-        labels, s, f, d, c = y[leaf], weights[leaf], scores[leaf], changes[leaf], centers[leaf]
+        labels, f, d, c = y[leaf], scores[leaf], changes[leaf], centers[leaf]
+        s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
         slope = curvature = 0.0
-        if len(s):
-            for i in range(len(labels)):
-                change = labels[i] * d[i]
-                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
-                slope -= s[i] * change * min(max(short, 0.0), smoothing)
-                curvature += s[i] * change * change * ((short > 0.0) & (short < smoothing))
-        else:  # a loop of its own, so that both use vector registers
-            for i in range(len(labels)):
-                change = labels[i] * d[i]
-                short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
-                slope -= change * min(max(short, 0.0), smoothing)
-                curvature += change * change * ((short > 0.0) & (short < smoothing))
+        for i in range(len(labels)):
+            change = labels[i] * d[i]
+            short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+            slope -= s[i] * change * min(max(short, 0.0), smoothing)
+            curvature += s[i] * change * change * ((short > 0.0) & (short < smoothing))
         out[k, 0] = slope / smoothing
         out[k, 1] = curvature / smoothing
 
@@ -73,34 +60,26 @@ def near_margin(
     """The rows with 0 < aᵢ < 1, and cᵢ = sᵢ yᵢ (a of the smoothing `following`, not clipped, - aᵢ).
 
     Writes Σ sᵢ aᵢ yᵢ of all rows, their Σ cᵢ and their number into out[k]; and, if `positions` is
-    not empty, their numbers and cᵢ to positions[starts[k]:] and pulls[starts[k]:]. With `following`
-    0, cᵢ = 0.
+    not empty, their numbers and cᵢ to positions[starts[k]:] and pulls[starts[k]:].
     """
     for k in range(len(edges) - 1):
+        leaf = slice(edges[k], edges[k + 1])
+        labels, f, c = y[leaf], scores[leaf], centers[leaf]
+        s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
         total = pull = 0.0
         count = 0
-        for i in range(edges[k], edges[k + 1]):
-            s = weights[i] if len(weights) else 1.0
-            short = 1.0 - y[i] * scores[i]
-            slope = slope_of(centers[i], short, smoothing)
-            total += s * slope * y[i]
+        for i in range(len(labels)):
+            short = 1.0 - labels[i] * f[i]
+            slope = min(max(c[i] + short / smoothing, 0.0), 1.0)
+            total += s[i] * slope * labels[i]
             if 0.0 < slope < 1.0:
-                c = 0.0
-                if following > 0.0:
-                    c = s * y[i] * (centers[i] + short / following - slope)
+                more = s[i] * labels[i] * (c[i] + short / following - slope)
                 if len(positions):
-                    positions[starts[k] + count] = i
-                    pulls[starts[k] + count] = c
-                pull += c
+                    positions[starts[k] + count] = edges[k] + i
+                    pulls[starts[k] + count] = more
+                pull += more
                 count += 1
         out[k, 0], out[k, 1], out[k, 2] = total, pull, count
-
-
-@compiled
-def slopes_at(y: Signs, scores: Vector, centers: Vector, smoothing: float, out: Vector) -> None:
-    """out[i] = aᵢ."""
-    for i in range(len(y)):
-        out[i] = slope_of(centers[i], 1.0 - y[i] * scores[i], smoothing)
 
 
 @compiled
@@ -148,11 +127,10 @@ def scores_and_sums(
     """scores[i] = ⟨x of rows[i], w⟩ + intercept, and sums over the rows of each class k: sums[k] +=
     Σ sᵢ aᵢ xᵢ, totals[k] += Σ sᵢ aᵢ, largest[k] = max aᵢ; totals[2] += Σ sᵢ max(0, 1 - yᵢ fᵢ)."""
     for i in range(len(rows)):
-        s = weights[i] if len(weights) else 1.0
-        k = 1 if y[i] > 0 else 0
+        s, k = weights[i], (1 if y[i] > 0 else 0)
         scores[i] = dot(operand, rows[i], w) + intercept
         short = 1.0 - y[i] * scores[i]
-        slope = slope_of(centers[i], short, smoothing)
+        slope = min(max(centers[i] + short / smoothing, 0.0), 1.0)
         totals[2] += s * max(short, 0.0)
         if slope > 0.0:
             add(operand, rows[i], s * slope, sums[k])
@@ -192,14 +170,14 @@ def end_of_step(
     below = above = end_below = end_above = hinge = cost = 0.0
     most_below = most_above = end_most_below = end_most_above = 0.0
     for i in range(len(y)):
-        s = weights[i] if len(weights) else 1.0
-        positive = y[i] > 0
-        old = slope_of(centers[i], 1.0 - y[i] * scores[i], before)
+        s, positive = weights[i], y[i] > 0
+        old = min(max(centers[i] + (1.0 - y[i] * scores[i]) / before, 0.0), 1.0)
         score = scores[i] + length * changes[i]
         short = 1.0 - y[i] * score
-        slope = end = slope_of(centers[i], short, smoothing)
+        slope = end = min(max(centers[i] + short / smoothing, 0.0), 1.0)
         if len(ends):
-            end = slope_of(centers[i], 1.0 - y[i] * (scores[i] + changes[i]), smoothing)
+            end_short = 1.0 - y[i] * (scores[i] + changes[i])
+            end = min(max(centers[i] + end_short / smoothing, 0.0), 1.0)
             end = end if 0.0 < old < 1.0 else old
             ends[i] = end
             end_below += s * end * (not positive)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -117,12 +117,6 @@ def _pointer(typing_context: Any, address: Any) -> Any:
 
 
 _values = cast(Callable[[int], Any], intrinsic(_pointer))
-
-
-def addresses_of(arrays: Sequence[Vector]) -> Indices:
-    """Of the values of contiguous float64 arrays, for loops over all of them. The arrays must be
-    kept as long."""
-    return np.array([array.__array_interface__["data"][0] for array in arrays], dtype=np.int64)
 
 
 @compiled

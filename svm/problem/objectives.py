@@ -104,16 +104,19 @@ def _losses_and_errors(
     problem: Problem, scores: Vector, inside: npt.NDArray[np.bool_] | None = None
 ) -> tuple[float, float]:
     """Σ sᵢ max(0, 1 - yᵢ fᵢ), and the rows on the wrong side."""
-    from svm.loops.losses import losses_and_errors
-
-    edges, flags = problem.leaves, np.empty(0, dtype=np.bool_) if inside is None else inside
+    edges = problem.leaves
     out = np.empty((len(edges) - 1, 2))
 
     def of_run(run: slice) -> None:
-        losses_and_errors(
-            *(edges[run.start : run.stop + 1], problem.y, problem.weights_if_unequal),
-            *(scores, flags, out[run]),
-        )
+        for k in range(run.start, run.stop):
+            leaf = slice(edges[k], edges[k + 1])
+            y, f = problem.y[leaf], scores[leaf]
+            short = 1.0 - y * f
+            if inside is not None:
+                inside[leaf] = short >= 0.0
+            losses = np.maximum(short, 0.0, out=short)
+            out[k, 0] = problem.weights_of(leaf) @ losses
+            out[k, 1] = np.count_nonzero((f > 0.0) != (y > 0))
 
     problem.each_run(of_run)
     hinge, wrong = tree_sum(out).tolist()

@@ -48,8 +48,6 @@ BLOCKS_TOGETHER = 16
 RUN = 256
 """Neighbors that a sample takes together: files are read in runs of rows."""
 
-NO_WEIGHTS = np.empty(0)
-
 GROUP = 4
 GROUPED_FROM = 4096
 
@@ -137,10 +135,18 @@ class Problem:
         """(n_samples,) weight sᵢ > 0 of each hinge loss."""
         return np.ones(self.n_samples) if self.unequal_weights is None else self.unequal_weights
 
-    @property
-    def weights_if_unequal(self) -> Vector:
-        """(n_samples,), or (0,) if all are 1: for compiled loops that know both."""
-        return NO_WEIGHTS if self.unequal_weights is None else self.unequal_weights
+    @cached_property
+    def leaf_weights(self) -> Vector:
+        """(n_samples,), or ones for the rows of the longest leaf: for loops over leaves."""
+        if self.unequal_weights is not None:
+            return self.unequal_weights
+        return np.ones(int(np.diff(self.leaves).max()))
+
+    def weights_of(self, rows: slice) -> Vector:
+        """The weights of the rows of a leaf."""
+        if self.unequal_weights is not None:
+            return self.unequal_weights[rows]
+        return self.leaf_weights[: rows.stop - rows.start]
 
     @property
     def n_features(self) -> int:
@@ -242,7 +248,11 @@ class Problem:
     def each_run(self, function: Callable[[slice], None]) -> None:
         """Call the function with runs of leaves, from any thread: for short work on each row."""
         self.interrupted()
-        every = subtrees(len(self.leaves) - 1, self.executor.threads)
+        n = len(self.leaves) - 1
+        if n == 1:  # a small problem should not pay for threads
+            function(slice(0, 1))
+            return
+        every = subtrees(n, self.executor.threads)
         self.executor.map(lambda run: function(slice(run.start, run.stop)), every)
 
     def sum(self, size: int, add: Callable[[Leaf, Sum], None], together: int = 1) -> Sum:

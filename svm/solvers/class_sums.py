@@ -60,12 +60,12 @@ def fresh(
     """
     from svm.loops.newton import scores_and_sums
 
-    d, weights = problem.n_features, problem.weights_if_unequal
+    d = problem.n_features
     largest = np.zeros((len(problem.leaves) - 1, 2))
 
     def of_leaf(leaf: Leaf, out: Sum) -> None:
         sums, totals, most = out[: 2 * d].reshape(2, d), out[2 * d :], largest[leaf.number]
-        s, c = weights[leaf.rows], centers[leaf.rows]
+        s, c = problem.weights_of(leaf.rows), centers[leaf.rows]
         y = problem.y[leaf.rows]
         f = scores[leaf.rows] if len(scores) else np.empty(len(y))
         for part, operand, rows in leaf.parts(leaf.rows):
@@ -97,7 +97,7 @@ def end_of_step(
     from svm.loops import newton as loops
 
     d, n = problem.n_features, problem.n_samples
-    weights, end_slopes = problem.weights_if_unequal, np.empty(n if to_end else 0)
+    end_slopes = np.empty(n if to_end else 0)
     n_leaves = len(problem.leaves) - 1
     largest, read = np.zeros((n_leaves, 4)), np.zeros(n_leaves, dtype=np.int64)
 
@@ -105,7 +105,7 @@ def end_of_step(
         added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]
         y = problem.y[leaf.rows]
         changed, first, further = np.empty(len(y), np.int64), np.empty(len(y)), np.empty(len(y))
-        s, f, c = weights[leaf.rows], scores[leaf.rows], centers[leaf.rows]
+        s, f, c = problem.weights_of(leaf.rows), scores[leaf.rows], centers[leaf.rows]
         slopes = changed, first, further, totals, largest[leaf.number]
         ends, steps = end_slopes[leaf.rows], changes[leaf.rows]
         count = loops.end_of_step(y, s, f, steps, c, before, mu, length, ends, *slopes)

@@ -190,7 +190,7 @@ class GradientDescent(Hyperparameters):
         w, b = state.w, float(state.intercept)
 
         def of_leaf(leaf: Leaf, out: Sum) -> None:
-            y, weights = problem.y[leaf.rows], problem.weights_if_unequal[leaf.rows]
+            y, weights = problem.y[leaf.rows], problem.weights_of(leaf.rows)
             for part, operand, rows in leaf.parts(leaf.rows):
                 add_violations(operand, rows, y[part], weights[part], w, b, out[:d], out[d:])
 

@@ -280,7 +280,7 @@ class Newton(Hyperparameters):
         return problem.scores(state.best_w, state.best_intercept)
 
     def evaluation(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
-        """Of the best weights so far."""
+        """(Primal value, share of the rows on the wrong side) of the best weights so far."""
         return state.best_primal, state.best_error
 
     def bound(self, problem: Problem, state: NewtonState) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -119,14 +120,14 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
 
 def _near_margin(problem: Problem, state: NewtonState) -> tuple[Indices, Vector, float]:
     """The rows near the margin; what is added to their sᵢ aᵢ yᵢ if the smoothing was reduced and no
-    slope is clipped; and the sum of all of these, over all rows."""
+    slope is clipped; and the sum of all of these, over all rows: the second only if it was."""
     from svm.loops.newton import near_margin
 
     edges = problem.leaves
     totals, starts = np.empty((len(edges) - 1, 3)), np.zeros(len(edges), dtype=np.int64)
     positions, pulls = np.empty(0, dtype=np.int64), np.empty(0)
-    rows = problem.y, problem.weights_if_unequal, state.scores, state.centers
-    smoothing, following = state.slope_smoothing, state.smoothing if state.reduced else 0.0
+    rows = problem.y, problem.leaf_weights, state.scores, state.centers
+    smoothing, following = state.slope_smoothing, state.smoothing
 
     def of_run(run: slice) -> None:
         some = edges[run.start : run.stop + 1]
@@ -137,7 +138,7 @@ def _near_margin(problem: Problem, state: NewtonState) -> tuple[Indices, Vector,
     positions, pulls = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
     problem.each_run(of_run)
     total, pull, _ = tree_sum(totals).tolist()
-    return positions, pulls, total + pull
+    return positions, pulls, total + pull if state.reduced else total
 
 
 def relative_gap_of(state: NewtonState) -> float:
@@ -146,13 +147,13 @@ def relative_gap_of(state: NewtonState) -> float:
 
 def slopes_of(problem: Problem, scores: Vector, centers: Vector, mu: float) -> Vector:
     """aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1)."""
-    from svm.loops.newton import slopes_at
-
     edges, slopes = problem.leaves, np.empty(problem.n_samples)
 
     def of_run(run: slice) -> None:
-        rows = slice(edges[run.start], edges[run.stop])
-        slopes_at(problem.y[rows], scores[rows], centers[rows], mu, slopes[rows])
+        for first, last in pairwise(edges[run.start : run.stop + 1]):
+            leaf = slice(first, last)
+            short = 1.0 - problem.y[leaf] * scores[leaf]
+            np.clip(centers[leaf] + short / mu, 0.0, 1.0, out=slopes[leaf])
 
     problem.each_run(of_run)
     return slopes

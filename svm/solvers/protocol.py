@@ -124,10 +124,6 @@ class UpdatesSums(Protocol):
     def renewed(self, problem: Problem, state: Any) -> Any:
         """The state with primal value and bound from sums over all rows."""
 
-    def evaluation(self, problem: Problem, state: Any) -> tuple[float, float]:
-        """(Primal value, share of the rows on the wrong side) of the classifier so far, which it
-        knows without their scores."""
-
 
 @runtime_checkable
 class ChoosesSolver(Protocol):

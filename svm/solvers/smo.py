@@ -14,6 +14,7 @@ from svm.classifiers import KernelClassifier
 from svm.data.matrices import Indices, Signs, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
+from svm.kernel.kernel_rows import KernelRow
 from svm.problem import Problem
 from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
@@ -162,19 +163,17 @@ class SMO(Hyperparameters):
         return state.a
 
 
-KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[Vector], Indices]]
+KernelRowParts: TypeAlias = Sequence[tuple[Indices, Sequence[KernelRow], Indices]]
 """(Rows of the problem, for each requested row its kernel values with them, and the addresses of
 these), by group."""
 
 
 def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
     """k(xᵢ, ·) for the `rows` i of the problem."""
-    from svm.loops.smo import addresses_of
-
     numbers, parts = problem.rows[rows], []
     for group, inside in problem.kernel_groups:
-        values = problem.kernel_rows.get(numbers, group, problem.interrupted, problem.executor)
-        parts.append((inside, values, addresses_of(values)))
+        some = problem.kernel_rows.get(numbers, group, problem.interrupted, problem.executor)
+        parts.append((inside, some, np.array([row.address for row in some], dtype=np.int64)))
     return parts
 
 

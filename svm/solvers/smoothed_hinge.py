@@ -149,8 +149,8 @@ def _cholesky(
 
 
 def _leaves_together(problem: Problem, active: int) -> int:
-    """How many leaves, a power of two, have one Hessian: this many that there are few of these, each
-    of many rows."""
+    """How many leaves, a power of two, have one Hessian: there are few of these, each of many
+    rows."""
     most = min(LEAVES, max(2, HESSIAN_VALUES // (problem.n_features + 1) ** 2))
     most = min(most, -(-active // GATHER_ROWS), len(problem.leaves) - 1)
     return 1 << (-(-(len(problem.leaves) - 1) // max(1, most)) - 1).bit_length()
@@ -279,7 +279,7 @@ def line_search(
     ridge, edges = penalty(problem), problem.leaves
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
     derivatives = np.empty((len(edges) - 1, 2))
-    rows = problem.y, problem.weights_if_unequal, scores, changes, centers
+    rows = problem.y, problem.leaf_weights, scores, changes, centers
     low, high, t = 0.0, np.inf, 1.0
 
     def of_run(run: slice) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.executors import executor_of
+from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
@@ -23,14 +23,14 @@ def problems(
     pipeline: Pipeline,
     seed: int,
     interrupted: Callable[[], None],
-    threads: int | Callable[[], int] = 1,
+    executor: Executor = IN_THIS_THREAD,
 ) -> list[Problem]:
     """One problem for each split, in order; they share X and the rows of the kernel matrix.
 
-    A single problem may use all `threads`, at each pass as many as a function gives; several are
-    trained on one thread each.
+    A single problem may use the executor; several are trained on one thread each.
     """
-    executor = executor_of(threads if len(prepared.splits) == 1 else 1)
+    if len(prepared.splits) > 1:
+        executor = IN_THIS_THREAD
     made = []
     for k, split in enumerate(prepared.splits):
         rows, y = split.rows_and_sides(prepared.codes)

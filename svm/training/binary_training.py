@@ -103,7 +103,7 @@ class BinaryTraining:
     progress: PairProgress = PairProgress()
     inside: npt.NDArray[np.bool_] | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
-    updates sums; not in checkpoints."""
+    knows its cost and error without the scores; not in checkpoints."""
     successor: Newton | None = None
     """Takes over from coordinate descent if that is slow; None if the solver was asked for."""
 
@@ -187,7 +187,7 @@ class BinaryTraining:
     ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
         inside = None
-        if isinstance(self.solver, UpdatesSums):
+        if isinstance(self.solver, Newton):
             value, error = self.solver.evaluation(self.problem, self.state)
         else:
             with np.errstate(over="ignore"):  # reported as a divergence

@@ -106,13 +106,15 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     longest = max(width, size.n_features)
     values, each = max(size.stored_values, n * longest), FLOAT + INDEX if size.sparse else FLOAT
     shards = 1 + values // SHARD_VALUES
-    workers = max(threads, min(shards, THREADS))
+    workers = threads if len(problems) > 1 else min(shards, THREADS)
     if pipeline.kernel is None and not still_sparse and width <= DENSE_HESSIAN:
         hessians = 2 + min(shards, LEAVES, max(2, HESSIAN_VALUES // (width + 1) ** 2))
         passing = workers * (width + 2 * min(GATHER_ROWS, n))
         total += FLOAT * width * (threads * hessians * width + passing)
-    if pipeline.kernel is None and n >= SAMPLED_FROM[0]:  # also of the certifier
-        total += threads * each * 2 * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
+    if pipeline.kernel is None and n >= SAMPLED_FROM[0]:
+        # The certifier has one, too. While there is a sample, newton has no numbers of the rows.
+        sample = each * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
+        total += threads * max(0, sample - FLOAT * NEWTON_PROBLEM_ROW_VALUES * n)
     if in_files:
         return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)

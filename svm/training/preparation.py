@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.data.columns import Columns, require_raw
+from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import (
     LARGEST,
     Indices,
@@ -20,6 +21,7 @@ from svm.data.matrices import (
     require_finite,
     require_moderate,
 )
+from svm.data.shards import shard_edges, subtrees
 from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding import Encoder, fit_encoder
 from svm.errors import InvalidData
@@ -102,6 +104,7 @@ def prepare(
     columns: Columns | None = None,
     weights: Any = None,
     names: Sequence[str] | None = None,
+    executor: Executor = IN_THIS_THREAD,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
     start. Each row of positive weight counts once there.
@@ -160,7 +163,7 @@ def prepare(
     if isinstance(features.spec, Nystroem) and pipeline.solver.dtype == "float64":
         unmapped = None if isinstance(X, StoredRows) else X
     X = _mapped(X, features, pipeline, interrupted)
-    norms = None if isinstance(X, StoredRows) else _norms(X)
+    norms = None if isinstance(X, StoredRows) else _norms(X, executor)
     kernel, kernel_rows = pipeline.kernel, None
     warnings: tuple[str, ...] = ()
     if kernel is not None:
@@ -271,12 +274,17 @@ def _is_plain(pipeline: Pipeline) -> bool:
     return pipeline.scaling == "none" and isinstance(pipeline.features, Identity)
 
 
-def _norms(X: Matrix) -> Vector:
+def _norms(X: Matrix, executor: Executor) -> Vector:
     """‖x‖² of every row. The same pass finds values that are not finite or too large."""
     from svm.loops.products import squared_norms
 
-    norms = np.empty(X.shape[0])
-    squared_norms(operand_of(X), np.arange(len(norms)), norms)
+    norms, edges, operand = np.empty(X.shape[0]), shard_edges(X), operand_of(X)
+
+    def of_run(run: range) -> None:
+        first, last = edges[run.start], edges[run.stop]
+        squared_norms(operand, np.arange(first, last), norms[first:last])
+
+    executor.map(of_run, subtrees(len(edges) - 1, executor.threads))
     if not norms.max() <= LARGEST**2:
         require_finite(X)
         require_moderate(X)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from svm.checkpoints import Arrays, platform
 from svm.data.columns import Columns
+from svm.data.executors import executor_of
 from svm.data.matrices import Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
@@ -104,7 +105,8 @@ class Training:
         `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
         raising `Interrupted`, and with `StoredRows` this preparation too.
         `threads`: how many pairs run at once, or how many share the passes of a single one over the
-        data. A function gives it before each pass; several pairs then run one after the other.
+        data (`svm.data.shards`). A function gives it before each pass; several pairs then run one
+        after the other.
         `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
         first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
@@ -128,10 +130,10 @@ class Training:
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
+        executor = executor_of(threads)
         if prepared is None:
-            prepared = prepare(
-                *(pipeline, X, labels, seed, warm_start, poll, columns, weights, names)
-            )
+            given = pipeline, X, labels, seed, warm_start, poll, columns, weights, names
+            prepared = prepare(*given, executor)
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
@@ -141,7 +143,7 @@ class Training:
         self._warm_start = warm_start
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
-        binary = problems(self.prepared, pipeline, seed, self._interruption, threads)
+        binary = problems(self.prepared, pipeline, seed, self._interruption, executor)
         solver, self._successor, reasons = _solver_for(
             pipeline, binary, warm=warm_start is not None
         )
@@ -277,11 +279,11 @@ class Training:
         if self._kernel_bounds is not None:
             arrays["kernel_bounds"] = self._kernel_bounds.copy()
         if self._tracer is not None:  # those that no report has had yet
-            points = [asdict(point) for some in self._points for point in some]
+            points = [asdict(point) for points in self._points for point in points]
             arrays["points"] = np.asarray(json.dumps(points))
-        if only is not None:
-            arrays["pairs"] = np.asarray(sorted(only), dtype=np.int64)
-        for k in range(len(pairs)) if only is None else only:
+        some = range(len(pairs)) if only is None else sorted(only)
+        arrays["pairs"] = np.asarray(some, dtype=np.int64)
+        for k in some:
             if self._stopping.patience is not None:
                 arrays |= self._watched[k].to_arrays(f"{k}.")
             arrays |= pairs[k].to_arrays(f"{k}.")

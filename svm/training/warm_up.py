@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, get_args
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from svm.hyperparameters import Dtype
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS, Auto
+from svm.solvers import SOLVERS, Auto, GradientDescent
 from svm.stopping import Stopping
 from svm.training.training import Training
 
@@ -36,7 +37,8 @@ def warm_up(should_stop: Callable[[], bool] = lambda: False) -> None:
 
     dense = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 0.0], [3.0, 1.0]])
     labels = np.array([0, 0, 1, 1])
-    solvers: list[Any] = list(SOLVERS.values())
+    # Batches of all rows have a loop of their own.
+    solvers: list[Any] = [*SOLVERS.values(), partial(GradientDescent, batch_size=1)]
     for X, solver, dtype in product((dense, csr_array(dense)), solvers, get_args(Dtype)):
         if should_stop():
             return

@@ -11,7 +11,7 @@ from svm.data.executors import executor_of
 from svm.data.matrices import Vector
 from svm.errors import Interrupted
 from svm.kernel import GaussianKernel, PolynomialKernel
-from svm.kernel.kernel_rows import PIECE, KernelRows
+from svm.kernel.kernel_rows import PIECE, KernelRow, KernelRows
 from svm.kernel.row_products import kernel_values
 from tests.svm.cases.problems import FORMS, Form, in_form
 
@@ -20,6 +20,10 @@ KERNEL = GaussianKernel(gamma=0.1)
 
 def never() -> None:
     pass
+
+
+def values_of(rows: list[KernelRow]) -> Vector:
+    return np.array([row.values for row in rows])
 
 
 def some_rows(n: int = 700, d: int = 37) -> Vector:
@@ -34,7 +38,7 @@ def test_values(form: Form, kernel: GaussianKernel | PolynomialKernel) -> None:
     """They are the kernel's, in the requested order."""
     X = some_rows()
     rows, columns = np.array([3, 600, 4]), np.arange(1, 700, 2)
-    result = np.array(KernelRows(in_form(X, form), kernel).get(rows, 0, never))[:, columns]
+    result = values_of(KernelRows(in_form(X, form), kernel).get(rows, 0, never))[:, columns]
     assert result.dtype == np.float64
     expected = kernel_values(kernel, X[rows], X[columns])
     np.testing.assert_allclose(result, expected, rtol=1e-10)
@@ -46,7 +50,7 @@ def test_bits_depend_on_the_row_alone(form: Form) -> None:
     X = in_form(some_rows(), form)
     random = np.random.default_rng(0)
     alone = KernelRows(X, KERNEL)
-    expected = np.vstack([alone.get(np.array([i]), 0, never)[0] for i in range(0, 700, 7)])
+    expected = np.vstack([values_of(alone.get(np.array([i]), 0, never)) for i in range(0, 700, 7)])
     small = KernelRows(X, KERNEL, cache_bytes=0)
     large = KernelRows(X, KERNEL)
     for rows, threads in ((small, 1), (large, 1), (KernelRows(X, KERNEL), 3)):
@@ -54,7 +58,7 @@ def test_bits_depend_on_the_row_alone(form: Form) -> None:
             crowd = random.permutation(700)[:200]
             rows.get(crowd, 0, never, executor_of(threads))
             result = rows.get(np.arange(0, 700, 7), 0, never, executor_of(threads))
-            np.testing.assert_array_equal(result, expected)
+            np.testing.assert_array_equal(values_of(result), expected)
     assert len(small._kept) <= PIECE < len(large._kept)
 
 
@@ -66,15 +70,15 @@ def test_groups_are_parts_of_the_same_rows(form: Form) -> None:
     groups = np.random.default_rng(1).integers(0, 3, 700)
     parts = KernelRows(X, KERNEL, groups, cache_bytes=400_000)
     rows = np.array([600, 3, 4])
-    expected = np.array(KernelRows(X, KERNEL).get(rows, 0, never))
+    expected = values_of(KernelRows(X, KERNEL).get(rows, 0, never))
     pair = np.flatnonzero(groups != 1)
     assert [group for group, _ in parts.groups_of(pair)] == [0, 2]
     for group, inside in parts.groups_of(pair):
-        result = np.array(parts.get(rows, group, never))
+        result = values_of(parts.get(rows, group, never))
         np.testing.assert_array_equal(result, expected[:, pair[inside]])
     for group in (0, 1, 2):
         parts.get(np.arange(700), group, never)
-        held = sum(values.nbytes for values in parts._kept.values())
+        held = sum(row.values.nbytes for row in parts._kept.values())
         assert 0.5 * 400_000 < held <= 400_000
 
 
@@ -83,18 +87,18 @@ def test_threads_may_evict_each_others_rows() -> None:
     correctly."""
     X, everything = some_rows(), np.arange(700)
     rows = KernelRows(X, KERNEL, cache_bytes=0)
-    expected = np.array(KernelRows(X, KERNEL).get(everything, 0, never))
+    expected = values_of(KernelRows(X, KERNEL).get(everything, 0, never))
 
     def ask(seed: int) -> None:
         random = np.random.default_rng(seed)
         for _ in range(6):
             some = random.permutation(700)[:90]
-            np.testing.assert_array_equal(rows.get(some, 0, never), expected[some])
+            np.testing.assert_array_equal(values_of(rows.get(some, 0, never)), expected[some])
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(ask, range(4)))
     assert len(rows._kept) <= PIECE
-    assert all(values.base is None for values in rows._kept.values())
+    assert all(row.values.base is None for row in rows._kept.values())
 
 
 def test_interruption() -> None:

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
 from svm.problem import Problem
-from svm.problem.objectives import dual, feasible, hinge_losses, primal, primal_point
+from svm.problem.objectives import (
+    dual,
+    error_and_inside,
+    error_of,
+    feasible,
+    hinge_losses,
+    primal,
+    primal_at_scores,
+    primal_point,
+)
 from svm.solvers import (
     AnySolver,
     DualCoordinateDescent,
@@ -153,6 +163,22 @@ def test_hinge_loss_at_and_around_the_margin() -> None:
     """max(0, 1 - y f): 0 beyond the margin, 1 on the hyperplane, linear in between."""
     y, scores = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), np.array([2.0, 1.0, 0.0, 0.5, -3.0])
     assert hinge_losses(y, scores).tolist() == [0.0, 0.0, 1.0, 1.5, 0.0]
+
+
+@pytest.mark.parametrize("weights", [None, np.array([0.5, 1.0, 2.0, 4.0, 8.0])])
+def test_cost_and_errors_at_scores(weights: Vector | None) -> None:
+    """A row on its margin is inside; a score of 0 is on the negative side."""
+    y = np.array([1, 1, 1, -1, -1], dtype=np.int8)
+    problem = Problem(
+        X=np.empty((5, 1)), y=y, unequal_weights=weights, regularization=2.0, intercept="none"
+    )
+    scores = np.array([2.0, 1.0, 0.0, 0.0, 0.5])
+    losses = (1.0 if weights is None else weights) * np.array([0.0, 0.0, 1.0, 1.0, 1.5])
+    assert primal_at_scores(problem, 3.0, scores) == 3.0 + losses.mean()
+    assert error_of(problem, scores) == 0.4
+    error, inside = error_and_inside(problem, scores)
+    assert error == 0.4
+    assert inside.tolist() == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize("solver", get_args(AnySolver), ids=lambda k: k.name)
