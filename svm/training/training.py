@@ -281,9 +281,8 @@ class Training:
         if self._tracer is not None:  # those that no report has had yet
             points = [asdict(point) for points in self._points for point in points]
             arrays["points"] = np.asarray(json.dumps(points))
-        some = range(len(pairs)) if only is None else sorted(only)
-        arrays["pairs"] = np.asarray(some, dtype=np.int64)
-        for k in some:
+        arrays["pairs"] = np.arange(len(pairs)) if only is None else np.array(sorted(only))
+        for k in arrays["pairs"].tolist():
             if self._stopping.patience is not None:
                 arrays |= self._watched[k].to_arrays(f"{k}.")
             arrays |= pairs[k].to_arrays(f"{k}.")
@@ -309,8 +308,8 @@ class Training:
     def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
-        if "elapsed_s" not in checkpoint:
-            raise CheckpointMismatch("the checkpoint has no elapsed_s")
+        if not {"elapsed_s", "pairs"} <= checkpoint.keys():
+            raise CheckpointMismatch("the checkpoint is incomplete")
         if str(checkpoint.get("platform")) != platform():
             self.warnings.append(
                 "resumed on another type of processor or with other library versions: "
@@ -321,9 +320,8 @@ class Training:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             self._points[point["pair"]] += (Evaluation(**point),)
-        known = checkpoint.get("pairs", np.arange(len(self._pairs))).tolist()
-        self._restore_pairs(known, checkpoint)
-        self._lent = set(range(len(self._pairs))).difference(known)
+        self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
+        self._restore_pairs(self.own, checkpoint)
 
     def _restore_pairs(
         self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]
