@@ -86,7 +86,7 @@ def checkpoints_do_not_go_back(change: Change) -> bool:
 
 
 def a_file_is_written_before_it_is_named(change: Change) -> bool:
-    return change.after == change.before or bool(change.after.stored)
+    return bool(change.after.stored) or not change.before.stored
 
 
 def a_result_is_whole_and_named_once(change: Change) -> bool:
