@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.jobs.core import changes
-from service.jobs.core.leases import LEASE_S, Lease
+from service.jobs.core.leases import LEASE_S, ControlFlags, Lease, LeaseLost
+from service.jobs.core.lifecycle import State
 from service.jobs.parts import leases, offers
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.lending import Lending
@@ -97,15 +98,18 @@ def parts_of_stopped_jobs_taken(patch: Patch) -> None:
 
 
 def helpers_stay_while_a_job_waits(patch: Patch) -> None:
-    real = PartLeases.__init__
+    own = sa.select(jobs.c.state, jobs.c.cancel_requested, jobs.c.pause_requested)
+    flags = own.select_from(leases._PARTS_OF_JOBS).where(leases.OWNED)
 
-    def init(self: PartLeases, *given: Any) -> None:
-        real(self, *given)
-        waits = sa.false().label("waits")
-        own = sa.select(jobs.c.state, jobs.c.cancel_requested, jobs.c.pause_requested, waits)
-        self._flags = own.select_from(leases._PARTS_OF_JOBS).where(leases.OWNED)
+    def control_flags(self: PartLeases, lease: Lease) -> ControlFlags:
+        with self._database.read() as connection:
+            row = connection.execute(flags, lease.key).first()
+        if row is None:
+            raise LeaseLost(lease.job.id)
+        stops = row.cancel_requested or row.pause_requested or row.state == State.PAUSED
+        return ControlFlags(end=False, pause=stops)
 
-    patch.setattr(PartLeases, "__init__", init)
+    patch.setattr(PartLeases, "control_flags", control_flags)
 
 
 def _named_first(patch: Patch, name: str) -> None:

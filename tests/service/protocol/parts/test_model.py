@@ -10,7 +10,7 @@ from tests.service.protocol.parts.planted_rules import PLANTED
 from tests.service.protocol.parts.rules import Rules
 
 SMALL = {Size(1, 1, 1, units=2): 30_000, Size(1, 2, 1, damages=False): 130_000}
-"""To exhaustion, with at least so many states."""
+"""To exhaustion, with at least this number of states."""
 NIGHTLY = {
     Size(1, 1, 2): 300_000,
     Size(1, 2, 1, units=2): 100_000,
@@ -18,7 +18,7 @@ NIGHTLY = {
 }
 WHERE = {
     Size(1, 1, 1): None,
-    Size(1, 1, 2, damages=False): 40_000,
+    Size(1, 1, 2, damages=False): 100_000,
     Size(1, 2, 1, damages=False): 40_000,
     Size(1, 1, 1, units=2): None,
 }
