@@ -182,7 +182,7 @@ class _Run:
             own = [piece for piece in self._left if piece not in lending]
             if own:
                 return own[0]
-            if (claimed := lending.claim()) is not None:
+            if (claimed := lending.claim(self._left)) is not None:
                 return claimed[0]
             if self._left:
                 lending.wait()

@@ -110,10 +110,11 @@ class ComparisonSequence:
     def _choose(self) -> None:
         """Begin the next chain that is not lent, or claim one that no one does, or wait."""
         state, lending = self.state, self._lending
-        for number in self._ready():
+        ready = self._ready()
+        for number in ready:
             if number not in lending:
                 return self._work.begin(state, number, {})
-        if (claimed := lending.claim()) is not None:
+        if (claimed := lending.claim(ready)) is not None:
             return self._work.begin(state, *claimed)
         if len(state.done) < len(self._chains):
             lending.wait()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
+from typing import Any
 
-from service.jobs.core.attempts import PASSING, Work
+from service.jobs.core.attempts import Work
 from service.jobs.core.leases import LeaseLost
 from service.jobs.parts.leases import PartLease, PartLeases
-from service.settings import Settings
 from svm.errors import Interrupted
 
 logger = logging.getLogger(__name__)
@@ -18,11 +17,8 @@ logger = logging.getLogger(__name__)
 class PartWork(Work):
     """A leased part. `job` is its job with the attempt, checkpoint and progress of the part."""
 
-    def __init__(
-        self, lease: PartLease, leases: PartLeases, settings: Settings, stopping: threading.Event
-    ) -> None:
-        """`stopping` is set when this process ends."""
-        super().__init__(lease, leases, settings, stopping)
+    def __init__(self, lease: PartLease, leases: PartLeases, *given: Any, **also: Any) -> None:
+        super().__init__(lease, leases, *given, **also)
         self.number = lease.number
         self._part_leases = leases
 
@@ -45,9 +41,6 @@ def carry_out_part(run: Callable[[PartWork], None], part: PartWork) -> None:
         part.give_back()
     except LeaseLost:
         raise
-    except PASSING:
-        logger.exception("part given back")
-        part.give_back()
-    except Exception:  # such as a training that diverges: the job says why it fails
+    except Exception:  # such as a training that diverges, or a file that only this machine lacks
         logger.info("part left to its job", exc_info=True)
         part.refuse()

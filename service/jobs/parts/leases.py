@@ -157,7 +157,8 @@ class PartLeases:
 
 
 def part_folder(job_id: str, number: int, attempt: int) -> str:
-    """The files of a part, deleted with the checkpoints of its job; attempt 0 is the job's own."""
+    """The files of a part's lease, or of its offer, whose number is one less than that of the first
+    lease. They are deleted with the checkpoints of the job."""
     return f"{checkpoint_folder(job_id)}/part-{number}-{attempt}"
 
 

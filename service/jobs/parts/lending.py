@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 
 from service.jobs.core.attempts import PASSING, Attempt
@@ -21,8 +20,6 @@ LOOK_S = 0.5
 """How often a job looks at its parts while it works."""
 WAIT_S = 0.05
 """The same while it has nothing else to do."""
-
-ALL = range(sys.maxsize)
 
 logger = logging.getLogger(__name__)
 
@@ -116,12 +113,16 @@ class Lending:
 
     def reclaim(self, number: int) -> None:
         """The result cannot be used: the job does the part itself. Raises LeaseLost."""
+        self._given.discard(number)  # if it cannot be claimed now, the result is given again
         with suppress(*PASSING):
             self._claim(self._parts[number])
 
-    def claim(self, numbers: range = ALL) -> tuple[int, Arrays] | None:
+    def claim(self, numbers: Container[int]) -> tuple[int, Arrays] | None:
         """One of these parts that no one does, which is the job's own now, and its checkpoint.
-        Raises LeaseLost."""
+        Raises LeaseLost.
+
+        Others can be lent, too, which the job has done itself: if the reply to an offer was lost.
+        """
         for part in list(self._parts.values()):
             with suppress(*PASSING):
                 if part.number in numbers and part.is_free and self._claim(part):

@@ -5,6 +5,7 @@ What a job has not offered it does itself. A part that it claims is its own agai
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from service.storage.arrays import Arrays, unpack
 from service.storage.blobs import Blobs
 from service.storage.database import Database, announce_work
 from service.storage.database.tables import job_parts, jobs
+
+ATTEMPT_BITS = 30
+"""Of the random number from which the attempts of an offered part are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +65,17 @@ class Offers:
                 return False
         rows = []
         for number, content in checkpoints.items():
+            # A part that was claimed can be offered again: the leases and files of before, which a
+            # stale helper may still have, must not be mistaken for new ones.
+            attempt = secrets.randbits(ATTEMPT_BITS)
             blob = None
             if content is not None:
-                folder = part_folder(lease.job.id, number, lease.job.attempt)
+                folder = part_folder(lease.job.id, number, attempt)
                 blob = self._blobs.write(f"{folder}/offered", content)
             rows.append(
                 {
                     **{"job_id": lease.job.id, "number": number},
-                    **{"attempt": 0, "failures": 0, "progress": {}, "elapsed_s": 0.0},
+                    **{"attempt": attempt, "failures": 0, "progress": {}, "elapsed_s": 0.0},
                     "checkpoint_key": blob and blob.key,
                     "checkpoint_sha256": blob and blob.sha256,
                 }

@@ -106,8 +106,9 @@ class TrainingSequence:
                 raise
             if not self._has_finished:
                 assert self._training is not None
+                lent = _lent(self._training)
                 for number, content in self._lending.latest():
-                    if number in GROUPS:
+                    if number in lent:
                         self._take_back(self._training, number, content)
                 self._finish_model(self._training)
             return True
@@ -140,14 +141,19 @@ class TrainingSequence:
     def _await_pairs(self, training: Training) -> None:
         """Take back pairs that other workers have finished or left, or wait for them."""
         lending = self._lending
+        lent = _lent(training)
         done = False
         for number, result in lending.results():
-            if number in GROUPS:
+            if number in lent:
                 self._take_back(training, number, result)
+                done = True
+        for number in lent:
+            if number not in lending:  # the result was damaged, or the reply to a claim was lost
+                self._take_back(training, number, {})
                 done = True
         if done:
             return
-        if (claimed := lending.claim(GROUPS)) is not None:
+        if (claimed := lending.claim(lent)) is not None:
             self._take_back(training, *claimed)
         else:
             lending.wait()
@@ -170,14 +176,15 @@ class TrainingSequence:
 
     def _choose_fold(self) -> None:
         """Begin the next fold that is not lent, or claim one that no one does, or wait."""
-        for number in range(1, self._count):
-            if number not in self._folds and number not in self._lending:
+        left = [number for number in range(1, self._count) if number not in self._folds]
+        for number in left:
+            if number not in self._lending:
                 self._current = number
                 return
-        if (claimed := self._lending.claim(range(1, self._count))) is not None:
+        if (claimed := self._lending.claim(left)) is not None:
             self._current, content = claimed
             self._fold_saved = below("training", content)
-        elif len(self._folds) < self._count - 1:
+        elif left:
             self._lending.wait()
             shown = {**self._attempt.progress, **self._overall(0.0)}
             self._attempt.show(shown, [])
@@ -293,6 +300,11 @@ class TrainingSequence:
         done = len(self._folds) + self._has_finished
         left += (self._count - done - 1) * (own + left)
         return max(0.0, min(left, self._trainings.budget_s - elapsed_s))
+
+
+def _lent(training: Training) -> list[int]:
+    """The groups that are not trained here."""
+    return [n for n in GROUPS if not set(training.own).issuperset(_group(training, n))]
 
 
 def _group(training: Training, number: int) -> list[int]:

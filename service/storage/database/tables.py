@@ -147,7 +147,7 @@ job_parts = Table(
     metadata,
     Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("attempt", Integer, nullable=False),  # number of leases; writes of helpers check it
+    Column("attempt", Integer, nullable=False),  # of leases, from a random number; writes check it
     Column("failures", Integer, nullable=False),  # leases lost since the last checkpoint
     Column("worker", String),  # null: waits, or is done
     Column("lease_expires_at", Float),

@@ -12,8 +12,10 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.jobs import scoring
+from service.jobs.core.leases import Lease, Report
 from service.jobs.engine.worker_process import Worker
 from service.jobs.parts import lending
+from service.jobs.parts.leases import PartLeases
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import job_parts
@@ -189,6 +191,32 @@ def test_helper_predicts_pieces(
     assert contents[0] == contents[1] == contents[2]
     assert attempts >= 3
     assert files(shared, "checkpoints") == []
+
+
+@pytest.mark.parametrize("asks", JOBS)
+def test_damaged_results_are_done_again(
+    client: TestClient, shared: Settings, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a job that awaits nothing else."""
+    expected = undisturbed(client, shared, asks)
+    deliver = PartLeases.deliver
+    damaged: list[dict[str, Any]] = []
+
+    def deliver_and_damage(self: PartLeases, lease: Lease, content: bytes, report: Report) -> None:
+        deliver(self, lease, content, report)
+        if len(damaged) < 2:
+            damaged.append(lease.key)
+            with self._database.write() as connection:
+                named = sa.update(job_parts).where(job_parts.c.result_key.is_not(None))
+                connection.execute(named.values(result_sha256="0" * 64))
+
+    monkeypatch.setattr(PartLeases, "deliver", deliver_and_damage)
+    job_id = asks(client)
+    helper = Helper(shared)
+    with helper.helping():
+        assert Worker(shared, threading.Event()).take_next_job()
+    assert damaged
+    assert results(client, job_id) == expected
 
 
 def test_worker_leaves_a_part_for_a_job_that_waits(client: TestClient, shared: Settings) -> None:

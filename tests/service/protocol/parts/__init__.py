@@ -1,0 +1,1 @@
+"""The protocol of parts: a model, and schedules of the real code."""

@@ -1,0 +1,21 @@
+"""The real code of parts, step by step against the invariants."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.seeds import seed_from
+from tests.service.protocol.parts.conftest import RunParts
+
+STEPS = 300
+
+
+@pytest.mark.timeout(24 * 3600)
+@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.protocol)])
+def test_every_schedule_keeps_the_invariants(run_parts: RunParts, count: int) -> None:
+    """Kills, stops, lost replies, full disks, damaged results and pauses at any turn."""
+    first = seed_from("PROTOCOL_SEED")
+    for seed in range(first, first + (1 if "PROTOCOL_SEED" in os.environ else count)):
+        run_parts(seed, STEPS)
