@@ -46,6 +46,7 @@ def serve(host: str, port: int) -> None:
     os.environ.update(ONE_THREAD)
     with locked_data_dir() as settings:
         configure_logging(settings.log_level)
+        file_limit = raise_file_limit()
         supervisor = _fork_supervisor(settings) if settings.workers > 0 else None
         # Imported here, so that wrong settings are reported at once.
         from service.app import create_app
@@ -54,7 +55,7 @@ def serve(host: str, port: int) -> None:
         own_machine = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         if settings.auth == "auto" and not own_machine:
             settings = settings.model_copy(update={"auth": "on"})
-        connections = most_connections(settings.connections, raise_file_limit())
+        connections = most_connections(settings.connections, file_limit)
         settings = settings.model_copy(update={"connections": connections})
         # Predictions must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
