@@ -86,15 +86,7 @@ class PartLeases:
             if part is None:  # the job has just claimed it
                 return None
             row = connection.execute(sa.select(jobs).where(jobs.c.id == part.job_id)).one()
-        names = (
-            "attempt",
-            "worker",
-            "progress",
-            "elapsed_s",
-            "checkpoint_key",
-            "checkpoint_sha256",
-        )
-        own = {name: getattr(part, name) for name in names}
+        own = {name: getattr(part, name) for name in _OWN}
         return PartLease(replace(Job.from_row(row), **own), part.number)
 
     def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
@@ -177,6 +169,7 @@ OWNED = sa.and_(
     job_parts.c.attempt == sa.bindparam("leased_attempt"),
 )
 _OWN = ("attempt", "worker", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
+"""Columns of a part that take the place of its job's."""
 _LEFT: Mapping[str, Any] = MappingProxyType({"worker": None, "lease_expires_at": None})
 _PARTS_OF_JOBS = job_parts.join(jobs, jobs.c.id == job_parts.c.job_id)
 _CHECKPOINT = sa.select(job_parts.c.checkpoint_key).where(OWNED).with_for_update()
