@@ -62,19 +62,18 @@ class Scoring:
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
         self._taken = taken_by(self.fitted, self.dataset, self.version)
-        self._work = work
         n = self.dataset.n_samples
         rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
         self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
 
-    def blocks(self, piece: int, done: int) -> Iterator[tuple[slice, Columns]]:
+    def blocks(self, work: Work, piece: int, done: int) -> Iterator[tuple[slice, Columns]]:
         """The rows of a piece after the first `done`, block by block, and their outputs.
 
         Raises InvalidData and Interrupted.
         """
         rows = self.pieces[piece]
         for start in range(rows.start + done, rows.stop, BLOCK_ROWS):
-            self._work.check()
+            work.check()
             stop = min(rows.stop, start + BLOCK_ROWS)
             X = self._taken(self.data.X.read(np.arange(start, stop)))
             yield slice(start, stop), dict(_outputs(self.fitted, X, start, self._outputs))
@@ -105,10 +104,10 @@ def score(context: RunContext, attempt: Attempt) -> Scored | None:
 def score_piece(context: RunContext, part: PartWork) -> None:
     """Score one piece for another worker. Raises as `score`."""
     part.check()
-    scoring = Scoring(context, part)
+    scoring = part.once(lambda: Scoring(context, part))
     rows = scoring.pieces[part.number]
     done: list[Columns] = []
-    for block, outputs in scoring.blocks(part.number, 0):  # too short to be saved
+    for block, outputs in scoring.blocks(part, part.number, 0):  # too short to be saved
         done.append(outputs)
         part.show({"fraction": (block.stop - rows.start) / len(rows)}, [])
     part.deliver(pack({name: np.concatenate([each[name] for each in done]) for name in done[0]}))
@@ -141,7 +140,7 @@ class _Run:
         attempt = self._attempt
         try:
             while (piece := self._next()) is not None:
-                for _, outputs in self._scoring.blocks(piece, self._done[piece]):
+                for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):
                     self._keep(piece, outputs)
                     self._show()
                     if attempt.checkpoint_is_due:

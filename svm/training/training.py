@@ -318,14 +318,15 @@ class Training:
         self._elapsed_before = float(checkpoint["elapsed_s"])
         if self._kernel_bounds is not None:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
-        for point in json.loads(str(checkpoint.get("points", "[]"))):
-            self._points[point["pair"]] += (Evaluation(**point),)
         self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
         self._restore_pairs(self.own, checkpoint)
 
     def _restore_pairs(
         self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]
     ) -> None:
+        for point in json.loads(str(checkpoint.get("points", "[]"))):
+            if point["pair"] in pairs:
+                self._points[point["pair"]] += (Evaluation(**point),)
         for k in pairs:
             if self._stopping.patience is not None:
                 self._watched[k] = Watched.restored(self._pairs[k], checkpoint, f"{k}.")

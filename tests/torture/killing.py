@@ -6,6 +6,7 @@ import itertools
 import random
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import psutil
 
@@ -42,14 +43,13 @@ def _torture(
     uploads.start()
     began, again_at_once = time.monotonic(), False
     for kind in itertools.islice(itertools.cycle(stack.kinds), kills):
-        while len(stream.outstanding()) < outstanding:
-            stream.offer()
+        _offer(stream, outstanding)
         # Sometimes twice in a row; never three times, which can end a job.
         again_at_once = not again_at_once and chance.random() < 0.25
         if not again_at_once:
             _wait_for_checkpoints(stream)
             time.sleep(chance.uniform(0.0, 1.5))
-        role, victim = _busy(stack, kind, uploads, killed)
+        role, victim = _busy(stack, kind, uploads, killed, lambda: _offer(stream, outstanding))
         done, before = uploads.done, _permanent(stack)
         stack.kill(victim)
         killed[role] += 1
@@ -85,10 +85,18 @@ def _torture(
     )
 
 
+def _offer(stream: Stream, outstanding: int) -> None:
+    """Submit jobs until as many wait or run."""
+    stream.check()
+    while len(stream.outstanding()) < outstanding:
+        stream.offer()
+
+
 def _busy(
-    stack: Stack, kind: str, uploads: Uploads, killed: Counter[str]
+    stack: Stack, kind: str, uploads: Uploads, killed: Counter[str], offer: Callable[[], None]
 ) -> tuple[str, psutil.Process]:
-    """A busy process of a kind, and its role: the role killed least often."""
+    """A busy process of a kind, and its role: the role killed least often. `offer` submits jobs in
+    the place of those that have ended meanwhile."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         roles = stack.victims()
@@ -100,6 +108,7 @@ def _busy(
                     continue
                 return role, process
         uploads.check()
+        offer()
         time.sleep(SAMPLE_S)
     raise AssertionError(f"no {kind} is busy")
 

@@ -26,7 +26,7 @@ from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.engine.compiling import told
 from service.jobs.kinds import KINDS
-from service.jobs.parts.helping import PartWork, carry_out_part
+from service.jobs.parts.helping import Kept, PartWork, carry_out_part
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.offers import Offers
 from service.models.registry import ModelRegistry
@@ -121,6 +121,7 @@ class Worker:
         most = settings.limits.running_jobs_per_caller
         self._leases = Leases(database, blobs, most)
         self._part_leases = PartLeases(database, blobs, most)
+        self._kept = Kept()
         has_takers = settings.workers != 1 or not settings.sqlite_file
         context = RunContext(
             KeptDatasets(database, blobs),
@@ -164,6 +165,7 @@ class Worker:
         lease = self._leases.take(self._name, self._settings.lease_s)
         if lease is None:
             return False
+        self._kept = Kept()
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(**lease.job.log_context):
             logger.info("job taken")
@@ -180,12 +182,14 @@ class Worker:
         """Do the next part of another worker's job; returns whether there was one."""
         lease = self._part_leases.take(self._name, self._settings.lease_s)
         if lease is None:
+            self._kept = Kept()
             return False
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(**lease.job.log_context, part=lease.number):
             logger.info("part taken")
             try:
-                part = PartWork(lease, self._part_leases, self._settings, self._stopping)
+                given = lease, self._part_leases, self._settings, self._stopping
+                part = PartWork(*given, kept=self._kept)
                 with keeping(part):
                     carry_out_part(self._helpers[lease.job.kind], part)
             except LeaseLost:

@@ -101,7 +101,8 @@ def _sequence(
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
-    trainings = Trainings(context, part)
+    trainings = part.once(lambda: Trainings(context, part))
+    trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in GROUPS else part.number
     own = {name: saved[name] for name in ("budget_s",)}
@@ -110,6 +111,7 @@ def help(context: RunContext, part: PartWork) -> None:
             number, float(saved["budget_s"]), below("training", saved) or None
         )
         pairs = None if number else training.own
+        trainings.prepared = None if number else training.prepared
 
         def packed() -> bytes:
             return pack(own | under("training", training.checkpoint(pairs)))

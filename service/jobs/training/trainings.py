@@ -23,6 +23,7 @@ from service.settings import Settings
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices, Vector
 from svm.training import Training
+from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
 
@@ -60,8 +61,10 @@ class Trainings:
         self._start: WarmStart | None = None if start is None else start[0]
         self.warnings: tuple[str, ...] = () if start is None else start[1]
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
-        self.threads = threads_of(context.settings, work)
-        self._interrupted = work.check
+        self._settings = context.settings
+        self.work = work
+        self.prepared: Prepared | None = None
+        """Of the model's training, if another one of the same pairs follows."""
 
     def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
         """Begin a training with a time budget in seconds, or continue it from a checkpoint.
@@ -74,17 +77,23 @@ class Trainings:
         stopping = replace(pipeline.stopping, time_budget_s=budget_s)
         watched = None if number else self._watched
         assert spec.seed is not None
+        prepared = None if number else self.prepared
+        rows: tuple[Any, Any] = (None, None)
+        described: dict[str, Any] = {"prepared": prepared}
+        if prepared is None:
+            rows = self.rows.of(split.training, like)
+            described = self.rows.described(split.training, like)
         return Training(
             replace(pipeline, stopping=stopping),
-            *self.rows.of(split.training, like),
-            **self.rows.described(split.training, like),
+            *rows,
+            **described,
             seed=spec.seed,
             validation=None if watched is None else watched[0].of(watched[1], like),
             warm_start=begun,
             checkpoint=checkpoint,
-            interrupted=self._interrupted,
+            interrupted=self.work.check,
             digest=split.digest,
-            threads=self.threads,
+            threads=threads_of(self._settings, self.work),
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
         )

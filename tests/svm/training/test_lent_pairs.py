@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from svm.errors import CheckpointMismatch
+from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.pipeline import Pipeline
 from svm.model.serialization import to_arrays
 from svm.solvers import SMO, AnyChoice, Auto, Newton, Pegasos
 from svm.stopping import Stopping
 from svm.training import Training
+from svm.training.curve.trace import Trace
 from svm.training.results import TrainingResult
 
 SOLVERS: list[AnyChoice] = [Newton(C=1.0), SMO(C=1.0), Auto(C=1.0), Pegasos(lambda_=0.01)]
@@ -78,3 +81,37 @@ def test_pairs_of_another_training_are_refused() -> None:
     with pytest.raises(CheckpointMismatch, match="another training"):
         some.take_back([0], foreign)
     assert 0 not in some.own
+
+
+def test_points_of_a_trace_come_back_with_their_pairs() -> None:
+    """Also those that an interruption kept from being reported."""
+
+    def traced(checkpoint: Any = None, looks: int = 1_000_000) -> Training:
+        left = iter(range(looks))
+
+        def interrupted() -> None:
+            if next(left, None) is None:
+                raise Interrupted("stop")
+
+        random = np.random.default_rng(0)
+        X, y = random.normal(size=(90, 3)), np.arange(90) % 4
+        pipeline = Pipeline(solver=Pegasos(lambda_=0.01), stopping=Stopping(max_epochs=60))
+        given: dict[str, Any] = {"checkpoint": checkpoint, "interrupted": interrupted}
+        return Training(pipeline, X, y, seed=0, trace=Trace(every=2), **given)
+
+    def points(some: Training) -> set[tuple[int, int]]:
+        seen = set()
+        try:
+            for progress in some:
+                seen |= {(point.pair, point.updates) for point in progress.points}
+        except Interrupted:
+            pass
+        return seen
+
+    expected = points(traced())
+    for looks in range(1, 400, 7):
+        some = traced()
+        other = traced(some.lend([0, 3, 5]), looks)
+        seen = points(other) | points(some)
+        some.take_back([0, 3, 5], other.checkpoint([0, 3, 5]))
+        assert seen | points(some) == expected, looks
