@@ -67,19 +67,26 @@ def _blocks(n: int) -> Iterator[slice]:
 def _write_csv(
     path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
 ) -> None:
-    n = len(next(iter(columns.values())))
     labels = [_line([label]).rstrip(b"\n") for label in classes.tolist()]
     with path.open("wb") as file:
         file.write(_line(list(_flat(classes, columns))))
-        for block in _blocks(n):
-            parts = [
-                [labels[code] for code in values[block].tolist()]
-                if name == "label"
-                else _numbers(values[block])
-                for name, values in columns.items()
-            ]
-            file.write(b"\n".join(map(b",".join, zip(*parts, strict=True))))
+        for rows in _rendered(labels, columns):
+            file.write(b"\n".join(map(b",".join, rows)))
             file.write(b"\n")
+
+
+def _rendered(
+    labels: list[bytes], columns: Mapping[str, npt.NDArray[Any]]
+) -> Iterator[Iterator[tuple[bytes, ...]]]:
+    """The rows, block by block: of each an entry a column, `labels` for the class numbers."""
+    for block in _blocks(len(next(iter(columns.values())))):
+        parts = [
+            [labels[code] for code in values[block].tolist()]
+            if name == "label"
+            else _numbers(values[block])
+            for name, values in columns.items()
+        ]
+        yield zip(*parts, strict=True)
 
 
 def _line(cells: list[Any]) -> bytes:
@@ -97,18 +104,11 @@ def _numbers(values: npt.NDArray[Any]) -> list[bytes]:
 def _write_ndjson(
     path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
 ) -> None:
-    n = len(next(iter(columns.values())))
     labels = [orjson.dumps(label) for label in classes.tolist()]
     record = b"{" + b",".join(_member(name, values) for name, values in columns.items()) + b"}\n"
     with path.open("wb") as file:
-        for block in _blocks(n):
-            parts = [
-                [labels[code] for code in values[block].tolist()]
-                if name == "label"
-                else _numbers(values[block])
-                for name, values in columns.items()
-            ]
-            file.writelines(record % row for row in zip(*parts, strict=True))
+        for rows in _rendered(labels, columns):
+            file.writelines(record % row for row in rows)
 
 
 def _member(name: str, values: npt.NDArray[Any]) -> bytes:

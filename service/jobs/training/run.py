@@ -105,7 +105,7 @@ def help(context: RunContext, part: PartWork) -> None:
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in GROUPS else part.number
-    own = {name: saved[name] for name in ("budget_s",)}
+    own = {"budget_s": saved["budget_s"]}
     with file_errors_reported():
         training = trainings.begin(
             number, float(saved["budget_s"]), below("training", saved) or None

@@ -44,9 +44,9 @@ _POSTGRES_FULL = "53100"
 _POSTGRES_DAMAGED = ("XX001", "XX002")
 DAMAGED = "the database is damaged; restore a backup"
 DAMAGED_RETRY_S = 60
+"""It needs an operator."""
 _LEVEL = "synchronous"
 """Entry of a connection's `info`: how SQLite syncs its commits."""
-"""It needs an operator."""
 
 
 def connect(url: str, connections: int) -> sa.Engine:

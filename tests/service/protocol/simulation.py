@@ -22,7 +22,7 @@ from service.jobs.core.attempts import PASSING, Attempt, Command
 from service.jobs.core.job import Job
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Outcome, Report
 from service.jobs.core.lifecycle import State
-from service.jobs.core.store import JobStore, NewJob
+from service.jobs.core.store import JobStore
 from service.jobs.engine.worker_process import carry_out
 from service.models.files import PreparedVersion
 from service.models.registry import ModelRegistry
@@ -38,6 +38,7 @@ from service.storage.database.idempotency import (
 )
 from service.storage.database.tables import metadata
 from svm.errors import Diverged, Interrupted
+from tests.service.jobs.rows import new_job
 from tests.service.protocol.states import KEY_TICKS, LEASE_TICKS, Worker
 
 TICK_S = 10.0
@@ -419,13 +420,5 @@ class SimulatedReplica:
         self.replied = job.id
 
     def queue(self, also: Callable[[sa.Connection, Job], None]) -> Job:
-        new = NewJob(
-            kind="train",
-            spec={"seed": 1},
-            dataset_id=self._dataset_id,
-            dataset_digest="0" * 64,
-            model_name="iris",
-            priority=0,
-            tags={"number": str(self.number)},
-        )
+        new = new_job(self._dataset_id, tags={"number": str(self.number)})
         return self._service.jobs.create(new, CALLER, also=also)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from service.errors import Conflict, StorageFull, Unavailable
 from service.jobs.core.attempts import Attempt
-from service.jobs.core.store import NewJob
 from service.storage.arrays import unpack
 from service.storage.sweep import MIN_AGE_S, sweep
+from tests.service.jobs.rows import new_job
 from tests.service.protocol.parts.invariants import Change, broken_by, broken_by_result
 from tests.service.protocol.parts.simulation import UNITS, Parts, SimulatedPartWorker
 from tests.service.protocol.parts.states import FINAL, Job, JobState, Row, RowState
@@ -133,15 +133,7 @@ class PartsSchedule:
 
     def _create(self) -> None:
         if len(self._created) < JOBS:
-            new = NewJob(
-                kind="train",
-                spec={"seed": 1},
-                dataset_id=self._dataset_id,
-                dataset_digest="0" * 64,
-                model_name="iris",
-                priority=0,
-                tags={},
-            )
+            new = new_job(self._dataset_id)
             self._created.append(self._service.jobs.create(new, CALLER).id)
 
     def _kill(self) -> None:
