@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: at the end no process works alone."""
     folders = ("torture", "journeys")
     items.sort(key=lambda item: not any(name in item.path.parts for name in folders))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests: full collections of garbage need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -73,7 +73,7 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
 
 def test_small_jobs_are_counted() -> None:
     """With one worker and with two, and the time that they compute."""
-    results = small_jobs.main(jobs=20, rounds=1, databases=("SQLite",))
+    results = small_jobs.main(jobs=6, rounds=1, databases=("SQLite",))
     assert [result.workers for result in results] == [1, 2]
     assert all(result.jobs_per_s > 0.2 and result.cpu_ms > 0.5 for result in results)
 

@@ -38,7 +38,6 @@ RANDOM = (
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_interrupted_training_leaves_its_memory(solver: str, threads: int) -> None:
     """Without references to it: no cycle keeps the data until the garbage collector runs."""
-    gc.collect()
     gc.disable()
     try:
         pipeline = Pipeline(solver=solver_of(solver), scaling="standardize", stopping=FEW)

@@ -9,13 +9,14 @@ from tests.service.protocol.parts.exploration import Size, explore
 from tests.service.protocol.parts.planted_rules import PLANTED
 from tests.service.protocol.parts.rules import Rules
 
-SMALL = {Size(1, 1, 1, units=2): 30_000, Size(1, 2, 1, damages=False): 130_000}
-"""To exhaustion, with at least this number of states."""
+SMALL = Size(1, 1, 1, units=2)
 NIGHTLY = {
+    Size(1, 2, 1, damages=False): 130_000,
     Size(1, 1, 2): 300_000,
     Size(1, 2, 1, units=2): 100_000,
     Size(2, 1, 1): 300_000,
 }
+"""To exhaustion, with at least this number of states."""
 WHERE = {
     Size(1, 1, 1): None,
     Size(1, 1, 2, damages=False): 100_000,
@@ -26,12 +27,11 @@ WHERE = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("size", SMALL, ids=str)
-def test_no_reachable_state_breaks_an_invariant(size: Size) -> None:
+def test_no_reachable_state_breaks_an_invariant() -> None:
     """And from each the job can end."""
-    explored = explore(size, Rules(size.units, damages=size.damages))
+    explored = explore(SMALL, Rules(SMALL.units, damages=SMALL.damages))
     print(explored)
-    assert explored.states >= SMALL[size]
+    assert explored.states >= 30_000
 
 
 @pytest.mark.protocol
