@@ -17,9 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
-from joblib.numpy_pickle import NumpyArrayWrapper, NumpyUnpickler
 from numpy.typing import NDArray
 
 from service.errors import Corrupt
@@ -36,6 +34,8 @@ def dump(fitted: FittedPipeline, path: Path) -> str:
     """Write the model's file and return `digest` of its content."""
     content = {name: _little_endian(value) for name, value in to_arrays(fitted).items()}
     arrays = (value for value in content.values() if isinstance(value, np.ndarray))
+    import joblib  # workers only: the API reads these files without it
+
     with ReleasingWriter(path, arrays) as file:
         joblib.dump(content, file)
     return digest(content)
@@ -84,19 +84,26 @@ def _little_endian(value: NDArray[Any] | str | int | float) -> NDArray[Any] | st
     return value
 
 
-class _PlainArray(NumpyArrayWrapper):  # type: ignore[misc]  # joblib has no types
-    """Type and shape of an array, as joblib writes them before its bytes."""
+class _PlainArray:
+    """Type and shape of an array, as joblib writes them before its bytes, in C order."""
 
-    def read_array(self, unpickler: _PlainUnpickler, ensure_native_byte_order: bool) -> Any:
-        plain = isinstance(self.dtype, np.dtype) and self.dtype.kind in _PLAIN_KINDS
-        if not plain or type(self.shape) is not tuple:
+    dtype: object
+    shape: object
+    order: object
+
+    def read(self, file: io.BytesIO) -> NDArray[Any]:
+        if not isinstance(self.dtype, np.dtype) or self.dtype.kind not in _PLAIN_KINDS:
             raise pickle.UnpicklingError("not a plain array")
+        if not isinstance(self.shape, tuple) or self.order != "C":
+            raise pickle.UnpicklingError("not a plain array")
+        padding = file.read(1)[0]
+        file.seek(padding, io.SEEK_CUR)
         # Before memory is allocated: the array cannot be larger than the rest of the file.
-        if min(self.shape, default=0) < 0 or (
-            math.prod(self.shape) * self.dtype.itemsize > unpickler.bytes_left()
-        ):
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if min(self.shape, default=0) < 0 or size > len(file.getbuffer()) - file.tell():
             raise pickle.UnpicklingError("an array larger than its file")
-        return super().read_array(unpickler, ensure_native_byte_order)
+        values = np.frombuffer(bytearray(file.read(size)), self.dtype).reshape(self.shape)
+        return values.astype(self.dtype.newbyteorder("="), copy=False)
 
 
 class _NotCallable:
@@ -130,15 +137,15 @@ _OPERATIONS = (
 )
 
 
-class _PlainUnpickler(NumpyUnpickler):  # type: ignore[misc]  # joblib has no types
+_Unpickler: Any = pickle._Unpickler  # the one in Python, whose operations can be chosen
+
+
+class _PlainUnpickler(_Unpickler):  # type: ignore[misc]  # it has no types
     """Reads files of `dump`, and raises on anything else."""
 
     def __init__(self, content: bytes) -> None:
-        self._size = len(content)
-        super().__init__("", io.BytesIO(content), ensure_native_byte_order=True)
-
-    def bytes_left(self) -> int:
-        return self._size - int(self.file_handle.tell())
+        self._file = io.BytesIO(content)
+        super().__init__(self._file)
 
     def find_class(self, module: str, name: str) -> object:
         try:
@@ -150,8 +157,10 @@ class _PlainUnpickler(NumpyUnpickler):  # type: ignore[misc]  # joblib has no ty
         if isinstance(self.stack[-2], np.dtype):
             # `dump` fixes the byte order; the state in the file could change it.
             self.stack.pop()
-        else:
-            super().load_build()
+            return
+        super().load_build()
+        if isinstance(self.stack[-1], _PlainArray):
+            self.stack[-1] = self.stack[-1].read(self._file)
 
-    dispatch = {code[0]: NumpyUnpickler.dispatch[code[0]] for code in _OPERATIONS}  # noqa: RUF012
+    dispatch = {code[0]: _Unpickler.dispatch[code[0]] for code in _OPERATIONS}  # noqa: RUF012
     dispatch[pickle.BUILD[0]] = load_build

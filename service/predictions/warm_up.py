@@ -1,4 +1,4 @@
-"""What first predictions would wait for: Numba, compiled loops, first uses."""
+"""What first predictions would wait for: the imports and first uses of readers and replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from svm.kernel import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
@@ -26,8 +25,8 @@ _TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP64", "data
 
 @cache
 def warm_up() -> None:
-    """Predict by small models in the usual forms. Takes half a second, more if loops have to be
-    compiled."""
+    """Predict by small linear models in the usual forms. What a kernel needs, Numba above all, is
+    imported when the first model with a kernel is loaded."""
     limits = Limits()
     for model in _models():
         for media_type, body in _PLAIN.items():
@@ -40,28 +39,25 @@ def warm_up() -> None:
 
 
 def _models() -> Iterator[LoadedModel]:
-    """Of two and of three classes, linear and with a kernel."""
+    """Of two and of three classes."""
     for classes in (["no", "yes"], ["a", "b", "c"]):
         n_problems = len(classes) * (len(classes) - 1) // 2
-        for kernel in (None, GaussianKernel(gamma=1.0)):
-            fitted = FittedPipeline(
-                classes=np.array(classes),
-                scaling=Scaling(),
-                features=FeatureMap(Identity(), 1),
-                coefficients=np.ones((n_problems, 1)),
-                intercepts=np.zeros(n_problems),
-                kernel=kernel,
-                support_vectors=None if kernel is None else np.ones((1, 1)),
-            )
-            fitted.prepare()
-            yield LoadedModel(
-                key="",
-                name="warm-up",
-                version=1,
-                digest="",
-                classes=list(classes),
-                columns=None,
-                n_features=1,
-                fitted=fitted,
-                nbytes=0,
-            )
+        fitted = FittedPipeline(
+            classes=np.array(classes),
+            scaling=Scaling(),
+            features=FeatureMap(Identity(), 1),
+            coefficients=np.ones((n_problems, 1)),
+            intercepts=np.zeros(n_problems),
+        )
+        fitted.prepare()
+        yield LoadedModel(
+            key="",
+            name="warm-up",
+            version=1,
+            digest="",
+            classes=list(classes),
+            columns=None,
+            n_features=1,
+            fitted=fitted,
+            nbytes=0,
+        )

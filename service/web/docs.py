@@ -63,8 +63,10 @@ class DocumentedAPI(FastAPI):
 
     @cached_property
     def document(self) -> bytes:
-        """The document as JSON."""
-        return orjson.dumps(self.openapi())
+        """The document as JSON. Its objects, some 3 MB, are not kept."""
+        document = orjson.dumps(self.openapi())
+        self.openapi_schema = None
+        return document
 
     def _openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

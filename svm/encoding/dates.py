@@ -8,17 +8,17 @@ from svm.data.matrices import Vector
 
 PARTS = ("year", "month", "weekday", "days")
 """Months are 1 … 12, weekdays 1 (Monday) … 7."""
-PART_NUMBERS = (1, 2, 3, 0)
-"""What `svm.loops.tables` calls them."""
 
 
 def date_parts(days: Vector) -> Vector:
     """(n, 4) of n dates in days since 1970-01-01; the parts of NaN are NaN."""
     missing = np.isnan(days)
     whole = np.floor(np.where(missing, 0.0, days)).astype(np.int64)
-    dates = whole.astype("datetime64[D]")
-    months = dates.astype("datetime64[M]").astype(np.int64)
-    years = dates.astype("datetime64[Y]").astype(np.int64) + 1970
-    parts = np.stack([years, months % 12 + 1, (whole + 3) % 7 + 1, days], axis=-1)
+    months = whole.view("datetime64[D]").astype("datetime64[M]").view(np.int64)
+    parts = np.empty((len(days), len(PARTS)))
+    for part, values in enumerate(
+        (months // 12 + 1970, months % 12 + 1, (whole + 3) % 7 + 1, days)
+    ):
+        parts[:, part] = values
     parts[missing] = np.nan
     return parts

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.data.columns import Columns
-from svm.data.matrices import Indices, Matrix, Vector, read_only
+from svm.data.matrices import Indices, Matrix, Vector
 from svm.encoding.assembly import outputs
-from svm.encoding.dates import PART_NUMBERS, PARTS
+from svm.encoding.dates import PARTS, date_parts
 from svm.encoding.hyperparameters import Encoding
 from svm.errors import InvalidData
 from svm.transforms.scaling import Scaling
@@ -52,11 +52,10 @@ class Encoder:
         )
 
     @cached_property
-    def parts(self) -> Indices:
-        """(n_values,) the part of a date that the output is; 0 for the value itself."""
-        dates = PART_NUMBERS, (0,)
-        parts = [dates[c.kind != "date"] for c in self.columns if c.kind != "category"]
-        return np.array([part for each in parts for part in each], dtype=np.int64)
+    def dates(self) -> list[int]:
+        """The first output of each date."""
+        kinds = [self.columns[j].kind for j in self.sources]
+        return [k for k, kind in enumerate(kinds) if kind == "date"][:: len(PARTS)]
 
     @cached_property
     def scaled(self) -> npt.NDArray[np.bool_]:
@@ -150,12 +149,13 @@ class Encoder:
 
     def numbers(self, X: Vector) -> Vector:
         """The outputs before those of levels, unscaled: (n_samples, n_numbers)."""
-        from svm.loops.tables import number_outputs
-
-        Z = np.empty((len(X), self.n_numbers))
-        parts = self.sources, self.parts, read_only(self.fills), self.indicated
-        number_outputs(read_only(np.ascontiguousarray(X)), *parts, Z)
-        return Z
+        values: Vector = np.take(X, self.sources, axis=1)
+        for first in self.dates:
+            values[:, first : first + len(PARTS)] = date_parts(values[:, first])
+        np.copyto(values, self.fills, where=np.isnan(values))
+        if not len(self.indicated):
+            return values
+        return np.concatenate([values, np.isnan(X[:, self.indicated])], axis=1)
 
     def level_slots(self, X: Vector) -> Indices:
         """Of every category the entry of `slots`: (n_samples, n_categories)."""

@@ -7,28 +7,6 @@ import math
 from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
 
-YEAR, MONTH, WEEKDAY = 1, 2, 3
-"""Parts of a date. 0 is the number itself, for all other numbers too."""
-
-
-@compiled
-def part_of(days: float, part: int) -> float:
-    """A part of a date, by days since 1970-01-01: months 1 … 12, weekdays 1 (Monday) … 7."""
-    if part == 0:
-        return days
-    whole = math.floor(days)
-    if part == WEEKDAY:
-        return float((whole + 3) % 7 + 1)
-    # Years that begin in March, in eras of 400 years: leap days are their last ones.
-    shifted = whole + 719_468
-    era = shifted // 146_097
-    day = shifted - era * 146_097
-    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
-    month = (5 * (day - (365 * year + year // 4 - year // 100)) + 2) // 153
-    if part == MONTH:
-        return float(month + 3 if month < 10 else month - 9)
-    return float(year + era * 400 + (1 if month >= 10 else 0))
-
 
 @compiled
 def slot_of(code: float, start: int, unknown: int) -> int:
@@ -38,21 +16,6 @@ def slot_of(code: float, start: int, unknown: int) -> int:
     if 0.0 <= code < unknown - start:
         return start + int(code)
     return unknown
-
-
-@compiled
-def number_outputs(
-    X: Vector, sources: Indices, parts: Indices, fills: Vector, indicated: Indices, out: Vector
-) -> None:
-    """outᵢ = these parts of the columns `sources`, with `fills` for NaN; then 1 for NaN and 0
-    otherwise in each of the columns `indicated`."""
-    for i in range(len(X)):
-        for j in range(len(sources)):
-            value = X[i, sources[j]]
-            out[i, j] = fills[j] if math.isnan(value) else part_of(value, parts[j])
-        for j in range(len(indicated)):
-            missing = math.isnan(X[i, indicated[j]])
-            out[i, len(sources) + j] = 1.0 if missing else 0.0
 
 
 @compiled

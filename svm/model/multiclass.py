@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Indices, Signs, Vector, read_only
+from svm.data.matrices import CACHED_VALUES, Indices, Signs, Vector
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
@@ -66,11 +67,27 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     -1/3 … 1/3 by the row's largest, are added: they decide between equal votes only. The label is
     the largest entry; if even the sums are equal, the lower class number.
     """
-    from svm.loops.votes import votes_and_sums
-
+    pairs, signs = _pairs_of_classes(n_classes)
+    lower = np.arange(n_classes - 1.0, -1.0, -1.0)  # pairs in which each class is i
     values = np.empty((len(scores), n_classes))
-    votes_and_sums(read_only(np.ascontiguousarray(scores)), values)
+    rows = max(1, CACHED_VALUES // pairs.size)
+    for start in range(0, len(scores), rows):
+        own = np.take(scores[start : start + rows], pairs, axis=1)
+        sums = np.vecdot(own, signs)
+        votes = np.vecdot((own > 0.0).astype(np.float64), signs) + lower
+        largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
+        values[start : start + rows] = votes + sums / largest / 3.0
     return values
+
+
+@lru_cache(maxsize=8)
+def _pairs_of_classes(n_classes: int) -> tuple[Indices, Vector]:
+    """For each class the numbers of its pairs, and +1 if it is the positive one, else -1: both
+    (n_classes, n_classes - 1)."""
+    lower, higher = np.triu_indices(n_classes, 1)
+    every = np.arange(n_classes)[:, None]
+    pairs = np.nonzero((lower == every) | (higher == every))[1].reshape(n_classes, -1)
+    return pairs, np.where(higher[pairs] == every, 1.0, -1.0)
 
 
 def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:

@@ -1,6 +1,7 @@
 """What to train, and the trained model: labels and decision values for new rows.
 
-Numba and SciPy are imported with the first rows that need them, not by this module.
+SciPy is imported with the first sparse rows, Numba with the first rows of a model with a kernel or
+a feature map, not by this module.
 """
 
 from __future__ import annotations
@@ -148,8 +149,6 @@ class FittedPipeline:
     def scores_of_checked(self, X: Matrix) -> Vector:
         """As `problem_scores`, for a checked float64 matrix in C order: finite, or raw values, and
         of the right width. A score may overflow."""
-        if self._unscaled is not None and not is_sparse(X):
-            return self._unscaled(X)
         n, block = X.shape[0], self._block_rows
         if n <= block:
             return self._scores(X)
@@ -159,10 +158,11 @@ class FittedPipeline:
     @cached_property
     def _block_rows(self) -> int:
         """Rows scored at a time: their transformed values fit into the processor's cache."""
-        if self.encoder is not None:
-            widths = [MIN_WIDTH, self.encoder.n_outputs, self.n_features]
-        else:
-            widths = [MIN_WIDTH]
+        widths = [MIN_WIDTH]
+        if isinstance(self._unscaled, TableScorer):
+            widths.append(self._unscaled.values_per_row)
+        elif self.encoder is not None:
+            widths.append(self.encoder.n_outputs)
         if self.features.directions is not None or not self.takes_sparse:
             widths.append(self.features.n_outputs)
         if not self.takes_sparse:
@@ -192,7 +192,7 @@ class FittedPipeline:
     @cached_property
     def _of_features(self) -> LinearScorer:
         """For a linear model on output features."""
-        return LinearScorer(np.zeros(self.features.n_outputs), self.coefficients, self.intercepts)
+        return LinearScorer(None, self.coefficients, self.intercepts)
 
     def in_form(self, X: Matrix) -> Matrix:
         """X, dense or sparse as rows are scored."""
@@ -215,10 +215,10 @@ class FittedPipeline:
         return X if self.kernel is None else self._kernel_evaluator(X)
 
     def _scores(self, X: Matrix) -> Vector:
-        if self._unscaled is not None:
-            dense: Any = self.in_form(X)
-            return self._unscaled(dense)
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
+            if self._unscaled is not None:
+                dense: Any = self.in_form(X)
+                return self._unscaled(dense)
             values = self.values_of_checked(X)
             if self.kernel is None and not is_sparse(values):
                 return self._of_features(values)

@@ -2,54 +2,71 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from svm.data.matrices import Vector, read_only
+from svm.data.columns import UNKNOWN
+from svm.data.matrices import Vector
 from svm.encoding import Encoder
-from svm.model.linear_scorer import LinearScorer, unscaled_scorer
+from svm.model.linear_scorer import LinearScorer, unscaled_weights
 from svm.transforms.scaling import Scaling
+
+MISSING = UNKNOWN - 1.0
 
 
 class TableScorer:
-    """The scores of the numbers, then one weight for each category, added in column order.
+    """The scores of the numbers, and one weight for each category.
 
     The bits of a row depend on that row alone. A cell without an output adds 0.
     """
 
     def __init__(self, encoder: Encoder, numbers: LinearScorer, coefficients: Vector) -> None:
-        from svm.loops.table_scores import table_scores
-
-        self._compiled = table_scores
+        self._encoder = encoder
+        self._numbers = numbers
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
-        level_weights = np.concatenate([coefficients.T, none])[encoder.slots]
-        self._arguments = (
-            encoder.sources,
-            encoder.parts,
-            encoder.fills,
-            numbers.offset,
-            numbers.weights,
-            encoder.indicated,
-            numbers.intercepts,
-            encoder.categories,
-            encoder.starts,
-            encoder.unknown,
-            level_weights,
-        )
-        self._n_problems = len(numbers.intercepts)
-        self.nbytes = sum(argument.nbytes for argument in self._arguments)
+        weights: Vector = np.concatenate([coefficients.T, none])
+        # For each category that of a missing cell, of an unknown level, then of its levels: the
+        # code of a cell is its place, from `_firsts` on.
+        places = [np.arange(*ends) for ends in pairwise([*encoder.starts, len(encoder.slots)])]
+        order = [np.concatenate([each[:-3:-1], each[:-2]]) for each in places]
+        slots = encoder.slots[np.concatenate([*order, np.empty(0, dtype=np.int64)])]
+        self._level_weights: Vector = weights[slots]
+        self._firsts = encoder.starts + 2.0
+        self._ones = np.ones(len(encoder.categories))
+
+    @property
+    def nbytes(self) -> int:
         """Memory of the prepared arrays."""
+        return self._numbers.nbytes + self._level_weights.nbytes
+
+    @property
+    def values_per_row(self) -> int:
+        """Values in memory for each row that is scored."""
+        n_categories, n_problems = len(self._ones), len(self._numbers.intercepts)
+        return self._encoder.n_numbers + n_categories * n_problems
 
     def __call__(self, X: Vector) -> Vector:
         """X, raw values, float64 in C order."""
-        scores = np.empty((len(X), self._n_problems))
-        self._compiled(read_only(X), *self._arguments, scores)
+        scores = self._numbers(self._encoder.numbers(X))
+        if len(self._ones):
+            codes = np.take(X, self._encoder.categories, axis=1)
+            np.fmax(codes, MISSING, out=codes)
+            codes += self._firsts
+            scores += np.vecmat(self._ones, np.take(self._level_weights, codes.astype(np.int64), 0))
         return scores
 
 
 def table_scorer(
     encoder: Encoder, scaling: Scaling, coefficients: Vector, intercepts: Vector
 ) -> TableScorer | None:
-    """A scorer of raw rows; None as `unscaled_scorer`."""
+    """A scorer of raw rows; None as `unscaled_scorer`.
+
+    Offsets are subtracted, so that a missing cell that is filled with the offset adds exactly 0.
+    """
     m = encoder.n_numbers
-    numbers = unscaled_scorer(scaling.first(m), coefficients[:, :m], intercepts)
-    return None if numbers is None else TableScorer(encoder, numbers, coefficients)
+    scaling = scaling.first(m)
+    weights = unscaled_weights(scaling, coefficients[:, :m])
+    if weights is None:
+        return None
+    return TableScorer(encoder, LinearScorer(scaling.offset, weights, intercepts), coefficients)

@@ -1,4 +1,4 @@
-"""A child process as a fork of the process that serves, so that both share what they have imported.
+"""A child process as a fork of the process that serves, so that both share what it has imported.
 
 It is forked while this process has one thread, no event loop, no connections and no compiled loops.
 """
@@ -18,12 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class Forked:
-    """A process that does `run` after the first byte in its standard input, and ends with it.
+    """A process that does `prepare` at once, `run` after the first byte in its standard input, and
+    ends with it.
 
     It has the members of `subprocess.Popen` that `Child` needs.
     """
 
-    def __init__(self, run: Callable[[], None]) -> None:
+    def __init__(self, prepare: Callable[[], None], run: Callable[[], None]) -> None:
         gc.collect()
         gc.freeze()  # a collection in either process would copy the pages that they share
         return_free_memory()  # or each would have it once it writes there
@@ -32,7 +33,7 @@ class Forked:
         reader, writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _become_child(reader, run)
+            _become_child(reader, prepare, run)
         os.close(reader)
         self.stdin = os.fdopen(writer, "wb", buffering=0)
 
@@ -45,7 +46,7 @@ class Forked:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _become_child(reader: int, run: Callable[[], None]) -> None:
+def _become_child(reader: int, prepare: Callable[[], None], run: Callable[[], None]) -> None:
     """Never returns."""
     code = 1
     try:
@@ -54,6 +55,7 @@ def _become_child(reader: int, run: Callable[[], None]) -> None:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(reader, 0)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # among them the lock of the data directory
+        prepare()
         gc.enable()
         if os.read(0, 1):
             run()

@@ -46,16 +46,21 @@ logger = logging.getLogger(__name__)
 def main() -> None:
     """Run until standard input closes or SIGTERM comes."""
     settings = Settings()
-    worker_process.import_all()
-    gc.collect()
-    gc.freeze()  # a collection in a worker would copy the pages that it shares
+    prepare()
     run(settings)
 
 
 def forked(settings: Settings) -> Forked:
-    """The supervisor as a fork of this process, which then has what workers import, too."""
+    """The supervisor as a fork of this process, which imports less: Numba and SciPy's linear
+    algebra are imported after the fork."""
+    return Forked(prepare, partial(run, settings))
+
+
+def prepare() -> None:
+    """Import what workers need, so that a fork takes milliseconds and shares the memory."""
     worker_process.import_all()
-    return Forked(partial(run, settings))
+    gc.collect()
+    gc.freeze()  # a collection in a worker would copy the pages that it shares
 
 
 def run(settings: Settings) -> None:

@@ -17,7 +17,6 @@ from pkgutil import iter_modules
 
 import structlog
 
-import svm.loops
 from service.datasets.kept import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
@@ -59,8 +58,8 @@ logger = logging.getLogger(__name__)
 def import_all() -> None:
     """What workers need, so that their forks have it. Nothing is compiled."""
     import_module("scipy.linalg")  # of `newton`; it takes half a second
-    import_module("svm.loops")
-    for module in iter_modules(svm.loops.__path__, "svm.loops."):
+    loops = import_module("svm.loops")
+    for module in iter_modules(loops.__path__, "svm.loops."):
         import_module(module.name)
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from service.settings import Settings
-from tests.service.models.registered_models import RegisteredModels, registered
+from svm.kernel import GaussianKernel
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
+from tests.journeys.server import Server, ok, running
+from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 
 __all__ = ["registered"]
 
@@ -26,7 +33,6 @@ settings = Settings(data_dir=Path(sys.argv[1]), workers=0)
 app = create_app(settings, (), warm=True)
 with TestClient(app, base_url="http://localhost") as client:
     assert "document" in vars(app)
-    assert ("numba" in sys.modules) is (sys.argv[3] == "model")
     print("started", flush=True)
     input()
     deadline = time.monotonic() + 60
@@ -51,9 +57,9 @@ def test_first_requests_import_and_make_nothing(
     registered: RegisteredModels, settings: Settings, tmp_path: Path, there: str
 ) -> None:
     """Predictions in all formats, the OpenAPI document and pages: after a start with a model, or
-    soon after the first model is made. Numba is not loaded before."""
+    soon after the first model is made."""
     imported = tmp_path / "imported"
-    command = [sys.executable, "-c", ASK, str(settings.data_dir), str(imported), there]
+    command = [sys.executable, "-c", ASK, str(settings.data_dir), str(imported)]
     if there == "model":
         registered.add("iris")
     with subprocess.Popen(
@@ -66,3 +72,56 @@ def test_first_requests_import_and_make_nothing(
         _, log = server.communicate("\n", timeout=100)
     assert (said, server.returncode) == ("started\n", 0), log
     assert imported.read_text() == ""
+
+
+FORMATS = {
+    "application/json": b'{"instances": [[1, 2, 3]]}',
+    "application/x-ndjson": b"[1, 2, 3]",
+    "text/csv": b"1,2,3",
+    "text/x-libsvm": b"1:1 2:2 3:3",
+}
+TENSOR = {"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}
+
+
+def predict(server: Server, model: str) -> None:
+    """In all formats of rows, and by the Open Inference Protocol."""
+    for media_type, body in FORMATS.items():
+        headers = {"Content-Type": media_type}
+        ok(server.http.post(f"/v1/models/{model}/predict", content=body, headers=headers), 200)
+    ok(server.http.post(f"/v2/models/{model}/infer", json={"inputs": [TENSOR]}), 200)
+
+
+def gaussian() -> FittedPipeline:
+    return FittedPipeline(
+        classes=np.array(["no", "yes"]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), 3),
+        kernel=GaussianKernel(gamma=1.0),
+        support_vectors=np.eye(3),
+        coefficients=np.ones((1, 3)),
+        intercepts=np.zeros(1),
+    )
+
+
+def test_numba_is_loaded_for_the_first_model_with_a_kernel(
+    registered: RegisteredModels, settings: Settings
+) -> None:
+    """Linear models of two classes and of more predict without it. The supervisor has it, so that
+    workers need not load it."""
+    registered.add("two")
+    registered.add("three", fitted_pipeline(("a", "b", "c"), scaled=True))
+    with running(settings.data_dir, SVM_WORKERS="1") as server:
+
+        def libraries(pid: int) -> set[str]:
+            maps = Path(f"/proc/{pid}/maps").read_text()
+            return {name for name in ("llvmlite", "scipy/linalg") if name in maps}
+
+        supervisor = server.processes()[1].pid
+        while "llvmlite" not in libraries(supervisor):
+            time.sleep(0.05)
+        for model in ("two", "three"):
+            predict(server, model)
+        assert libraries(server.process.pid) == set()
+        registered.add("kernel", gaussian())
+        predict(server, "kernel")
+        assert "llvmlite" in libraries(server.process.pid)
