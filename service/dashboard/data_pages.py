@@ -165,6 +165,7 @@ def _proposal(
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
         error=error,
+        likely=[] if error is None else error.extra.get("likely_targets", []),
         problems=[] if error is None else column_problems(error, _options(upload)),
         title=known.title if known else "",
         about=known.description if known else None,

@@ -30,9 +30,10 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
     unfit = {LIBSVM}
     if not _numeric_labels(dataset):
         unfit.add(NPY)
-    if dataset.table is not None:
+    if dataset.table is not None or dataset.weight is not None:
         unfit |= {NPY, NPZ}
-    if dataset.columns and not nameable([*dataset.columns, dataset.target or ""]):
+    others = dataset.target or "", dataset.weight or "weight"
+    if dataset.columns and not nameable([*dataset.columns, *others]):
         unfit.add(PARQUET)
     return tuple(media_type for media_type in DOWNLOADS if media_type not in unfit)
 

@@ -126,7 +126,7 @@ class DatasetWarning(BaseModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `likely-targets`."""
+    `undecided-dates`, `leading-zeros`, `inexact-integers`, `likely-targets`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
@@ -62,6 +63,18 @@ class Faults:
             self._extra = extra or {}
         if self.total <= MAX_FAULTS:
             self._listed.append(fault)
+
+    def advise(self, column: str | int, hint: str, extra: dict[str, Any]) -> None:
+        """Give the faults of a column another hint, and the problem `extra` members."""
+        if not any(fault.column == column for fault in self._listed):
+            return
+        self._listed = [
+            replace(fault, hint=hint) if fault.column == column else fault for fault in self._listed
+        ]
+        for (name, _), summary in self._columns.items():
+            if name == column:
+                summary["hint"] = hint
+        self._extra = {**self._extra, **extra}
 
     def check(self) -> None:
         """Raises InvalidContent with the first fault's code if there is any fault."""
@@ -127,6 +140,12 @@ def refuse(
     fault = Fault(code=code, message=message, row=row, column=column, value=value, hint=hint)
     detail = message if hint is None else f"{message}; {hint}"
     return InvalidContent(code, detail, (fault,))
+
+
+def no_features() -> InvalidContent:
+    """The error for a table of which no column can be a feature."""
+    hint = "say by `schema` which columns are features"
+    return refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
 
 
 def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:

@@ -17,6 +17,7 @@ from service.rows.formats import labels_file
 from service.rows.spec import Parsed, ParseSpec
 from service.rows.table.joining import append, expecting
 from service.rows.table.labels import Target
+from service.rows.table.row_numbers import without_row_numbers
 from service.rows.table.summary import finished
 from service.rows.unwrapping import unwrapped
 
@@ -34,7 +35,9 @@ def read(spec: ParseSpec) -> Parsed:
     table = FORMATS[spec.media_type].read(spec)
     if spec.labels is not None:
         table = replace(table, target=labels_file.read(spec, table.n_samples))
-    if spec.onto is not None:
+    if spec.onto is None:
+        table = without_row_numbers(spec, table, folder)
+    else:
         table = append(spec.onto, table, folder, spec.limits)
     _check_labels(table.target, spec.limits.cell_bytes)
     parsed = finished(folder, table, spec.limits.columns)

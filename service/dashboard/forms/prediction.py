@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import TypeAlias
 
 from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
@@ -17,6 +18,9 @@ MAX_INPUTS = 24
 """With more columns a row is entered as a line, not with an input for each."""
 MAX_OPTIONS = 200
 """A category with more levels has an input for its text."""
+MAX_COUNT = 20
+"""Numbers between whole ones that are as near to each other are mostly whole."""
+_Statistics: TypeAlias = tuple[float | None, float | None, float | None]
 _FIRST = date(1970, 1, 1)
 
 
@@ -45,17 +49,15 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
     data, which `dataset` is if it is still there."""
     names = model.columns or [f"feature {i}" for i in range(model.n_features)]
     encoder = model.fitted.encoder
-    means: list[float | None] = [0.0] * model.n_features
-    if dataset is not None and dataset.statistics is not None:
-        means = dataset.statistics["mean"]
+    statistics = _statistics(dataset, model.n_features)
     if encoder is None:
         return [
-            Input(name, "number", (), False, _rounded(mean))
-            for name, mean in zip(names, means, strict=True)
+            Input(name, "number", (), False, _rounded(*one) or 0.0)
+            for name, one in zip(names, statistics, strict=True)
         ]
     inputs, start = [], 0
     refuses = encoder.encoding.missing == "refuse"
-    for j, (name, column, mean) in enumerate(zip(names, encoder.columns, means, strict=True)):
+    for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
         optional = column.kind == "category" or not refuses
         options: tuple[str, ...] = ()
         example: float | str | bool | None
@@ -65,7 +67,7 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
             example = _most_frequent(column, counts, int(encoder.missing[j]))
             options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
         else:
-            example = _example(column, mean)
+            example = _example(column, one)
             options = ("true", "false") if column.kind == "boolean" else ()
         inputs.append(Input(name, column.kind, options, optional, example))
     return inputs
@@ -87,7 +89,8 @@ def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:
     return None if missing >= counts.max(initial=0) else column.levels[int(counts.argmax())]
 
 
-def _example(column: Column, mean: float | None) -> float | str | bool | None:
+def _example(column: Column, statistics: _Statistics) -> float | str | bool | None:
+    mean = statistics[0]
     if mean is None:
         return None
     match column.kind:
@@ -96,9 +99,22 @@ def _example(column: Column, mean: float | None) -> float | str | bool | None:
         case "date":
             return (_FIRST + timedelta(days=int(mean // 1))).isoformat()
         case _:
-            return _rounded(mean)
+            return _rounded(*statistics)
 
 
-def _rounded(mean: float | None) -> float:
-    """With three significant digits."""
-    return 0.0 if mean is None else float(f"{mean:.3g}")
+def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
+    """Mean, lowest and highest value of each feature."""
+    if dataset is None or dataset.statistics is None:
+        return [(0.0, None, None)] * n_features
+    mean, low, high = (dataset.statistics[name] for name in ("mean", "min", "max"))
+    return list(zip(mean, low, high, strict=True))
+
+
+def _rounded(mean: float | None, low: float | None, high: float | None) -> float | None:
+    """The mean as a likely value: whole if the range is that of a count, else with three
+    significant digits."""
+    if mean is None:
+        return None
+    if low is None or high is None or low % 1 or high % 1 or high - low > MAX_COUNT:
+        return float(f"{mean:.3g}")
+    return float(round(mean))

@@ -55,6 +55,11 @@ def forms_of(texts: Iterable[str]) -> list[str]:
     return forms
 
 
+def any_form(text: str) -> bool:
+    """Whether a text is a date in some form."""
+    return any(days(text, form) is not None for form in FORMS)
+
+
 def iso(value: float) -> str:
     """The ISO text of days since 1970-01-01; without a time at midnight."""
     moment = EPOCH + timedelta(microseconds=round(value * 86_400_000_000))

@@ -102,6 +102,8 @@ class Survey:
     either: str | None = None
     """A cell that is a number with either mark, but another one."""
     unit: str = ""
+    mixed: bool = False
+    """Whether some numbers have another unit than others, or none."""
     separators: frozenset[str] = frozenset()
     """Marks that stand between groups of three, if they are not the decimal mark."""
 
@@ -148,7 +150,8 @@ def survey(texts: Iterable[str]) -> Survey:
         elif zero_ends and "whole" in forms:  # decimals would keep their zeros, or lose them
             only.add(OTHER[mark])
     result.only, result.separators = frozenset(only), frozenset(separators)
-    result.unit = units.pop() if len(units) == 1 else ""
+    result.mixed = len(units) > 1
+    result.unit = "" if result.mixed else "".join(units)
     return result
 
 

@@ -24,6 +24,12 @@ from service.rows.table.writers import DenseWriter, Table, dense_table, labels_o
 
 FIRST_ROWS = 50
 _QUOTED = re.compile(r'"[^"]*"')
+_PADDED = re.compile(r'[\n,;\t| "]0[0-9]')
+"""At the beginning of a cell."""
+
+
+class _NotPlain(Exception):
+    """There is something to say of the cells: they are read as texts."""
 
 
 def read(spec: ParseSpec) -> Table:
@@ -35,7 +41,7 @@ def read(spec: ParseSpec) -> Table:
     if _may_be_plain(spec):
         try:
             return _read_plain(spec)
-        except (InvalidContent, InvalidRequest):
+        except (InvalidContent, InvalidRequest, _NotPlain):
             pass
     return text_table.read(spec)
 
@@ -48,7 +54,7 @@ def _may_be_plain(spec: ParseSpec) -> bool:
 
 
 def _read_plain(spec: ParseSpec) -> Table:
-    """Write `X.npy`. Raises ServiceError at the first fault."""
+    """Write `X.npy`. Raises ServiceError at the first fault, and _NotPlain."""
     delimiter = delimiter_of(spec, spec.media_type)
     path = Path(spec.data)
     parts = slices(path)
@@ -107,6 +113,8 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
     layout = make_layout(spec, len(cells), cells if header else None)
     if header:
         text = _without_first_record(text, delimiter)
+    if _PADDED.search(text):
+        raise _NotPlain
     return layout, Slice(text, '"' in text)
 
 

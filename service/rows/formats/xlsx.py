@@ -22,6 +22,7 @@ from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.kinds.building import Builder
+from service.rows.kinds.dialect import is_title, title
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec
@@ -54,6 +55,8 @@ def _read_rows(spec: ParseSpec, found: dict[str, Any], rows: Path) -> Table:
     with rows.open("rb") as file:
         first = _cells(file.readline(), width)
     header = _has_header(spec, first)
+    if header and is_title(texts := [str(cell or "") for cell in first], width):
+        raise title(texts, width)
     names: list[str] | None = None
     if header:
         names = ["" if cell is None else str(cell) for cell in first]

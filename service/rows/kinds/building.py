@@ -14,7 +14,7 @@ import numpy as np
 from service.errors import InvalidContent
 from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
 from service.rows.cell_texts.words import MISSING_VALUES
-from service.rows.faults import Faults, refuse, too_many
+from service.rows.faults import Faults, no_features, refuse, too_many
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question
 from service.rows.kinds.describing import (
@@ -72,13 +72,14 @@ class Builder:
             if isinstance(feature.decision, Again):
                 feature.decision = Ignored("its cells are of several kinds")
         add_wrong(self._features, self._columns, self._passes, faults)
+        if labels is not None:
+            labels.propose(likely_labels(self._features, self._columns))
         faults.check()
         refuse_undecided(self._features, self._columns)
         kept = self._kept()
-        target = None if labels is None else labels.finish(likely_labels(kept, self._columns))
+        target = None if labels is None else labels.finish()
         if not kept:
-            hint = "say by `schema` which columns are features"
-            raise refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
+            raise no_features()
         table = table_columns(kept, self._columns)
         self._write(kept, table)
         ignored = ignored_columns(self._features, self._columns)
@@ -179,7 +180,6 @@ class Builder:
         for feature in self._features:
             kind = self._columns.kinds.get(feature.position)
             question = Question(
-                name=str(self._columns.name(feature.position)),
                 words=self._words,
                 kind=kind,
                 wanted=feature.position in self._columns.wanted,

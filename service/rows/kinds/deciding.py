@@ -11,7 +11,7 @@ import numpy as np
 
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.levels import MAX_LEVELS, in_order
-from service.rows.cell_texts.number_styles import NumberStyle, readings, survey
+from service.rows.cell_texts.number_styles import NumberStyle, is_number, readings, survey
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.decisions import (
     Again,
@@ -21,20 +21,16 @@ from service.rows.kinds.decisions import (
     Ignored,
     Kept,
     Question,
+    Warned,
     Wrong,
 )
-from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.gathering import FewValues, TextColumn, ValueColumn, Words, is_padded
 from service.rows.kinds.mistakes import FEW, boolean, is_beyond, mostly_dates, mostly_numbers
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
 
-ROW_NUMBERS = frozenset(
-    {
-        *("", "id", "index", "row", "rownames", "rowname", "row_id", "rowid", "row.names", "obs"),
-        *("nr", "no", "no.", "#", "unnamed: 0"),
-    }
-)
-"""Names, in lower case, of columns that may number the rows."""
 MIN_ROWS_OF_IDENTIFIERS = 10
+DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
+DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
@@ -65,7 +61,7 @@ def _decide_typed(column: TypedColumn, question: Question) -> Decision:
     if not (column.n_numbers or column.n_booleans) and question.kind is None:
         return Ignored("empty: every cell is missing")
     kind = question.kind or ("number" if column.n_numbers else "boolean")
-    return Kept(kind=kind, missing=column.n_missing)
+    return Kept(kind=kind, missing=column.n_missing, n_labels=column.few.count)
 
 
 def _decide_values(column: ValueColumn, question: Question) -> Decision:
@@ -87,13 +83,14 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
             return again
         if question.decimal == "," and column.pointed and question.kind == "number":
             return again
-    name = question.name.lower()
-    numbers_rows = column.counting and (name in ROW_NUMBERS or name.endswith("id"))
-    if numbers_rows and question.kind is None and kind == "number" and column.n_values > 1:
-        return Ignored("it numbers the rows", "number")
     missing_words = frozenset(column.missing_words & words)
     return Kept(
-        kind=kind, missing=column.n_missing, missing_words=missing_words, notes=column.notes
+        kind=kind,
+        missing=column.n_missing,
+        missing_words=missing_words,
+        notes=column.notes,
+        n_labels=None if kind == "date" else column.few.count,
+        warning=_padded(column.padded),
     )
 
 
@@ -121,14 +118,18 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         if len(forms) == 1:
             return _dates(column, question, forms[0])
         if question.kind == "date":
+            if forms:
+                return Ambiguous(there[0], " or ".join(forms), DATE_HINT, "not-a-date")
             bad = frozenset(text for text in there if dates.days(text) is None)
             return Wrong(bad, "date")
         if forms:
-            return _category(column, question, undecided=forms)
+            return _category(column, question, f"dates that may be {' or '.join(forms)}")
         if (form := mostly_dates(column, question.words, iso_only=question.typed)) is not None:
             if column.overflowed:
                 return _dates(column, question, form)
             return Wrong(frozenset(t for t in there if dates.days(t, form) is None), "date")
+        if not column.overflowed and question.kind is None and all(map(dates.any_form, there)):
+            return _category(column, question, "dates in several forms")
     if question.kind is not None:
         numbers = NumberStyle(question.decimal or ".")
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
@@ -150,7 +151,8 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
         likely = question.comma_likely or "," in (found.either or "")
         mark = question.decimal or (None if likely else ".")
         if mark is None and found.either is not None:
-            return Ambiguous(found.either, *readings(found.either))
+            point, comma = readings(found.either)
+            return Ambiguous(found.either, f"{point:g} or {comma:g}", DECIMAL_HINT)
     if question.fixed and question.decimal:
         mark = question.decimal
     mark = mark or "."
@@ -163,7 +165,8 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if bad:
         if question.fixed and found.n_numbers == len(there):
             return Wrong(bad)
-        return None if column.overflowed else Wrong(bad)
+        other_units = found.mixed and all(map(is_number, bad))
+        return None if column.overflowed else Wrong(bad, other_units=other_units)
     notes: dict[str, Any] = {}
     marks = found.separators - {mark}
     if mark == "," and (found.only or found.either is not None):
@@ -212,7 +215,26 @@ def _coded(
     raw = np.array([nan if one is None else one for one in values], dtype=np.float64)
     missing = sum(n for one, n in zip(values, column.counts, strict=True) if one is None)
     used = frozenset(text for text in texts if text in question.words)
-    return Kept(kind=kind, values=raw, missing=missing, missing_words=used, notes=notes or {})
+    few = FewValues()
+    few.add(raw)
+    padded = (text for text in texts if is_padded(text)) if kind == "number" else iter(())
+    return Kept(
+        kind=kind,
+        values=raw,
+        missing=missing,
+        missing_words=used,
+        notes=notes or {},
+        n_labels=None if kind == "date" else few.count,
+        warning=_padded(next(padded, None)),
+    )
+
+
+def _padded(text: str | None) -> Warned | None:
+    """What to say of numbers that begin with 0, such as `text`."""
+    if text is None:
+        return None
+    message = f"numbers such as {text!r} begin with 0; if they are codes, say in `schema`"
+    return Warned("leading-zeros", f"{message} that it is a category")
 
 
 def _without_values(column: TextColumn, question: Question) -> Decision:
@@ -237,9 +259,7 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     return _category(column, question)
 
 
-def _category(
-    column: TextColumn, question: Question, undecided: list[str] | None = None
-) -> Decision:
+def _category(column: TextColumn, question: Question, undecided: str | None = None) -> Decision:
     words = _missing_texts(question)
     texts = column.texts
     there = {text for text in texts if text not in words}
@@ -253,7 +273,7 @@ def _category(
     counts = zip(texts, column.counts, strict=True)
     warning = None
     if undecided:
-        warning = f"dates that may be {' or '.join(undecided)} are a category; write them as ISO"
+        warning = Warned("undecided-dates", f"{undecided} are a category; write them as ISO")
     return Kept(
         kind="category",
         levels=levels,
@@ -261,6 +281,7 @@ def _category(
         missing=sum(n for text, n in counts if text in words),
         missing_words=frozenset(text for text in texts if text in words),
         warning=warning,
+        n_labels=len(levels),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,13 @@ from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.typed import TypedColumn
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
+
+
+class Warned(NamedTuple):
+    """A warning about a column that is kept."""
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,9 @@ class Kept:
     missing_words: frozenset[str] = frozenset()
     notes: dict[str, Any] = field(default_factory=dict)
     """For `reading`."""
-    warning: str | None = None
+    warning: Warned | None = None
+    n_labels: int | None = None
+    """Its different values, if they are as few as labels are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +62,18 @@ class Wrong:
     texts: frozenset[str] | None
     """Those of the cells; None for all that the gatherer did not take."""
     kind: str = "number"
+    other_units: bool = False
+    """Whether they are numbers with another unit than others of the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """A cell with two readings, in a column of numbers."""
+    """A cell with two readings, in a column of numbers or dates."""
 
     text: str
-    point: float | None
-    comma: float | None
+    readings: str
+    hint: str
+    code: str = "ambiguous-number"
 
 
 Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
@@ -71,7 +83,6 @@ Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
 class Question:
     """What is known of a column before it is decided."""
 
-    name: str
     words: Words
     kind: str | None = None
     """The kind that the caller or the dataset demands."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
-from service.rows.kinds.decisions import Ignored
+from service.rows.kinds.decisions import Ignored, Kept
 from service.rows.kinds.feature import Feature, KeptFeatures
+from service.rows.kinds.gathering import MOST_LABELS
 from service.rows.kinds.roles import ASKED, ColumnRoles
 from service.rows.spec import TableColumn
+from service.rows.table.row_numbers import ignoring
 
 
 def table_columns(kept: KeptFeatures, columns: ColumnRoles) -> list[TableColumn]:
@@ -40,16 +43,12 @@ def warnings(
 ) -> Iterator[dict[str, Any]]:
     for one in ignored:
         if one["reason"] != ASKED:
-            yield {
-                "code": "ignored-column",
-                "message": f"the column {one['name']!r} is ignored: {one['reason']}",
-                "columns": [one["name"]],
-            }
+            yield ignoring(one["name"], one["reason"])
     for feature, decision in kept:
         if decision.warning is not None:
             name = columns.name(feature.position)
-            message = f"column {name!r}: {decision.warning}"
-            yield {"code": "undecided-dates", "message": message, "columns": [name]}
+            code, message = decision.warning
+            yield {"code": code, "message": f"column {name!r}: {message}", "columns": [name]}
 
 
 def reading(
@@ -77,10 +76,11 @@ def reading(
     }
 
 
-def likely_labels(kept: KeptFeatures, columns: ColumnRoles) -> list[str]:
-    """Names of columns with few values, as labels have."""
-    return [
-        str(columns.name(feature.position))
-        for feature, decision in kept
-        if decision.kind == "boolean" or 1 < len(decision.levels) <= 20
+def likely_labels(features: Sequence[Feature], columns: ColumnRoles) -> list[str]:
+    """Names of columns with few values, as labels have; first those with the fewest."""
+    counted = [
+        (one.decision.n_labels, str(columns.name(one.position)))
+        for one in features
+        if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
+    return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]

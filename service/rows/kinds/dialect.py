@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from itertools import chain
 from pathlib import Path
 
 from service.errors import Fault, InvalidContent, InvalidRequest
+from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import UTF16, Slice, slices
-from service.rows.faults import too_many
+from service.rows.faults import refuse, too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
 
@@ -22,6 +24,10 @@ COMMENT = "#"
 BLOCK_BYTES = 1024 * 1024
 RECORDS = 200
 """Of the head of a file, to find its delimiter."""
+HALF = 0.5
+_WRONG = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as they are decoded with `surrogateescape`."""
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ def recognized(spec: ParseSpec) -> Dialect:
     if trailing:
         width -= 1
         first = first[:width]
+    if spec.header != "absent" and is_title(first, width):
+        raise title(first, width)
     header = has_header(spec, list(first), head.text)
     names = None
     unnamed: list[int] = []
@@ -68,7 +76,7 @@ def recognized(spec: ParseSpec) -> Dialect:
         width = len(first) if len(rows) == 1 else width
     else:
         names = [name.strip() for name in first]
-        if len(names) == width - 1 and _are_different([row[0] for row in rows[1:]]):
+        if len(names) == width - 1 and _are_row_names([row[0] for row in rows[1:]]):
             # R leaves out the name of the row names
             names = ["", *names]
         width = len(names)
@@ -122,8 +130,24 @@ def is_comment(record: list[str], width: int) -> bool:
     return record[0].startswith(COMMENT) and len(record) != width
 
 
-def _are_different(texts: list[str]) -> bool:
-    return len(set(texts)) == len(texts)
+def _are_row_names(texts: list[str]) -> bool:
+    """Whether the first cells of rows may be R's names of rows: texts that are all different, or
+    1, 2, 3, …; other numbers are rather a column, beside a cell with an unquoted delimiter."""
+    if texts == [str(i) for i in range(1, len(texts) + 1)]:
+        return True
+    return len(set(texts)) == len(texts) and not any(map(is_value, texts))
+
+
+def is_title(first: list[str], width: int) -> bool:
+    """Whether the first record has one cell with a text, and the others have more."""
+    texts = [cell for cell in first if cell.strip()]
+    return width > 2 and len(texts) == 1 and first[0] == texts[0] and not is_value(texts[0].strip())
+
+
+def title(first: list[str], width: int) -> InvalidContent:
+    message = f"the first line has {first[0][:64]!r} alone, the lines below it {width} cells"
+    hint = "if it is a title, remove it: the names of the columns come first"
+    return refuse("ragged-row", message, value=first[0][:64], hint=hint)
 
 
 def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:
@@ -137,6 +161,7 @@ def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:
         if encoding == "utf-8":
             if _is_utf8(path):
                 return path, encoding
+            _check_not_mixed(path)
             encoding = "windows-1252"
     elif encoding == "utf-8":
         return path, encoding
@@ -170,6 +195,29 @@ def _is_utf8(path: Path) -> bool:
     return True
 
 
+def _check_not_mixed(path: Path) -> None:
+    """Raises InvalidRequest for a text that is not UTF-8, if most of its characters that are not
+    ASCII would be: rows of two encodings."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    n_others = n_wrong = 0
+    line, first = 1, 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            text = decoder.decode(block)
+            wrong = [match.start() for match in _WRONG.finditer(text)]
+            if wrong and not first:
+                first = line + text.count("\n", 0, wrong[0])
+            line += text.count("\n")
+            n_wrong += len(wrong)
+            n_others += sum(map(len, _NOT_ASCII.findall(text)))
+    if n_others - n_wrong < n_wrong:
+        return
+    message = f"line {first} is not UTF-8, but most of the text is: the file mixes encodings"
+    hint = "save it as UTF-8, or say which one it is with `encoding`"
+    fault = Fault(code="bad-encoding", message=message, hint=hint)
+    raise InvalidRequest("bad-encoding", f"{message}; {hint}", (fault,))
+
+
 def _delimiter(spec: ParseSpec, head: Slice) -> str:
     """The one that gives most records the cells of the first one, at least two."""
     default = "\t" if spec.media_type == TSV else ","
@@ -180,13 +228,18 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
             rows = first_records(head.text, one)
         except csv.Error:
             continue
-        if not rows or len(rows[0]) < 2:
-            continue
-        widths = len(rows[0]), len(rows[0]) + 1
-        share = sum(len(row) in widths for row in rows) / len(rows)
+        share = _share(rows, len(rows[0])) if rows else 0.0
+        if share < HALF:  # the first line may be a title
+            width = Counter(map(len, rows[1:])).most_common(1)
+            share = _share(rows, width[0][0]) if width else share
         if share > best_share:
             best, best_share = one, share
     return best
+
+
+def _share(rows: list[list[str]], width: int) -> float:
+    """Of rows with that many cells, at least two, or one more: R's have a name each."""
+    return sum(len(row) in (width, width + 1) for row in rows) / len(rows) if width > 1 else 0.0
 
 
 def first_records(text: str, delimiter: str) -> list[list[str]]:
@@ -196,12 +249,15 @@ def first_records(text: str, delimiter: str) -> list[list[str]]:
     comments: list[list[str]] = []
     try:
         for record in chain.from_iterable(split_records(part, delimiter)):
-            (comments if record[0].startswith(COMMENT) else found).append(record)
+            if record[0].startswith(COMMENT) and not found:
+                comments.append(record)
+            elif not found or not is_comment(record, len(found[0])):
+                found.append(record)
             if len(found) == RECORDS:
                 break
     except csv.Error:
         if not found:
             raise
-    if comments and found and len(comments[-1]) == len(found[0]) > 1 and len(comments) == 1:
-        return [comments[0], *found]
+    if len(comments) == 1 and found and len(comments[0]) == len(found[0]) > 1:
+        return [comments[0], *found]  # such as "#id": the names
     return found

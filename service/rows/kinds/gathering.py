@@ -26,11 +26,34 @@ Words: TypeAlias = frozenset[str]
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Of the different texts of a column."""
 MAX_EXCEPTION_CHARACTERS = 64
+MOST_LABELS = 20
+"""More different values are unlikely to be labels."""
 ENTRY_BYTES = 100
 """Of a dictionary, besides the text."""
 
 _PLAIN = b"0123456789eE+-.,"
 _PLAIN_OR_NULL = _PLAIN + b"nul"
+
+
+class FewValues:
+    """The different values of a column, as long as they are as few as labels are."""
+
+    def __init__(self) -> None:
+        self._values: set[float] | None = set()
+
+    def add(self, values: Values) -> None:
+        if self._values is None:
+            return
+        self._values |= set(values[~np.isnan(values)].tolist())
+        if len(self._values) > MOST_LABELS:
+            self._values = None
+
+    @property
+    def count(self) -> int | None:
+        """How many there are; None if they are many, or not whole numbers."""
+        if self._values is None or not all(value.is_integer() for value in self._values):
+            return None
+        return len(self._values)
 
 
 class ValueColumn:
@@ -51,18 +74,17 @@ class ValueColumn:
         self.exceptions: Counter[str] = Counter()
         self.group: str | None = None
         """A number such as 4.450, while all with a point are such."""
-        self.counting: bool = True
-        """Whether each value so far is the one before plus 1."""
+        self.padded: str | None = None
+        """A whole number that begins with 0, as codes may."""
+        self.few = FewValues()
         self._pointed = False
-        self._last: float | None = None
 
     def add(self, texts: Sequence[str]) -> Values:
         """NaN for missing cells, and for those that are no values, which are `exceptions`."""
         values = self._at_once(texts) if self.parse is None else None
         if values is None:
             values = self._one_by_one([text.strip(BLANKS) for text in texts])
-        if self.counting:
-            self._count_on(values)
+        self.few.add(values)
         return values
 
     def _at_once(self, texts: Sequence[str]) -> Values | None:
@@ -117,6 +139,8 @@ class ValueColumn:
                 values[i] = value
                 self.n_values += 1
                 self.n_booleans += text in BOOLEAN_WORDS
+                if self.padded is None and is_padded(text):
+                    self.padded = text
         if self.parse is None and not self._pointed:
             self._look_at_points(texts)
         return values
@@ -129,11 +153,6 @@ class ValueColumn:
                     self.group = None
                     return
                 self.group = text
-
-    def _count_on(self, values: Values) -> None:
-        before = values[0] - 1 if self._last is None else self._last
-        self.counting = bool((np.diff(values, prepend=before) == 1).all())
-        self._last = float(values[-1])
 
     @property
     def pointed(self) -> bool:
@@ -255,6 +274,11 @@ class _Lookup(dict[str, int]):
             del self[text]
             self.n_characters -= len(text)
             self.n_bytes -= getsizeof(text) + ENTRY_BYTES
+
+
+def is_padded(text: str) -> bool:
+    """Whether a text is digits that begin with a superfluous 0, as codes may."""
+    return text[:1] == "0" and len(text) > 1 and text.isdecimal()
 
 
 def _plain(text: str) -> float | None:

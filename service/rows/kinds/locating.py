@@ -21,6 +21,10 @@ TYPED_HINT = (
     "all cells of a column are of one type, or null; "
     "if the column is a category, say so in `schema`"
 )
+UNITS_HINT = (
+    "write all numbers of a column with the same unit, or without; "
+    "if the column is a category, say so in `schema`"
+)
 _CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-date"}
 
 
@@ -64,6 +68,8 @@ def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) ->
 
 
 def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:
+    if decision.other_units:
+        return CellFault("not-a-number", "has another unit than other cells", cell, UNITS_HINT)
     fault = fault_of_text(cell, hint) if decision.kind == "number" else None
     return fault or CellFault(_CODES[decision.kind], f"is not a {decision.kind}", cell, hint)
 

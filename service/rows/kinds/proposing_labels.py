@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from service.errors import InvalidContent
+from service.errors import Fault, InvalidContent
 from service.rows.cell_texts.words import MISSING_TEXTS
-from service.rows.faults import Faults, refuse
+from service.rows.faults import Faults
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels, Target
 
 MOST_FRACTIONS = 20
 """More different labels with fractions are measurements."""
+SHOWN = 5
+TOO_MANY = "too-many-classes"
 
 
 class LabelColumn:
@@ -23,6 +25,9 @@ class LabelColumn:
         self.warnings: list[dict[str, Any]] = []
         words = MISSING_TEXTS | frozenset(spec.missing)
         self._labels = Labels(faults, column, keep_text=spec.text_labels, missing=words)
+        self._faults = faults
+        self._likely: list[str] = []
+        self._hint: str | None = None
         self._chosen = spec.target is not None or spec.onto is not None
         self._column = column
         self._refused: InvalidContent | None = None
@@ -37,7 +42,7 @@ class LabelColumn:
             else:
                 self._labels.add_texts(list(texts))
         except InvalidContent as error:
-            if error.code != "too-many-classes":
+            if error.code != TOO_MANY:
                 raise
             self._refused = error
 
@@ -45,19 +50,23 @@ class LabelColumn:
         """Rows whose labels are unknown."""
         self._labels.skip(n_rows)
 
-    def finish(self, likely: list[str]) -> Target:
-        """Raises InvalidContent; it names columns that are likely to hold the labels."""
-        names = ", ".join(map(repr, likely[:5]))
-        hint = f"name the label with `target`; likely are {names}" if likely else None
+    def propose(self, likely: list[str]) -> None:
+        """Name columns that are likely to hold the labels in every error about this one, unless the
+        caller chose it."""
+        if self._chosen or not likely:
+            return
+        self._likely = likely
+        names = ", ".join(map(repr, likely[:SHOWN]))
+        self._hint = f"name the label with `target`; likely are {names}"
+        self._labels.hint = f"remove the row, or {self._hint}"
+        self._faults.advise(self._column, self._labels.hint, {"likely_targets": likely})
+
+    def finish(self) -> Target:
+        """Raises InvalidContent."""
         if self._refused is not None:
-            if hint is None:
+            if self._hint is None:
                 raise self._refused
-            raise refuse(
-                self._refused.code,
-                self._refused.detail.split(";")[0],
-                column=self._column,
-                hint=hint,
-            )
+            raise self._refusal(self._refused.detail.split(";")[0], self._hint)
         target = self._labels.finish()
         if self._chosen:
             return target
@@ -65,12 +74,17 @@ class LabelColumn:
         if target.classes is not None and isinstance(target.classes[0], str):
             if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
                 message = f"the last column, {self._column!r}, has a different text in every row"
-                hint = hint or "name the label with `target`, or say target=none"
-                raise refuse("too-many-classes", message, column=self._column, hint=hint)
-        elif hint is not None and _are_measurements(target):
-            message = f"the last column, {self._column!r}, is taken as the label; {hint}"
+                hint = self._hint or "name the label with `target`, or say target=none"
+                raise self._refusal(message, hint)
+        elif self._hint is not None and _are_measurements(target):
+            message = f"the last column, {self._column!r}, is taken as the label; {self._hint}"
             self.warnings.append({"code": "likely-targets", "message": message})
         return target
+
+    def _refusal(self, message: str, hint: str) -> InvalidContent:
+        fault = Fault(code=TOO_MANY, message=message, column=self._column, hint=hint)
+        extra = {"likely_targets": self._likely}
+        return InvalidContent(TOO_MANY, f"{message}; {hint}", (fault,), extra=extra)
 
 
 def _are_measurements(target: Target) -> bool:

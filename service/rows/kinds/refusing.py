@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.errors import MAX_VALUE_CHARACTERS
 from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.faults import Faults, refuse
 from service.rows.kinds.decisions import Ambiguous, Ignored, Wrong
@@ -38,10 +39,9 @@ def refuse_undecided(features: Sequence[Feature], columns: ColumnRoles) -> None:
     for feature in features:
         name, decision = columns.name(feature.position), feature.decision
         if isinstance(decision, Ambiguous):
-            both = f"{decision.point:g} or {decision.comma:g}"
-            message = f"column {name!r}: {decision.text!r} may be {both}"
-            hint = "say decimal=. (a point) or decimal=, (a comma)"
-            raise refuse("ambiguous-number", message, column=name, value=decision.text, hint=hint)
+            text, hint = decision.text[:MAX_VALUE_CHARACTERS], decision.hint
+            message = f"column {name!r}: {text!r} may be {decision.readings}"
+            raise refuse(decision.code, message, column=name, value=text, hint=hint)
         if isinstance(decision, Ignored) and feature.position in columns.wanted:
             message = f"column {name!r}: {decision.reason}"
             hint = "say its kind in `schema`: number, category, boolean or date"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts.levels import level_of
-from service.rows.kinds.gathering import TextColumn, Values
+from service.rows.kinds.gathering import FewValues, TextColumn, Values
 
 NO_WORDS = frozenset({""})
 """An empty text is a missing cell, like null."""
@@ -27,6 +27,7 @@ class TypedColumn:
         self.n_wrong = 0
         self.n_booleans = 0
         self.n_numbers = 0
+        self.few = FewValues()
         if kind in ("category", "date"):
             self.texts = TextColumn(NO_WORDS)
 
@@ -55,7 +56,9 @@ class TypedColumn:
         if self.texts is not None:
             self.n_wrong += sum(map(self.is_wrong, cells))
             return self.texts.add(["" if cell is None else level_of(cell) for cell in cells])
-        return self._values(cells)
+        values = self._values(cells)
+        self.few.add(values)
+        return values
 
     def is_wrong(self, cell: Any) -> bool:
         """Whether a cell is not of the column's type."""

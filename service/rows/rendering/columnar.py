@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from service.rows.rendering.cells import names_of, weights_of
 from service.rows.spec import Stored
 from service.rows.table.raw import stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
@@ -20,10 +21,13 @@ MAX_GROUP_ROWS = 122_880
 
 
 def write_parquet(stored: Stored, file: BinaryIO) -> None:
-    """Columns of float64; the labels, which keep their kind, as the last one."""
+    """The features, the weights, and the labels, which keep their kind, as the last column."""
     path = Path(file.name).resolve()
-    names = stored.columns or [str(i) for i in range(stored.n_features)]
     columns = _features(stored)
+    weights = weights_of(stored)
+    if weights is not None:
+        columns["weight"] = weights
+    names = names_of(stored) or [str(i) for i in range(len(columns))]
     labels = stored.labels()
     if labels is not None:
         if stored.classes is not None:

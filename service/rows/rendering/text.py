@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.rendering.cells import rows_of_cells
+from service.rows.rendering.cells import names_of, rows_of_cells, weighted_blocks
 from service.rows.spec import Label, Stored
 from service.rows.table.arrays import blocks, sparse_rows
 
@@ -28,11 +28,12 @@ def write_tsv(stored: Stored, file: BinaryIO) -> None:
 def write_json(stored: Stored, file: BinaryIO) -> None:
     """`columns`, `rows` and `labels`, as an upload has them."""
     file.write(b"{")
-    if stored.columns is not None:
-        file.write(b'"columns":' + orjson.dumps(stored.columns) + b",")
+    names = names_of(stored)
+    if names is not None:
+        file.write(b'"columns":' + orjson.dumps(names) + b",")
     file.write(b'"rows":[')
     if stored.table is None:
-        texts = (_numbers(block)[1:-1] for block in blocks(stored.path("X")))
+        texts = (_numbers(block)[1:-1] for block in weighted_blocks(stored))
     else:
         texts = (orjson.dumps(rows)[1:-1] for rows in rows_of_cells(stored))
     for i, text in enumerate(texts):
@@ -50,7 +51,8 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
 
 def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     """One object a row; columns without names are called by their position from 0."""
-    names = stored.columns or [str(i) for i in range(stored.n_features)]
+    width = stored.n_features + (stored.weight is not None)
+    names = names_of(stored) or [str(i) for i in range(width)]
     members = [orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in names]
     if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
@@ -101,9 +103,10 @@ def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
         return cells([label]) if isinstance(label, str) else orjson.dumps(label)
 
     separator = delimiter.encode()
-    if stored.columns is not None:
+    names = names_of(stored)
+    if names is not None:
         label_name = [_label_name(stored)] if stored.labeled else []
-        file.write(cells(stored.columns + label_name) + b"\n")
+        file.write(cells(names + label_name) + b"\n")
     if stored.table is not None:
         file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
         return
@@ -122,7 +125,7 @@ def _rows(
     """Rows of numbers with commas in between, and their labels; some MiB at a time."""
     labels = stored.labels()
     done = 0
-    for block in blocks(stored.path("X")):
+    for block in weighted_blocks(stored):
         rows = _numbers(block)[2:-2].split(b"],[")
         texts = None
         if labels is not None:
@@ -170,6 +173,6 @@ def _numbers(array: npt.NDArray[Any]) -> bytes:
 def _label_name(stored: Stored) -> str:
     """That of the label column; one that no other column has, if it has none."""
     name = stored.target or "label"
-    while name in (stored.columns or ()):
+    while name in (names_of(stored) or ()):
         name += "_"
     return name

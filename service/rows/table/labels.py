@@ -58,6 +58,8 @@ class Labels:
         `missing`: texts of a file that say that there is no label.
         """
         self._words = missing
+        self.hint = "remove the row, or upload without labels (target=none)"
+        """What to do about a label that is missing."""
         self.count = 0
         self._faults = faults
         self._column = column
@@ -191,14 +193,17 @@ class Labels:
             row=row,
             column=self._column,
             value=value,
-            hint="remove the row, or upload without labels (target=none)",
+            hint=self.hint,
         )
 
     def _not_finite(self, row: int, value: str) -> None:
-        message = "is not a finite label"
-        hint = "remove the row, or upload without labels (target=none)"
         self._faults.add(
-            "non-finite-value", message, row=row, column=self._column, value=value, hint=hint
+            "non-finite-value",
+            "is not a finite label",
+            row=row,
+            column=self._column,
+            value=value,
+            hint=self.hint,
         )
 
 

@@ -22,6 +22,8 @@ from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.writers import Table
 
 Words = npt.NDArray[np.uint64]
+EXACT = 2.0**53
+"""Above it not every whole number is a float64."""
 
 
 def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
@@ -212,16 +214,27 @@ def _warnings(
 def _column_warnings(
     table: Table, columns: dict[str, list[float | None]]
 ) -> Iterator[dict[str, Any]]:
+    def name_of(i: np.intp) -> str | int:
+        return int(i) if table.columns is None else table.columns[i]
+
     low = np.array(columns["min"], dtype=np.float64)
     high = np.array(columns["max"], dtype=np.float64)
     constant = np.flatnonzero(low == high)
     if len(constant):
-        names = [int(i) if table.columns is None else table.columns[i] for i in constant[:20]]
         yield {
             "code": "constant-columns",
             "message": _counted(len(constant), "column has", "columns have")
             + " the same value in every row",
-            "columns": names,
+            "columns": [name_of(i) for i in constant[:20]],
+        }
+    inexact = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > EXACT)
+    if len(inexact):
+        yield {
+            "code": "inexact-integers",
+            "message": _counted(len(inexact), "column goes", "columns go")
+            + " beyond 2^53, where whole numbers are rounded; if they are identifiers, ignore them "
+            "or say that they are categories",
+            "columns": [name_of(i) for i in inexact[:20]],
         }
     with np.errstate(over="ignore"):
         ranges = np.sort((high - low)[low != high])

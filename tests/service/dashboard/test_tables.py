@@ -165,3 +165,12 @@ def test_ways_out_are_those_of_the_format(client: TestClient) -> None:
     assert reply.status_code == 422
     assert 'data-column="size" value="ignored"' in reply.text
     assert 'data-set="missing"' not in reply.text
+
+
+def test_likely_labels_come_first(client: TestClient) -> None:
+    """One click chooses one of them: a button in the problem, or the first of the list."""
+    text = PEOPLE.replace("male,21,", "male,,", 1) + "male,30,true,1960-01-01,\n"
+    page = _look(client, text)
+    assert '<button type="button" data-set="target" value="sex">sex</button>' in page.html
+    assert '<optgroup label="Likely"><option>' in page.html
+    assert page.html.count("<option>sex</option>") == 1

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from service.rows.spec import XLSX
 from tests.service.datasets.test_routes import made, post, problem
+from tests.service.rows.workbooks import workbook
 
 pytestmark = pytest.mark.one_application
 
@@ -129,6 +131,104 @@ def test_first_cells_that_are_not_row_names(client: TestClient) -> None:
     problem(post(client, "\n".join(["a,b,y", *lines]), target="y"), 422, "ragged-row")
     named = [f"r{i},1,{i},{'uv'[i % 2]}" for i in range(6)]
     assert made(post(client, "\n".join(["a,b,y", *named]), target="y"))["n_features"] == 2
+
+
+def test_numbers_are_not_row_names(client: TestClient) -> None:
+    """An unquoted comma makes a cell more, and must not move the names; R counts from 1."""
+    comma = [f"{i * 3},{i},5,{'uv'[i % 2]}" for i in range(6)]
+    problem(post(client, "\n".join(["a,b,y", *comma]), target="y"), 422, "ragged-row")
+    counted = [f"{i},1,{i * i},{'uv'[i % 2]}" for i in range(1, 7)]
+    assert made(post(client, "\n".join(["a,b,y", *counted]), target="y"))["n_features"] == 2
+
+
+def test_cell_that_looks_like_a_comment(client: TestClient) -> None:
+    """Excel's #N/A in the first column is a cell, and not the header."""
+    reply = made(post(client, "v,w,y\n#N/A,1,u\n2,3,v\n4,5,u\n6,7,v\n"))
+    assert [column["name"] for column in reply["columns"]] == ["v", "w"]
+    assert reply["columns"][0]["missing"] == 1
+    named = made(post(client, "#v,w,y\n1,1,u\n2,3,v\n"))
+    assert [column["name"] for column in named["columns"]] == ["#v", "w"]
+
+
+@pytest.mark.parametrize("rest", ["", ",,"])
+def test_title_above_the_names(client: TestClient, rest: str) -> None:
+    """One error says what to remove."""
+    rows = [f"{i},{'xy'[i % 2]},{'uv'[i % 3 == 0]}" for i in range(9)]
+    text = "\n".join([f"Report of 2024{rest}", "a,b,y", *rows])
+    body = problem(post(client, text), 422, "ragged-row")
+    assert body["errors_total"] == 1
+    assert "'Report of 2024' alone" in body["detail"]
+    assert "title" in body["detail"]
+
+
+def test_title_above_the_names_of_a_sheet(client: TestClient) -> None:
+    body = [["Report of 2024"], ["a", "b", "y"], *([i, i * i, "uv"[i % 2]] for i in range(6))]
+    reply = problem(post(client, workbook({"S": body}), XLSX), 422, "ragged-row")
+    assert "'Report of 2024' alone" in reply["detail"]
+
+
+def test_two_encodings_in_a_file(client: TestClient) -> None:
+    """A row of Windows-1252 in a file of UTF-8 is refused, with its line; not read as nonsense."""
+    lines = [f"{i},Müller {i % 3},{'uv'[i % 2]}".encode() for i in range(9)]
+    lines[6] = lines[6].decode().encode("cp1252")
+    mixed = b"\n".join([b"a,b,y", *lines])
+    body = problem(post(client, mixed), 400, "bad-encoding")
+    assert "line 8" in body["detail"]
+    assert made(post(client, mixed, encoding="windows-1252"))["n_samples"] == 9
+    most = b"\n".join(
+        [b"a,b,y", *(line.decode("utf-8", "replace").encode("cp1252", "replace") for line in lines)]
+    )
+    assert made(post(client, most))["n_samples"] == 9
+
+
+def test_dates_of_two_forms(client: TestClient) -> None:
+    """They are a category, and a warning says why."""
+    cells = ["2024-01-15", "16.01.2024"] * 6
+    reply = made(post(client, table(cells)))
+    assert column(reply)["kind"] == "category"
+    [message] = [w["message"] for w in reply["warnings"] if w["code"] == "undecided-dates"]
+    assert "several forms" in message
+
+
+def test_dates_with_two_readings_that_are_demanded(client: TestClient) -> None:
+    """The error shows both forms; it does not say that the cells are no dates."""
+    schema = '{"d": {"kind": "date"}}'
+    body = problem(
+        post(client, table(["01/02/2024", "03/04/2024"] * 4), schema=schema), 422, "not-a-date"
+    )
+    assert "DD/MM/YYYY or MM/DD/YYYY" in body["detail"]
+    assert "YYYY-MM-DD" in body["detail"]
+
+
+@pytest.mark.parametrize("cells", [["1%", "2", "3%", "4"] * 4, ["$1", "€2", "$3", "€4"] * 4])
+def test_numbers_with_several_units(client: TestClient, cells: list[str]) -> None:
+    """The unit is wrong, not the number."""
+    body = problem(post(client, table(cells)), 422, "not-a-number")
+    assert "another unit" in body["detail"]
+    assert "same unit" in body["columns"][0]["hint"]
+
+
+@pytest.mark.parametrize("others", ["xyz", "123"])
+def test_numbers_that_begin_with_zero(client: TestClient, others: str) -> None:
+    """Postal codes are read as numbers, and a warning shows one of them."""
+    lines = [f"0{1067 + i % 5},{others[i % 3]},{'uv'[i % 2]}" for i in range(20)]
+    reply = made(post(client, "\n".join(["zip,b,y", *lines])))
+    [warning] = [w for w in reply["warnings"] if w["code"] == "leading-zeros"]
+    assert warning["columns"] == ["zip"]
+    assert "'01067'" in warning["message"]
+    said = made(
+        post(client, "\n".join(["zip,b,y", *lines]), schema='{"zip": {"kind": "category"}}')
+    )
+    assert said["columns"][0]["levels"][0] == "01067"
+    assert "leading-zeros" not in {w["code"] for w in said["warnings"]}
+
+
+def test_whole_numbers_that_are_rounded(client: TestClient) -> None:
+    """Identifiers of 17 digits become equal as numbers: a warning says so."""
+    lines = [f"{2**60 + i},{i % 3},{'uv'[i % 2]}" for i in range(20)]
+    reply = made(post(client, "\n".join(["account,b,y", *lines])))
+    [warning] = [w for w in reply["warnings"] if w["code"] == "inexact-integers"]
+    assert warning["columns"] == ["account"]
 
 
 def test_schema_against_the_label(client: TestClient) -> None:

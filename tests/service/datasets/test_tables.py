@@ -54,12 +54,55 @@ def test_measurements_are_no_likely_label(client: TestClient) -> None:
     assert "'kind', 'b'" in message
 
 
+@pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
+def test_likely_labels_are_named(client: TestClient, media_type: str) -> None:
+    """If the last column has no label in some row, the error names those that have few values, the
+    ones with the fewest first."""
+    cells = [(i % 2, f"n{i}", "abc"[i % 3], i * 0.5, "pq"[i % 2]) for i in range(30)]
+    names = ["lived", "name", "port", "fare", "deck"]
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in cells]
+    rows[4]["deck"] = None
+    body = "\n".join(map(json.dumps, rows))
+    if media_type == "application/json":
+        body = json.dumps(rows)
+    elif media_type == "text/csv":
+        lines = [",".join("" if v is None else str(v) for v in row.values()) for row in rows]
+        body = "\n".join([",".join(names), *lines])
+    reply = problem(post(client, body, media_type), 422, "missing-value")
+    assert reply["likely_targets"] == ["lived", "port"]
+    assert "likely are 'lived', 'port'" in reply["detail"]
+    assert reply["columns"][0]["hint"] == reply["errors"][0]["hint"]
+    chosen = problem(post(client, body, media_type, target="deck"), 422, "missing-value")
+    assert "likely" not in chosen["detail"]
+    assert made(post(client, body, media_type, target="lived"))["classes"] == [0, 1]
+
+
 @pytest.mark.parametrize("name", ["PassengerId", "row", "customer_id"])
-def test_numbers_of_rows_are_ignored(client: TestClient, name: str) -> None:
-    """Integers that count, under a name for that."""
-    rows = [f"{i + 7},{'xy'[i % 2]},{'u' if i % 4 else 'v'}" for i in range(30)]
-    reply = made(post(client, "\n".join([f"{name},b,k", *rows])))
+@pytest.mark.parametrize("delimiter", [",", ";"])
+@pytest.mark.parametrize("kind", ["xy", "01"])
+def test_numbers_of_rows_are_ignored(
+    client: TestClient, name: str, delimiter: str, kind: str
+) -> None:
+    """Integers that count, under a name for that, whether or not other columns are numbers."""
+    rows = [[f"{i + 7}", kind[i % 2], f"{i % 5 / 2}", "u" if i % 4 else "v"] for i in range(30)]
+    table = [[name, "b", "c", "k"], *rows]
+    reply = made(post(client, "\n".join(map(delimiter.join, table))))
     assert reply["ignored_columns"] == [{"name": name, "reason": "it numbers the rows"}]
+    without = post(client, "\n".join(",".join(row[1:]) for row in table))
+    assert reply["matrix_digest"] == without.json()["matrix_digest"]
+    schema = json.dumps({name: {"role": "feature"}})
+    kept = made(post(client, "\n".join(map(delimiter.join, table)), schema=schema))
+    assert [column["name"] for column in kept["columns"]] == [name, "b", "c"]
+
+
+def test_numbers_of_rows_in_json(client: TestClient) -> None:
+    """As in CSV; other numbers under such a name, and counting numbers under another, are kept."""
+    rows = [{"id": i, "n": i * i % 7, "step": i, "userid": i // 2, "k": i % 2} for i in range(9)]
+    reply = made(client.post("/v1/datasets", json=rows))
+    assert [column["name"] for column in reply["columns"]] == ["n", "step", "userid"]
+    only = [{"id": i, "k": i % 2} for i in range(9)]
+    body = problem(client.post("/v1/datasets", json=only), 422, "empty-data")
+    assert "`schema`" in body["detail"]
 
 
 def test_table_is_described(client: TestClient, settings: Settings) -> None:
@@ -139,6 +182,27 @@ def test_other_downloads(client: TestClient) -> None:
         types = dict(zip(table.columns, map(str, table.types), strict=True))
         assert (types["sex"], types["member"], types["day"]) == ("VARCHAR", "BOOLEAN", "TIMESTAMP")
         assert table.fetchall()[3][:2] == (None, 4.0)
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        *("text/csv", "text/tab-separated-values"),
+        *("application/json", "application/x-ndjson", "application/vnd.apache.parquet"),
+    ],
+)
+@pytest.mark.parametrize("texts", ["xyz", "123"])
+def test_downloads_give_back_the_weights(client: TestClient, media_type: str, texts: str) -> None:
+    """As a column of the file; formats that have no place for it are not offered."""
+    rows = [f"{i * 0.5},{i % 4},{texts[i % 3]},{'uv'[i % 2]}" for i in range(12)]
+    schema = '{"w": {"role": "weight"}}'
+    dataset = made(post(client, "\n".join(["a,w,b,k", *rows]), schema=schema))
+    path = f"/v1/datasets/{dataset['id']}/content"
+    content = client.get(path, headers={"Accept": media_type})
+    assert content.status_code == 200
+    again = post(client, content.content, media_type, schema=schema)
+    assert again.json()["matrix_digest"] == dataset["matrix_digest"]
+    assert client.get(path, headers={"Accept": "application/x-npz"}).status_code == 406
 
 
 def test_append_merges_levels(client: TestClient, settings: Settings) -> None:
