@@ -91,7 +91,8 @@ def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
 
 
 def test_irreversible_operations_require_admin(settings: Settings) -> None:
-    """And reading the audit trail, and routes without a decorator: add `@requires_scope` to a route that must not be here."""
+    """As does the audit trail, and a route without a decorator: add `@requires_scope` to one that
+    must not be here."""
     admin = {
         operation["operationId"]
         for _, _, operation in operations(create_app(settings))
