@@ -83,6 +83,8 @@ class Limits(BaseModel):
     history_s: PositiveFloat = 30 * 24 * 3600
     """How long events and traces of a job are kept after its end, and replies to requests with an
     Idempotency-Key (these for at least a day)."""
+    audit_s: PositiveFloat = 30 * 24 * 3600
+    """How long the audit trail is kept."""
     worker_memory_bytes: PositiveInt = 2 * GIB
     """Most memory of one training process; a job that needs more fails."""
     disk_free_bytes: NonNegativeInt = GIB

@@ -72,6 +72,7 @@ def _replies(server: Server) -> dict[str, Any]:
         "ComparisonPage": "/v1/comparisons",
         "BatchPredictionRead": f"/v1/batch-predictions/{ids['batch-predictions']}",
         "BatchPredictionPage": "/v1/batch-predictions",
+        "ChangePage": "/v1/audit?resource=models/flowers",
         "InfoRead": "/v1/info",
         "ProblemKindRead": "/problems/not-a-number",
         "ServerMetadata": "/v2",

@@ -61,12 +61,13 @@ from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import secret_of
 from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
-from service.web import docs, health, problem_pages
+from service.web import audit, docs, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator
 from service.web.access.fast_path import FastPath
@@ -106,7 +107,7 @@ TAGS = {
     "predictions": "Rows in, labels out, in one request.",
     **{kind.section: kind.about for kind in KINDS.values() if kind is not training.KIND},
     "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
-    "operations": "Health, metrics, limits, and the meaning of errors.",
+    "operations": "Health, metrics, limits, the audit trail, and the meaning of errors.",
 }
 """The sections of the OpenAPI document, in the order of `/docs`."""
 THREADS = 100
@@ -162,7 +163,7 @@ def create_app(
     hosts = Hosts((*host_names(settings.hosts), *own_names))
     authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts)
     state = health.Health()
-    event_log = EventLog(database)
+    event_log, audit_log = EventLog(database), AuditLog(database)
     watcher = Watcher(event_log, state)
     access = JobAccess(KINDS, job_store, event_log, watcher, EventStreams(limits.event_streams))
     metrics = Metrics()
@@ -192,7 +193,13 @@ def create_app(
                     asyncio.create_task(warm_up_for_first_model(registry, database, state))
                 )
         tasks += [
-            asyncio.create_task(prune_forever(event_log, reservations, limits.history_s)),
+            asyncio.create_task(
+                prune_forever(
+                    partial(event_log.prune, limits.history_s),
+                    partial(reservations.prune, limits.history_s),
+                    partial(audit_log.prune, limits.audit_s),
+                )
+            ),
             asyncio.create_task(keep_reserve_forever(database, limits)),
             asyncio.create_task(return_memory_forever(metrics)),
             asyncio.create_task(watcher.run()),
@@ -255,6 +262,7 @@ def create_app(
     app.add_routes(models.router(registry, dataset_store))
     app.add_routes(derived.router(registry, renderer, blobs, limits))
     app.add_routes(solvers.router())
+    app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
     app.add_routes(problem_pages.router())

@@ -13,14 +13,12 @@ import structlog
 from anyio.to_thread import run_sync
 
 from service.errors import StorageFull, Unavailable
-from service.jobs.core.events import EventLog
 from service.models.registry import ModelRegistry
 from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.settings import Limits
 from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs
 from service.storage.database import Database, OtherTables
-from service.storage.database.idempotency import Reservations
 from service.storage.database.pages import PageRequest
 from service.storage.ownership import ForeignFiles, claim
 from service.web.bodies.malloc import return_free_memory
@@ -102,13 +100,14 @@ def has_models(registry: ModelRegistry) -> bool:
     return bool(registry.page(PageRequest(size=1)).items)
 
 
-async def prune_forever(event_log: EventLog, reservations: Reservations, history_s: float) -> None:
+async def prune_forever(*prunes: Callable[[], None]) -> None:
+    """Remove what is old, once an hour."""
     while True:
-        try:
-            await run_sync(event_log.prune, history_s)
-            await run_sync(reservations.prune, history_s)
-        except Exception:
-            log.exception("removing old events and replies failed")
+        for prune in prunes:
+            try:
+                await run_sync(prune)
+            except Exception:
+                log.exception("removing old rows failed")
         await asyncio.sleep(PRUNE_S)
 
 

@@ -1,4 +1,4 @@
-"""Commands that list datasets, jobs and models of a service, and export and import models."""
+"""Commands that list what a service has and who changed it, and export and import models."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from service.cli.client_commands import CALLS, ModelReference, NewVersionOf
-from service.cli.output import InputFile, Json, Url, connected, print_json, say
+from service.cli.output import InputFile, Json, Url, connected, print_json, print_table, say
 from service.cli.showing import (
+    CHANGE_COLUMNS,
     DATASET_COLUMNS,
     JOB_COLUMNS,
     MODEL_COLUMNS,
     VERSION_COLUMNS,
+    change_cells,
     dataset_cells,
     job_cells,
     model_cells,
@@ -78,6 +80,31 @@ def jobs(
     with connected(url, as_json) as client:
         listed = list(islice(client.jobs(state=state), limit))
     print_list("jobs", listed, JOB_COLUMNS, job_cells, as_json)
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def audit(
+    key: Annotated[
+        str | None, typer.Option(help="Id or name of a key, or `local` for commands.")
+    ] = None,
+    action: Annotated[str | None, typer.Option(help="An action such as alias.set.")] = None,
+    resource: Annotated[
+        str | None, typer.Option(help="Such as models/iris, with its versions and aliases.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Time, such as 2026-01-31T12:00:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(help="Time; only changes before it.")] = None,
+    limit: Limit = 20,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List who changed what, the newest first; needs a key with the scope admin."""
+    filters = {"key": key, "action": action, "resource": resource, "since": since, "until": until}
+    with connected(url, as_json) as client:
+        listed = list(islice(client.audit(**filters), limit))
+    if as_json:
+        print_json({"changes": listed})
+    else:
+        print_table(CHANGE_COLUMNS, map(change_cells, listed))
 
 
 @resource_commands.command(rich_help_panel=CALLS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,20 @@ MODEL_COLUMNS = ("model", "latest", "aliases", "created (UTC)")
 
 def model_cells(model: Model) -> tuple[Any, ...]:
     return model.name, model.latest_version, _pairs(model.aliases), _minute(model.created_at)
+
+
+CHANGE_COLUMNS = ("time (UTC)", "by", "from", "action", "resource", "result")
+
+
+def change_cells(change: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A change of the audit trail."""
+    result = ", ".join(f"{name} = {_word(value)}" for name, value in change["result"].items())
+    moment = change["at"][:19].replace("T", " ")
+    return moment, change["actor"], change["address"], change["action"], change["resource"], result
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _features(dataset: Dataset) -> str:

@@ -25,6 +25,7 @@ from service.rows.spec import Parsed, Stored
 from service.rows.table.raw import arrays_of, category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
+from service.storage.database.audit import record
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import dataset_tags, datasets
 from service.storage.database.tags import has_tag, replace_tags
@@ -161,6 +162,7 @@ class DatasetStore:
                 with self._database.write() as connection:
                     insert = sa.insert(datasets).values(values).returning(*datasets.c)
                     dataset = Dataset.from_row(connection.execute(insert).one())
+                    _note_upload(connection, dataset, is_new=True)
                     if also is not None:
                         also(connection, dataset)
                     return dataset, True
@@ -201,6 +203,8 @@ class DatasetStore:
             )
             dataset = Dataset.from_row(connection.execute(update).one())
             replace_tags(connection, dataset_tags, dataset)
+            about = {"name": dataset.name, "tags": dict(dataset.tags)}
+            record(connection, "dataset.update", f"datasets/{dataset_id}", **about)
             return dataset
 
     def delete(self, dataset_id: str, check: Callable[[Dataset], None]) -> None:
@@ -213,6 +217,7 @@ class DatasetStore:
                     "resource-in-use", f"{job_id} needs the dataset; wait for its end or cancel it"
                 )
             connection.execute(sa.delete(datasets).where(datasets.c.id == dataset_id))
+            record(connection, "dataset.delete", f"datasets/{dataset_id}")
         self._blobs.delete(f"datasets/{dataset_id}")
 
     def load(self, dataset: Dataset) -> LoadedData:
@@ -282,8 +287,12 @@ class DatasetStore:
             .returning(*datasets.c)
         )
         with self._database.write() as connection:
-            found = connection.execute(update).first()
-        return None if found is None else Dataset.from_row(found)
+            row = connection.execute(update).first()
+            if row is None:
+                return None
+            dataset = Dataset.from_row(row)
+            _note_upload(connection, dataset, is_new=False)
+            return dataset
 
     def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
         """(n_samples, n_features): numbers, or raw values."""
@@ -328,6 +337,11 @@ def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dat
     if row is None:
         raise NotFound("not-found", f"there is no dataset {dataset_id}")
     return Dataset.from_row(row)
+
+
+def _note_upload(connection: sa.Connection, dataset: Dataset, *, is_new: bool) -> None:
+    result = {"new": is_new} | ({} if dataset.parent is None else {"parent": dataset.parent})
+    record(connection, "dataset.create", f"datasets/{dataset.id}", **result)
 
 
 def _upload_key(parsed: Parsed, origin: Origin | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from service.storage.database import now
+from service.storage.database.audit import record
 from service.storage.database.tables import model_aliases
 
 DEFAULT = "default"
@@ -71,6 +72,8 @@ def point(connection: sa.Connection, model_name: str, alias: str, version: int) 
             .values(version=version, revision=present.revision + 1, updated_at=now())
         )
     row = connection.execute(statement.returning(*model_aliases.c)).one()
+    before = None if present is None else present.version
+    record(connection, "alias.set", _path(model_name, alias), version=version, before=before)
     return Alias(**row._mapping)
 
 
@@ -79,4 +82,10 @@ def remove(connection: sa.Connection, model_name: str, alias: str | None = None)
     statement = model_aliases.delete().where(model_aliases.c.model_name == model_name)
     if alias is not None:
         statement = statement.where(model_aliases.c.alias == alias)
-    connection.execute(statement)
+    removed = statement.returning(model_aliases.c.alias, model_aliases.c.version)
+    for row in connection.execute(removed).all():
+        record(connection, "alias.delete", _path(model_name, row.alias), before=row.version)
+
+
+def _path(model_name: str, alias: str) -> str:
+    return f"models/{model_name}/aliases/{alias}"

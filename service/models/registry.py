@@ -26,6 +26,7 @@ from service.models.versions import (
 )
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
+from service.storage.database.audit import record
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import model_files, model_versions, models
 
@@ -109,6 +110,8 @@ class ModelRegistry:
             named = {"model_name": model_name, "version": version}
             contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]
             connection.execute(model_files.insert(), contents)
+        made_by = {"imported": imported.get("format")} if imported is not None else {"job": job_id}
+        record(connection, "version.create", f"models/{model_name}/versions/{version}", **made_by)
         if set_alias is not None:
             alias_rows.point(connection, model_name, set_alias, version)
         note_change(connection, model_name)
@@ -217,6 +220,7 @@ class ModelRegistry:
             connection.execute(
                 models.update().where(models.c.name == name).values(deleted_at=now())
             )
+            record(connection, "model.delete", f"models/{name}", versions=len(files))
         self.files.delete(*(key for keys in files for key in keys))
 
     def delete_version(
@@ -234,6 +238,7 @@ class ModelRegistry:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
             self._require_unneeded(connection, name, version)
             connection.execute(model_versions.delete().where(same(deleted)))
+            record(connection, "version.delete", f"models/{name}/versions/{version}")
         self.files.delete(deleted.artifact_key, deleted.warm_start_key)
 
     def aliases(self, name: str) -> list[Alias]:

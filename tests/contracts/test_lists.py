@@ -19,6 +19,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
+from service.storage.database.audit import AuditLog, ChangeFilter
 from service.storage.database.pages import Cursor, PageRequest
 from tests.backends import emptied
 
@@ -43,6 +44,17 @@ FILTERS: dict[str, dict[str, Any]] = {
 Read = Callable[["Stores", PageRequest], object]
 
 
+CHANGES = {
+    "all": ChangeFilter(),
+    "key": ChangeFilter(key="key_1"),
+    "name": ChangeFilter(key="ci"),
+    "action": ChangeFilter(action="key.revoke"),
+    "model": ChangeFilter(resource="models/iris"),
+    "time": ChangeFilter(since=1e9, until=2e9),
+    "alias and key": ChangeFilter(resource="models/iris/aliases/champion", key="ci"),
+}
+
+
 class Stores:
     """What lists come from."""
 
@@ -50,11 +62,16 @@ class Stores:
         self.datasets = DatasetStore(database, blobs)
         self.jobs = JobStore(database, blobs, 10)
         self.models = ModelRegistry(database, blobs)
+        self.audit = AuditLog(database)
         self.metrics = JobMetrics(self.jobs, database)
 
 
 def _jobs(filter: JobFilter) -> Read:
     return lambda stores, page: stores.jobs.page(filter, page)
+
+
+def _changes(filter: ChangeFilter) -> Read:
+    return lambda stores, page: stores.audit.page(filter, page)
 
 
 LISTS: dict[str, Read] = {
@@ -66,8 +83,9 @@ LISTS: dict[str, Read] = {
     "models": lambda stores, page: stores.models.page(page),
     "versions": lambda stores, page: stores.models.versions(BUSY, page),
     "aliases": lambda stores, _: stores.models.aliases(BUSY),
+    **{f"changes, {name}": _changes(filter) for name, filter in CHANGES.items()},
 }
-UNFILTERED = ("datasets", "datasets, latest", "jobs, all", "models")
+UNFILTERED = ("datasets", "datasets, latest", "jobs, all", "models", "changes, all")
 COUNTS: dict[str, Read] = {
     "counts": lambda stores, _: stores.jobs.counts(),
     "metrics": lambda stores, _: list(stores.metrics.collect()),

@@ -162,6 +162,26 @@ class AsyncClient:
         path = calls.path_of("v1", "models", name, "versions", version)
         return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
 
+    async def audit(
+        self,
+        *,
+        key: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Who changed what, newest first; needs a key with the scope `admin`.
+
+        `key` is the id or name of a key, `action` such as `alias.set`, `resource` such as
+        `models/iris` (with its versions and aliases), `since` and `until` are RFC 3339 times.
+        """
+        call = calls.get(
+            "/v1/audit", key=key, action=action, resource=resource, since=since, until=until
+        )
+        async for change in self._session.pages(call, "changes"):
+            yield change
+
     @overload
     async def predict(self, model: AnyModel, rows: Any, outputs: str = "label") -> Any: ...
 

@@ -18,6 +18,7 @@ from service.jobs.core.lifecycle import WAITING, Effect, State, cancellation, pa
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
+from service.storage.database.audit import Action, record, record_all
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import datasets, job_tags, job_trace, jobs
 from service.storage.database.tags import add_tags, has_tag, is_common
@@ -129,6 +130,8 @@ class JobStore:
                 queued = [Job.from_row(row) for row in connection.execute(insert, rows)]
                 add_tags(connection, job_tags, queued)
                 events.record(connection, queued, events.state)
+                results_of = {f"jobs/{job.id}": {"kind": job.kind} for job in queued}
+                record_all(connection, "job.create", results_of)
             following = iter(queued)
             results = [refused.get(n) or next(following) for n in range(len(new))]
             if also is not None:
@@ -201,6 +204,7 @@ class JobStore:
                     cancel_requested=True, keep_model=keep_model, pause_requested=False
                 )
                 job = _changed(connection, job, requested, events.state)
+            _note(connection, "job.cancel", job, effect)
         if effect is Effect.AT_ONCE:
             self._blobs.delete(checkpoint_folder(job_id))
         if job.state is State.QUEUED:
@@ -220,6 +224,7 @@ class JobStore:
             elif effect is Effect.REQUESTED and not job.pause_requested:
                 requested = sa.update(jobs).values(pause_requested=True)
                 job = _changed(connection, job, requested, events.state)
+            _note(connection, "job.pause", job, effect)
             return job, effect
 
     def resume(self, job_id: str) -> tuple[Job, Effect]:
@@ -236,6 +241,7 @@ class JobStore:
                 withdrawn = sa.update(jobs).values(pause_requested=False)
                 update = move(State.QUEUED) if job.state is State.PAUSED else withdrawn
                 job = _changed(connection, job, update, events.state)
+            _note(connection, "job.resume", job, effect)
         if job.state is State.QUEUED:
             self._on_queued()
         return job, effect
@@ -251,6 +257,7 @@ class JobStore:
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
             connection.execute(sa.delete(jobs).where(jobs.c.id == job_id))
+            record(connection, "job.delete", f"jobs/{job_id}", kind=job.kind)
         self._blobs.delete(checkpoint_folder(job_id))
         if job.results_key is not None:
             self._blobs.delete(job.results_key)
@@ -363,3 +370,9 @@ def _changed(
     changed = change(connection, update.where(jobs.c.id == job.id), *builders)
     assert changed is not None
     return changed
+
+
+def _note(connection: sa.Connection, action: Action, job: Job, effect: Effect) -> None:
+    """Record a change; what changed nothing is not recorded."""
+    if effect is not Effect.ALREADY:
+        record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)

@@ -32,6 +32,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
+from service.storage.database.audit import Actor, acting
 from svm.errors import Diverged, Interrupted, InvalidData
 from svm.training.blas import one_blas_thread
 
@@ -166,7 +167,8 @@ class Worker:
             return False
         self._kept = Kept()
         started = time.monotonic()
-        with structlog.contextvars.bound_contextvars(**lease.job.log_context):
+        by = Actor(lease.job.caller, request_id=lease.job.request_id)
+        with structlog.contextvars.bound_contextvars(**lease.job.log_context), acting(by):
             logger.info("job taken")
             try:
                 attempt = Attempt(lease, self._leases, self._settings, self._stopping)

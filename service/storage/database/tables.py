@@ -279,6 +279,26 @@ api_keys = Table(
     Column("revoked_at", Float),
 )
 
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("actor", String, nullable=False),  # name of the key, an address, or local
+    Column("key_id", String),
+    Column("address", String),
+    Column("request_id", String),
+    Column("action", String, nullable=False),  # such as job.cancel
+    Column("resource", String, nullable=False),  # path below /v1/
+    Column("subject", String, nullable=False),  # the first two parts of the path, for filters
+    Column("result", JSON, nullable=False),  # what the change resulted in
+    Index(None, "created_at", "id"),
+    Index(None, "actor", "created_at", "id"),
+    Index(None, "key_id", "created_at", "id"),
+    Index(None, "action", "created_at", "id"),
+    Index(None, "subject", "created_at", "id"),
+)
+
 identity = Table(
     "identity",
     metadata,

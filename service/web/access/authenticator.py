@@ -71,7 +71,7 @@ class Authenticator:
             key = matching(self._present, text)
             if key is None:
                 return None
-            caller = self._remember(text, Caller(key.name, key.scopes, self._rate(key)))
+            caller = self._remember(text, Caller(key.name, key.scopes, self._rate(key), key.id))
         return caller
 
     def authenticate_without_address(self, headers: RawHeaders) -> Caller | None:

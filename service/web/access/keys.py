@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from service.errors import NotFound
 from service.storage.database import Database, new_id, now, transaction_lock
+from service.storage.database.audit import record
 from service.storage.database.tables import api_keys
 
 Scope: TypeAlias = Literal["read", "predict", "train", "admin"]
@@ -84,9 +85,11 @@ class Keys:
             sa.update(api_keys)
             .where(which, api_keys.c.revoked_at.is_(None))
             .values(revoked_at=now())
+            .returning(api_keys.c.id, api_keys.c.name)
         )
         with self._database.write() as connection:
-            connection.execute(revoked)
+            for key in connection.execute(revoked):
+                record(connection, "key.revoke", f"keys/{key.id}", name=key.name)
             newest = sa.select(api_keys).where(which).order_by(api_keys.c.revoked_at.desc())
             row = connection.execute(newest).first()
         if row is None:
@@ -136,6 +139,7 @@ def _create(
         "created_at": now(),
     }
     row = connection.execute(sa.insert(api_keys).values(values).returning(*api_keys.c)).one()
+    record(connection, "key.create", f"keys/{id}", name=name, scopes=values["scopes"])
     return _key(row), text
 
 

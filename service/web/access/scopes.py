@@ -12,10 +12,12 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
+from service.storage.database.audit import Actor, acting
 from service.web.access import keys
 from service.web.access.authenticator import COOKIE, Authenticator
 from service.web.http.callers import FIND, STATE, Caller, address_of
@@ -102,9 +104,12 @@ class Admission:
         if not self._authenticator.allows_host(scope["headers"]):
             await render(request, _FOREIGN_HOST)(scope, receive, send)
             return
-        find = partial(self._authenticator.authenticate, scope["headers"], address_of(request))
+        address = address_of(request)
+        find = partial(self._authenticator.authenticate, scope["headers"], address)
         caller = find()
         scope["state"] |= {STATE: caller, FIND: find}
+        key_id = None if caller is None else caller.key_id
+        structlog.contextvars.bind_contextvars(key=key_id)
         rate = None if caller is None else caller.rate
         if rate is not None and scope["path"] not in QUIET:
             wait_s = rate.wait_s()
@@ -114,7 +119,9 @@ class Admission:
                 await render(request, error)(scope, receive, send)
                 return
             rate.count()
-        await self._app(scope, receive, send)
+        name = address if caller is None else caller.name
+        with acting(Actor(name, key_id, address, request.state.request_id)):
+            await self._app(scope, receive, send)
 
 
 def _unauthorized(request: Request) -> Unauthorized:

@@ -50,6 +50,8 @@ class Caller:
     """Of its key, or its address if no key is required."""
     scopes: frozenset[str]
     rate: Rate | None = None
+    key_id: str | None = None
+    """None if no key is required."""
 
     def has_scope(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes

@@ -18,6 +18,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.web.http.callers import address_of
 from service.web.http.headers import add_headers
 from service.web.problems import internal_error, render
 from service.web.server.descriptors import no_more_files
@@ -142,11 +143,13 @@ class Observability:
             return
         request_id = request_id_of(scope["headers"])
         log_context = {"request_id": request_id}
+        client = {"address": address_of(Request(scope)), "key": None}
         trace_id = trace_id_of(scope["headers"])
         if trace_id is not None:
             log_context["trace_id"] = trace_id
         scope.setdefault("state", {}).update(log_context)
-        structlog.contextvars.bind_contextvars(**log_context)
+        # `Admission` replaces the key by its id once it is known.
+        structlog.contextvars.bind_contextvars(**log_context, **client)
         started = time.perf_counter()
         status = 0
 
@@ -176,7 +179,7 @@ class Observability:
             await reply(scope, receive, send_with_id)
         finally:
             self._record(scope, status, time.perf_counter() - started)
-            structlog.contextvars.unbind_contextvars(*log_context)
+            structlog.contextvars.unbind_contextvars(*log_context, *client)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")

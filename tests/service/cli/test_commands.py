@@ -111,6 +111,17 @@ def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
     assert two["id"] in run("datasets", "--limit", "100").stdout
 
 
+def test_audit_lists_who_changed_what(run: Run) -> None:
+    """As a table and as JSON, with filters."""
+    run("upload", "iris.csv", "--name", "audited")
+    options = ("--action", "dataset.create", "--limit", "1")
+    listed = run("audit", *options).stdout
+    assert all(word in listed for word in ("127.0.0.1", "dataset.create", "datasets/ds_"))
+    [change] = json.loads(run("audit", *options, "--json").stdout)["changes"]
+    assert json.loads(run("audit", "--resource", change["resource"], "--json").stdout)["changes"]
+    assert run("audit", "--action", "nothing").returncode == 3
+
+
 def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
     """All of it on the command line."""
     run("upload", "iris.csv")

@@ -263,6 +263,8 @@ def test_aliases_move(client: Client, iris: str) -> None:
         assert answer["model"]["version"] == number
     model.remove_alias("champion")
     assert model.aliases == {}
+    moves = [change["result"] for change in client.audit(resource=f"models/{iris}")][:3]
+    assert moves == [{"before": 2}, {"version": 2, "before": 1}, {"version": 1, "before": None}]
     assert [version.version for version in model.versions()] == [2, 1]
 
 

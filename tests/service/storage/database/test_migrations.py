@@ -51,8 +51,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0102"
-down_revision = "0101"
+revision = "0103"
+down_revision = "0102"
 
 
 def upgrade() -> None:
@@ -66,7 +66,7 @@ def next_migrations(tmp_path: Path) -> Path:
     """Those of a version after this one."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder)
-    (folder / "versions" / "0102_color.py").write_text(NEXT)
+    (folder / "versions" / "0103_color.py").write_text(NEXT)
     return folder
 
 
@@ -90,7 +90,7 @@ def test_rows_are_kept_by_an_upgrade(empty_database_url: str, next_migrations: P
     database.close()
     newer = Database(empty_database_url, next_migrations)
     newer.migrate()
-    assert (present_revision(newer), colors(newer)) == ("0102", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0103", [("x", "red")])
     newer.close()
 
 
@@ -105,7 +105,7 @@ def test_backup_is_restored_by_a_newer_version(
     older.close()
     newer = Database(empty_database_url, next_migrations)
     restore(newer, LocalBlobs(tmp_path / "newer"), tmp_path / "backup.tar")
-    assert (present_revision(newer), colors(newer)) == ("0102", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0103", [("x", "red")])
     newer.close()
 
 

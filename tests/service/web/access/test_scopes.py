@@ -91,14 +91,15 @@ def test_every_route_with_every_scope(settings: Settings, keys: Keys) -> None:
 
 
 def test_irreversible_operations_require_admin(settings: Settings) -> None:
-    """And routes without a decorator: add `@requires_scope` to a route that must not be here."""
+    """As does the audit trail, and a route without a decorator: add `@requires_scope` to one that
+    must not be here."""
     admin = {
         operation["operationId"]
         for _, _, operation in operations(create_app(settings))
         if operation["security"] == [{"key": ["admin"]}]
     }
     deleting = {"delete_dataset", "delete_model", "delete_model_version"}
-    assert admin == deleting | {"import_model_version"}
+    assert admin == deleting | {"import_model_version", "list_changes"}
 
 
 def test_key_can_watch_the_jobs_that_it_can_start(
