@@ -144,3 +144,53 @@ def take_values(
         values, row = carray(_values(addresses[k]), length), out[k]
         for i in range(len(positions)):
             row[columns[i]] = values[positions[i]]
+
+
+@compiled
+def solve_sets(
+    values: Vector,
+    rows: Indices,
+    working: Indices,
+    y: Signs,
+    upper: Vector,
+    a: Vector,
+    scores: Vector,
+    pairs: bool,
+    augmented: bool,
+    tolerance: Vector,
+    most_steps: int,
+    changes: Vector,
+    steps: Indices,
+) -> None:
+    """Solve the working set of each of many problems, by `solve_pairs` or `solve_singles`.
+
+    `values` are k(xᵢ, xⱼ) of all rows i and j; set p has `rows[p]` of them, which are `working[p]`
+    among the rows of problem p, of which it has `y`, `upper` and `scores`. The `a` change in place,
+    `changes` become those of aᵢ yᵢ in the order of the set, and `steps` the steps made.
+    """
+    size = rows.shape[1]
+    gram = np.empty((size, size))
+    for p in range(len(rows)):
+        for i in range(size):
+            for j in range(size):
+                gram[i, j] = values[rows[p, i], rows[p, j]] + (1.0 if augmented else 0.0)
+        some = working[p]
+        own_y, own_a = y[p][some], a[p][some]
+        inside = own_y, upper[p][some], own_a, scores[p][some], tolerance[p], most_steps
+        steps[p] = solve_pairs(gram, *inside) if pairs else solve_singles(gram, *inside)
+        for i in range(size):
+            changes[p, i] = (own_a[i] - a[p, some[i]]) * own_y[i]
+            a[p, some[i]] = own_a[i]
+
+
+@compiled
+def add_sets(
+    values: Vector, rows: Indices, everywhere: Indices, changes: Vector, scores: Vector
+) -> None:
+    """scores[p, i] += Σ changes[p, k] · k(x_rows[p, k], x_everywhere[p, i]), in the order of k."""
+    for p in range(len(rows)):
+        for k in range(rows.shape[1]):
+            factor, row = changes[p, k], values[rows[p, k]]
+            if factor != 0.0:
+                for i in range(everywhere.shape[1]):
+                    scores[p, i] += factor * row[everywhere[p, i]]

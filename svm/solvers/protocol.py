@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from svm.classifiers import Classifier
 from svm.data.matrices import Vector
@@ -16,6 +20,7 @@ NOT_STOPPED: Stopped = ""
 LINEAR = ("pegasos", "subgradient", "gradient-descent", "dual-coordinate-descent", "newton")
 """The solvers of linear models."""
 MAX_STEP = 2.0**53
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +128,33 @@ class UpdatesSums(Protocol):
 
     def renewed(self, problem: Problem, state: Any) -> Any:
         """The state with primal value and bound from sums over all rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolvedPair(Generic[State]):
+    """The end of a binary training that was solved beside others, and its evaluation."""
+
+    state: State
+    advances: int
+    primal: float
+    best_primal: float
+    """Of all advances."""
+    dual: float
+    train_error: float
+    """Share of the rows on the wrong side."""
+    inside: npt.NDArray[np.bool_]
+    """(n_samples,) rows on or inside the margin."""
+
+
+@runtime_checkable
+class SolvesTogether(Protocol):
+    """A solver that can solve many small problems at once, with the bits of one at a time."""
+
+    def solved_together(
+        self, problems: Sequence[Problem], gap: float, most_advances: int
+    ) -> Iterator[dict[int, SolvedPair[Any]]]:
+        """Problems solved to the relative gap, by their position in the sequence, some at a time;
+        none of those that are better solved alone."""
 
 
 @runtime_checkable

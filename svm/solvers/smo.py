@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
@@ -17,30 +17,20 @@ from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.kernel.kernel_rows import KernelRow
 from svm.problem import Problem
 from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores
-from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
+from svm.solvers.working_sets import (
+    INNER_SHARE,
+    INNER_STEPS,
+    WORKING_SET,
+    SMOState,
+    largest_violation,
+    solved_together,
+    violations,
+    working_set,
+)
 
-WORKING_SET = 512
-INNER_SHARE = 0.1
-"""A working set is solved until its violation is this share of the problem's violation."""
-INNER_STEPS = 20 * WORKING_SET
 SHARED_WORK = 1 << 18
 """Operations that are worth several threads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SMOState(SolverState):
-    """The dual point a = α/(λn) and what follows from it for every row."""
-
-    a: Vector
-    """(n_samples,) 0 … sᵢ/(λn)."""
-    scores: Vector
-    """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores without a free intercept."""
-    working: Indices
-    """The latest working set, its newest rows last."""
-    intercept: float = math.nan
-    """The best one for these scores; NaN before the first working set."""
-    sets: int = 0
-    """Working sets solved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +92,11 @@ class SMO(Hyperparameters):
 
         free = problem.intercept == "free"
         upper, y = _upper(problem), problem.y
-        up, down = _violations(problem, state.a, state.scores, upper)
-        violation = float(up.max() + down.max()) if free else float(np.maximum(up, down).max())
+        up, down = violations(y, state.a, state.scores, upper, free=free)
+        violation = float(largest_violation(up, down, free=free))
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
-        working = _working_set(state.working, up, down)
+        working = working_set(state.working, up, down)
         kernel_rows = _kernel_rows(problem, working)
         gram = _gram(problem, kernel_rows, working)
         a, scores = state.a[working], state.scores[working]
@@ -136,6 +126,12 @@ class SMO(Hyperparameters):
             sets=sets,
         )
         return replace(state, intercept=_intercept(problem, state))
+
+    def solved_together(
+        self, problems: Sequence[Problem], gap: float, most_advances: int
+    ) -> Iterator[dict[int, SolvedPair[SMOState]]]:
+        """Many small problems side by side, see `working_sets`."""
+        return solved_together(problems, gap, most_advances)
 
     def classifier(self, problem: Problem, state: SMOState) -> KernelClassifier:
         support = np.flatnonzero(state.a)
@@ -241,40 +237,6 @@ def _balanced(a: Vector, y: Signs) -> Vector:
     factors = np.where(y > 0, target / up if up > 0 else 0.0, target / down if down > 0 else 0.0)
     balanced: Vector = a * factors
     return balanced
-
-
-def _violations(
-    problem: Problem, a: Vector, scores: Vector, upper: Vector
-) -> tuple[Vector, Vector]:
-    """How much raising and lowering aᵢ yᵢ would gain, -inf (or 0) if the box forbids it.
-
-    With a free intercept these have a constant added, which cancels in the sum of two; otherwise
-    they are the projected gradients.
-    """
-    y = problem.y
-    residuals = y - scores
-    rises = np.where(y > 0, a < upper, a > 0)
-    falls = np.where(y > 0, a > 0, a < upper)
-    forbidden = -np.inf if problem.intercept == "free" else 0.0
-    return np.where(rises, residuals, forbidden), np.where(falls, -residuals, forbidden)
-
-
-def _working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
-    """The newer half of the latest set, then the rows outside it that violate most."""
-    size = min(WORKING_SET, len(up))
-    kept = latest[len(latest) // 2 :] if len(latest) == size else latest[:0]
-    free = np.ones(len(up), dtype=bool)
-    free[kept] = False
-    wanted = size - len(kept)
-    chosen = []
-    for violations, number in ((up, wanted // 2), (down, wanted - wanted // 2)):
-        candidates = np.flatnonzero(free)
-        if number < len(candidates):
-            worst = np.argpartition(-violations[candidates], number)[:number]
-            candidates = candidates[np.sort(worst)]
-        chosen.append(candidates[np.argsort(-violations[candidates], kind="stable")])
-        free[chosen[-1]] = False
-    return np.concatenate([kept, *chosen])
 
 
 def _intercept(problem: Problem, state: SMOState) -> float:

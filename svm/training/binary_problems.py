@@ -15,6 +15,7 @@ from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
+from svm.solvers import AnySolver, ChoosesSolver, Newton
 from svm.training.preparation import Prepared, as_prepared
 
 
@@ -53,6 +54,18 @@ def problems(
         )
         made.append(problem)
     return made
+
+
+def solver_for(
+    pipeline: Pipeline, binary: list[Problem], *, warm: bool
+) -> tuple[AnySolver, Newton | None, tuple[str, ...]]:
+    """The solver of all binary problems; if it was chosen for the largest one, also the solver that
+    may take over, and why."""
+    if not isinstance(pipeline.solver, ChoosesSolver):
+        return pipeline.solver, None, ()
+    largest = max(binary, key=lambda p: p.n_samples)
+    solver, successor, reason = pipeline.solver.chosen(largest, warm=warm)
+    return solver, successor, (reason,)
 
 
 def held_out(

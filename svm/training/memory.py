@@ -16,8 +16,8 @@ from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLE_VALUES, SAMPLED_FROM, Newton
-from svm.solvers.smo import WORKING_SET
 from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
+from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
@@ -103,6 +103,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
         total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
         total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
+        if len(problems) >= MANY and n <= MOST_ROWS:  # small problems side by side
+            total += 2 * FLOAT * n * n
     longest = max(width, size.n_features)
     values, each = max(size.stored_values, n * longest), FLOAT + INDEX if size.sparse else FLOAT
     shards = 1 + values // SHARD_VALUES

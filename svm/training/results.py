@@ -95,10 +95,15 @@ def _warm_start(
     pairs: Sequence[BinaryTraining],
 ) -> WarmStart:
     rows, coefficients = [], []
+    of_solver = {
+        solver: solver.dual_coefficients
+        for solver in {pair.solver for pair in pairs}
+        if isinstance(solver, HasDualCoefficients)
+    }
     for pair in pairs:
         duals = np.empty(0)
-        if isinstance(pair.solver, HasDualCoefficients):
-            duals = pair.solver.dual_coefficients(pair.problem, pair.state)
+        if pair.solver in of_solver:
+            duals = of_solver[pair.solver](pair.problem, pair.state)
         support = np.flatnonzero(duals)
         rows.append(pair.problem.rows[support])
         coefficients.append(duals[support])
@@ -155,7 +160,10 @@ def _better_model(
     def best(pair: BinaryTraining) -> float:
         return certifier_of(pair.problem).enclosure(pair.problem, pair.certifier)[0]
 
-    worst = min(pairs, key=lambda pair: best(pair) / max(pair.progress.primal, 1e-300))
+    searched = [pair for pair in pairs if pair.progress.certifier_steps]
+    if not searched:
+        return ()
+    worst = min(searched, key=lambda pair: best(pair) / max(pair.progress.primal, 1e-300))
     primal, name = best(worst), certifier_of(worst.problem).name
     if worst.progress.primal <= (1.0 + ROUGH_EXCESS) * primal:
         return ()

@@ -1,13 +1,64 @@
-"""Which pair is advanced next, if pairs are trained side by side."""
+"""Which pair is advanced next, if pairs are trained side by side; many small ones at once."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from svm.solvers.protocol import SolvedPair, SolvesTogether
+from svm.stopping import StopReason
+from svm.training.binary_training import BinaryTraining, PairProgress
 
 GROWTH = 4.0
 """Total time of a pair after one of its runs, relative to the time before."""
+
+
+def together(
+    pairs: Sequence[BinaryTraining], own: Collection[int]
+) -> Iterator[dict[int, BinaryTraining]]:
+    """Those of the `own` pairs that have not begun and that the solver can solve many at once, some
+    at a time: each as it would be at the end of its own training."""
+    first = pairs[0]
+    solver, stopping = first.solver, first.stopping
+    gap, other_rules = stopping.duality_gap, (stopping.cost_change, stopping.max_updates)
+    if not isinstance(solver, SolvesTogether) or gap is None or other_rules != (None, None):
+        return
+    if stopping.patience is not None:
+        return
+    new = [k for k in own if pairs[k].progress == PairProgress()]
+    most = stopping.max_epochs or sys.maxsize
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in solver.solved_together([pairs[k].problem for k in new], gap, most):
+            yield {new[i]: _ended(pairs[new[i]], solved) for i, solved in part.items()}
+
+
+def _ended(pair: BinaryTraining, solved: SolvedPair[Any]) -> BinaryTraining:
+    progress = PairProgress(
+        advances=solved.advances,
+        next_evaluation=solved.state.updates + 1,
+        evaluated_at=solved.advances,
+        evaluated_updates=solved.state.updates,
+        primal=solved.primal,
+        best_primal=solved.best_primal,
+        train_error=solved.train_error,
+        dual=solved.dual,
+        stop_reason=StopReason.GAP_REACHED,
+        finished=True,
+    )
+    return BinaryTraining(
+        solver=pair.solver,
+        problem=pair.problem,
+        stopping=pair.stopping,
+        state=solved.state,
+        certifier=pair.certifier,
+        progress=progress,
+        inside=solved.inside,
+    )
 
 
 class RoundRobin:

@@ -29,10 +29,9 @@ from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.solvers import AnySolver, ChoosesSolver, Newton
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
-from svm.training.binary_problems import problems
+from svm.training.binary_problems import problems, solver_for
 from svm.training.binary_training import BinaryTraining
 from svm.training.blas import one_blas_thread
 from svm.training.curve.patience import Watch, Watched
@@ -50,7 +49,7 @@ from svm.training.interruption import Interruption
 from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.results import TrainingResult, result_of
-from svm.training.round_robin import RoundRobin
+from svm.training.round_robin import RoundRobin, together
 from svm.training.row_weights import renumbered
 from svm.training.warm_start import WarmStart, check_warm_start
 
@@ -144,9 +143,7 @@ class Training:
         self.prepared = prepared
         self.warnings = list(self.prepared.warnings)
         binary = problems(self.prepared, pipeline, seed, self._interruption, executor)
-        solver, self._successor, reasons = _solver_for(
-            pipeline, binary, warm=warm_start is not None
-        )
+        solver, self._successor, reasons = solver_for(pipeline, binary, warm=warm_start is not None)
         if self._stopping.patience is not None:  # the best state is one of this solver
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
@@ -218,6 +215,7 @@ class Training:
             with one_blas_thread:
                 for k in [k for k, some in enumerate(self._points) if some]:
                     yield self._report(k)  # an interruption came before their report
+                yield from self._together()
                 queue = RoundRobin(k for k in self.own if not self._is_finished(k))
                 slices = self._one_at_a_time(queue)
                 if self.threads > 1 and len(queue) > 1:
@@ -380,6 +378,18 @@ class Training:
     def _is_finished(self, k: int) -> bool:
         return self._pairs[k].progress.finished
 
+    def _together(self) -> Iterator[Progress]:
+        """The pairs that can be solved many at once: one report for those of each call."""
+        for solved in together(self._pairs, self.own) if self._tracer is None else ():
+            for k in solved.keys() - self._lent:
+                self._pairs[k] = solved[k]
+                self._tracker.update(k, solved[k], self.elapsed_s)
+            if solved:
+                yield self._report(max(solved))
+            self._interruption()
+            if self._out_of_time():
+                return
+
     def _one_at_a_time(self, queue: RoundRobin) -> Iterator[int]:
         while queue:
             k = queue.next()
@@ -400,15 +410,3 @@ class Training:
             evaluation = evaluation_of(k, pair, error, self.elapsed_s)
         points, self._points[k] = self._points[k], ()
         return self._tracker.report(k, self._pairs, evaluation, points)
-
-
-def _solver_for(
-    pipeline: Pipeline, binary: list[Problem], *, warm: bool
-) -> tuple[AnySolver, Newton | None, tuple[str, ...]]:
-    """The solver of all binary problems; if it was chosen for the largest one, also the solver that
-    may take over, and why."""
-    if not isinstance(pipeline.solver, ChoosesSolver):
-        return pipeline.solver, None, ()
-    largest = max(binary, key=lambda p: p.n_samples)
-    solver, successor, reason = pipeline.solver.chosen(largest, warm=warm)
-    return solver, successor, (reason,)
