@@ -50,8 +50,8 @@
     axes: [axis(x().axis, ticks, 44), axis("cost", (_, values) => values.map(short), 64)],
     series: [
       { label: x().label, value: (_, value) => x().value(value) },
-      { label: "cost", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
-      { label: "bound", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
+      { label: "cost", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
+      { label: "bound", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
     ],
   });
 
@@ -63,7 +63,7 @@
     ],
     series: [
       { label: x().label, value: (_, value) => x().value(value) },
-      { label: "gap", stroke: color("--accent"), width: 2, value: (_, value) => percent(value), points: { size: 5 } },
+      { label: "gap", stroke: color("--k2"), width: 2, value: (_, value) => percent(value), points: { size: 5 } },
     ],
   });
   const powers = (_, ticks) => ticks.map((tick) => (String(Number(tick.toPrecision(3)).toExponential()).startsWith("1e") ? tick : null));

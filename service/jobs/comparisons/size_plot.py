@@ -12,6 +12,7 @@ from html import escape
 from typing import Any, Literal, TypeAlias
 
 from service.errors import NotFound
+from service.models.plots.palette import CARD, COLORS, DARK_STYLE, FONT, INK, LINE
 
 SizePlot: TypeAlias = Literal["time-by-rows", "time-by-columns", "time-by-support-vectors"]
 
@@ -20,7 +21,6 @@ _AXIS: dict[SizePlot, tuple[str, str]] = {
     "time-by-columns": ("columns", "features"),
     "time-by-support-vectors": ("n_support_vectors", "support vectors"),
 }
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
 WIDTH, HEIGHT = 520, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 30, 46
 MOST_LINES = 8
@@ -54,20 +54,21 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom}" '
-            f'width="{WIDTH}" height="{bottom}" role="img" font-family="sans-serif" '
-            'font-size="11" fill="#1a1a1a">',
+            f'width="{WIDTH}" height="{bottom}" role="img" font-family="{FONT}" '
+            f'font-size="11" fill="{INK}">',
             f"<title>{escape(title)}</title>",
             f"<desc>{escape(description)}</desc>",
-            f'<rect width="{WIDTH}" height="{bottom}" fill="#ffffff"/>',
+            DARK_STYLE,
+            f'<rect width="{WIDTH}" height="{bottom}" fill="{CARD}"/>',
             f'<text x="{LEFT}" y="18" font-size="13">{escape(title)}</text>',
             *(
-                f'<path d="M{across.at(x):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#dddddd"/>'
+                f'<path d="M{across.at(x):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="{LINE}"/>'
                 f'<text x="{across.at(x):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">'
                 f"{x:,.7g}</text>"
                 for x in across.ticks
             ),
             *(
-                f'<path d="M{LEFT} {up.at(y):.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>'
+                f'<path d="M{LEFT} {up.at(y):.1f}H{WIDTH - RIGHT}" stroke="{LINE}"/>'
                 f'<text x="{LEFT - 6}" y="{up.at(y) + 4:.1f}" text-anchor="end">{y:.7g}</text>'
                 for y in up.ticks
             ),

@@ -16,7 +16,7 @@ PlotKind: TypeAlias = Literal[
     "reliability",
 ]
 
-STYLE_VERSION = 1
+STYLE_VERSION = 2
 """Increase it when plots change: stored files are then rendered again."""
 
 

@@ -8,6 +8,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 
 from service.models.plots.drawing import SHOWN_CLASSES, Picture, axes, color, dots, names_of, plain
+from service.models.plots.palette import CARD, INK, SOFT
 from service.models.plots.plane import drawn, plane_of
 from service.models.sources import Sources
 from svm.data.matrices import Vector
@@ -31,7 +32,7 @@ def boundary(sources: Sources) -> tuple[Picture, str | None]:
     if plane.points is not None and codes is not None:
         for code in np.unique(codes).tolist():
             square = bool(code % 2)
-            dots(ax, plane.points[codes == code], "white", 4.4, square=square)
+            dots(ax, plane.points[codes == code], CARD, 4.4, square=square)
             dots(ax, plane.points[codes == code], color(code), 3.2, square=square)
     ax.set(
         xlim=(a[0], a[-1]),
@@ -61,10 +62,10 @@ def _two_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
     far = max(1.0, float(np.abs(values).max())) * 2
     ax.contourf(a, b, values, levels=[-far, 0.0, far], colors=tints)
     if values.min() < 0.0 < values.max():
-        ax.contour(a, b, values, levels=[0.0], colors="#1a1a1a", linewidths=1.4)
+        ax.contour(a, b, values, levels=[0.0], colors=INK, linewidths=1.4)
     for level in (-1.0, 1.0):
         if values.min() < level < values.max():
-            ax.contour(a, b, values, [level], colors="#1a1a1a", linewidths=0.8, linestyles="--")
+            ax.contour(a, b, values, [level], colors=INK, linewidths=0.8, linestyles="--")
 
 
 def _many_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
@@ -78,4 +79,4 @@ def _many_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
             far = float(np.abs(ahead).max()) * 2
             ax.contourf(a, b, ahead, levels=[0.0, far], colors=[to_rgba(color(code), TINT)])
             if lines:
-                ax.contour(a, b, ahead, levels=[0.0], colors="#555555", linewidths=0.5)
+                ax.contour(a, b, ahead, levels=[0.0], colors=SOFT, linewidths=0.5)

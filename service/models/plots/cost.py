@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned
+from service.models.plots.drawing import Picture, axes, thinned
 from service.models.plots.learning_curve import MOST_PAIRS, pairs_of, relative_gap
+from service.models.plots.palette import COLORS, COST, FAINT
 from service.models.sources import Sources
 
 LABELS = {"epoch": "epoch", "updates": "update", "elapsed_s": "seconds"}
@@ -30,7 +31,7 @@ def cost(
         x = [row[against] for row in rows]
         costs.plot(x, [row["solver_objective"] for row in rows], color=FAINT)
     values = [row["solver_objective"] for row in worst]
-    costs.plot(by, values, f"{marker}-", color=COLORS[0])
+    costs.plot(by, values, f"{marker}-", color=COST)
     costs.set(ylabel="cost in the solver's constants")
     errors.plot(by, [row["train_error"] for row in worst], f"{marker}-", color=COLORS[0])
     names = ["training rows"]

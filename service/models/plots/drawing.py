@@ -19,16 +19,13 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from service.errors import NotFound
+from service.models.plots.palette import CARD, COLORS, DARK_STYLE, FONT, INK, LINE
 
 SHOWN_CLASSES = 10
 """More classes have no distinct colors and no legend."""
 
-# Okabe and Ito's colors, which color-blind people can distinguish, and four more.
-COLORS = (
-    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
-    *("#8c564b", "#7f7f7f", "#bcbd22", "#5e3c99"),
-)
-INK, FAINT = "#1a1a1a", "#9a9a9a"
+MEASURED = "DejaVu Sans"
+"""The font that comes with matplotlib. It is wider than those that are shown, so texts fit."""
 
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # names from callers can contain dollar signs
@@ -36,9 +33,10 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "svm-service",  # ids of elements depend only on the picture
     "path.simplify_threshold": 0.2,
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # the first one comes with matplotlib
+    "font.sans-serif": [MEASURED],
     "font.size": 9,
-    "figure.facecolor": "white",  # readable on any background
+    "figure.facecolor": CARD,  # readable on any background
+    "axes.facecolor": CARD,
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -47,7 +45,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "grid.color": "#dddddd",
+    "grid.color": LINE,
     "legend.frameon": False,
     "legend.fontsize": 8,
     "xtick.color": INK,
@@ -141,12 +139,22 @@ def write(picture: Picture) -> bytes:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     # Round to a hundredth of a point, in attributes only, not in texts.
     svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_rounded, tag[0]), svg)
+    svg = re.sub(r'style="([^"]*)"', _as_attributes, svg)
     svg = re.sub(r"\s*\n\s*", "\n", svg)
     opening, rest = svg.split(">", 1)
     texts = f"<title>{escape(picture.title)}</title>\n<desc>{escape(picture.description)}</desc>\n"
+    texts += f"{DARK_STYLE}\n"
     return f'{opening} role="img">\n{texts}{rest.lstrip()}'.encode()
 
 
+def _as_attributes(style: re.Match[str]) -> str:
+    """A style with its colors as attributes, and with the fonts of the dashboard."""
+    colors = "".join(f' {name}="{value}"' for name, value in _COLOR.findall(style[1]))
+    rest = _COLOR.sub("", style[1]).replace(f"'{MEASURED}', sans-serif", FONT).strip("; ")
+    return f'style="{rest}"{colors}' if rest else colors.strip()
+
+
+_COLOR = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})(?:; |$)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from service.models.plots.drawing import COLORS, FAINT, Picture, axes, thinned, unavailable
+from service.models.plots.drawing import Picture, axes, thinned, unavailable
+from service.models.plots.palette import BOUND, COST, FAINT, GAP
 from service.models.sources import Sources
 
 MOST_PAIRS = 60
@@ -23,16 +24,16 @@ def learning_curve(sources: Sources) -> tuple[Picture, str | None]:
     epochs = [row["epoch"] for row in worst]
     title = f"Learning curve of {version.model_name} version {version.version}"
     figure, (costs, gaps) = axes(title, 2, (5.2, 4.6), sharex=True)
-    costs.plot(epochs, [row["primal"] for row in worst], "o-", ms=3, color=COLORS[0], label="cost")
+    costs.plot(epochs, [row["primal"] for row in worst], "o-", ms=3, color=COST, label="cost")
     costs.plot(
-        epochs, [row["dual"] for row in worst], "s--", ms=3, color=COLORS[1], label="lower bound"
+        epochs, [row["dual"] for row in worst], "s--", ms=3, color=BOUND, label="lower bound"
     )
     costs.set(ylabel="primal and dual value")
     costs.legend()
     some = thinned(np.arange(len(pairs)), MOST_PAIRS)
     for rows in [pairs[k] for k in some.tolist()] if len(pairs) > 1 else []:
         gaps.plot([row["epoch"] for row in rows], [relative_gap(row) for row in rows], color=FAINT)
-    gaps.plot(epochs, [relative_gap(row) for row in worst], "o-", ms=3, color=COLORS[2])
+    gaps.plot(epochs, [relative_gap(row) for row in worst], "o-", ms=3, color=GAP)
     gaps.set(ylabel="relative gap", xlabel="epoch")
     if max(epochs) > 1:
         gaps.set_xscale("log", base=2)

@@ -12,9 +12,6 @@ from matplotlib.path import Path
 
 from service.errors import InvalidContent
 from service.models.plots.drawing import (
-    COLORS,
-    FAINT,
-    INK,
     SHOWN_CLASSES,
     Picture,
     axes,
@@ -22,6 +19,7 @@ from service.models.plots.drawing import (
     names_of,
     unavailable,
 )
+from service.models.plots.palette import CARD, COLORS, FAINT, INK
 from service.models.sources import Rows, Sources
 from svm.data.matrices import Vector
 from svm.model.metrics import RocCurve, calibration_metrics, roc_curve
@@ -58,7 +56,7 @@ def confusion(sources: Sources) -> tuple[Picture, str | None]:
     ax.set_yticks(ticks, [names[k] for k in ticks])
     if n <= NUMBERED_CLASSES:
         for i, j in np.ndindex(n, n):
-            ink = "white" if shares[i, j] > 0.55 else INK if counts[i, j] else FAINT
+            ink = CARD if shares[i, j] > 0.55 else INK if counts[i, j] else FAINT
             ax.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=ink, fontsize=8)
     right = int(np.diag(counts).sum())
     rows = {"train": "training", "validation": "validation"}[subset]

@@ -252,7 +252,7 @@ derived_files = Table(
     metadata,
     Column("model_name", String, primary_key=True),
     Column("version", Integer, primary_key=True),
-    Column("name", String, primary_key=True),  # such as plots-1/roc.svg
+    Column("name", String, primary_key=True),  # such as plots-2/roc.svg
     Column("created_at", Float, nullable=False),
     # The data that the file shows; it is deleted with them.
     Column("dataset_id", ForeignKey("datasets.id", ondelete="CASCADE"), index=True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from importlib import resources
 from typing import Any, get_args
 from xml.etree import ElementTree
 
@@ -12,7 +14,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.models.plots import PlotKind
+from service.models.plots import PlotKind, file_name
+from service.models.plots.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace
@@ -134,8 +137,8 @@ def test_plots_do_not_show_deleted_data(examples: ExampleModels) -> None:
     with database.read() as connection:
         names = sa.select(derived_files.c.name).where(derived_files.c.model_name == "gone")
         assert sorted(connection.scalars(names)) == [
-            "plots-1/boundary.svg",
-            "plots-1/confusion.svg",
+            file_name("boundary"),
+            file_name("confusion"),
         ]
     database.close()
 
@@ -209,3 +212,28 @@ def test_wrong_addresses_are_problems(examples: ExampleModels) -> None:
     assert problem(examples.client, "ten", "roc", 99)[:2] == (404, "not-found")
     assert problem(examples.client, "unknown", "roc")[:2] == (404, "not-found")
     assert problem(examples.client, "No", "roc")[:2] == (400, "invalid-name")
+
+
+def test_colors_are_those_of_the_dashboard() -> None:
+    """In light and in dark mode."""
+    style = (resources.files("service.dashboard") / "assets" / "style.css").read_text()
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#\w+);", part)) for part in style.split("@media")[:2]
+    )
+    assert light.pop("card") == "#fff"
+    plots = {f"k{i}": color for i, color in enumerate(COLORS)}
+    plots |= {"ink": INK, "soft": SOFT, "line": LINE}
+    assert plots.items() <= light.items()
+    assert {name: DARK[color] for name, color in plots.items()}.items() <= dark.items()
+    assert DARK[CARD] == dark["card"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_color_has_one_for_dark_mode(examples: ExampleModels, kind: PlotKind) -> None:
+    """As an attribute, which a rule replaces; the background, too."""
+    svg = drawn(examples.client, "ten" if kind != "reliability" else min(CALIBRATED), kind).decode()
+    colors = set(re.findall(r'(?:fill|stroke)="(#\w+)"', svg))
+    assert {CARD, INK} <= colors <= DARK.keys()
+    assert not re.findall(r'style="[^"]*#\w+', svg)
+    assert "DejaVu" not in svg
+    assert all(f'[{name}="{CARD}"]{{{name}:{DARK[CARD]}}}' in svg for name in ("fill", "stroke"))

@@ -1,0 +1,46 @@
+"""Colors and fonts of all plots: those of the dashboard's style sheet, light and dark."""
+
+from __future__ import annotations
+
+# Okabe and Ito's colors, which color-blind people can distinguish, and four more.
+COLORS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    *("#8c564b", "#7f7f7f", "#bcbd22", "#5e3c99"),
+)
+COST, BOUND, GAP = COLORS[:3]
+CARD, INK, SOFT, LINE = "#ffffff", "#1c2126", "#5a636d", "#e3e5e6"
+FAINT = "#9aa3ab"
+
+FONT = (
+    "-apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', 'Liberation Sans', Arial, "
+    "sans-serif"
+)
+
+DARK = {
+    **dict(
+        zip(
+            COLORS,
+            (
+                *("#4aa3dd", "#f08743", "#35c79b", "#dd9abf", "#f0b733", "#83cbf2"),
+                *("#b98477", "#a3a3a3", "#d3d44f", "#9a7bd0"),
+            ),
+            strict=True,
+        )
+    ),
+    CARD: "#1a1f23",
+    INK: "#e6e9eb",
+    SOFT: "#9fa9b2",
+    LINE: "#2d343a",
+    FAINT: "#66707a",
+}
+"""The color of each in dark mode."""
+
+DARK_STYLE = "<style>@media (prefers-color-scheme: dark) {{{}}}</style>".format(
+    "".join(
+        f'[{name}="{light}"]{{{name}:{dark}}}'
+        for light, dark in DARK.items()
+        for name in ("fill", "stroke")
+    )
+)
+"""For an SVG whose colors are attributes: a rule has priority over them, and a program without dark
+mode shows them as they are."""
