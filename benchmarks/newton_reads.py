@@ -16,7 +16,7 @@ from svm import Newton
 from svm.data.matrices import Indices, Vector
 from svm.data.stored_rows import Reader
 from svm.problem import Problem
-from svm.problem.problem import Parts
+from svm.problem.passes import Parts
 
 GAP = 5e-4
 MOST_STEPS = 100

@@ -124,6 +124,12 @@ def _check_proxies(addresses: str) -> str:
     return addresses
 
 
+def _check_dask(address: str) -> str:
+    if not re.match(r"(tcp|tls)://[^/]+:[0-9]+$", address):
+        raise ValueError("give tcp://host:port or tls://host:port of the scheduler of Dask")
+    return address
+
+
 DatabaseUrl = Annotated[str, AfterValidator(_check_database)]
 FilesUrl = Annotated[str, AfterValidator(_check_files)]
 
@@ -152,6 +158,11 @@ class Settings(BaseSettings):
     """Disk space in the data directory for copies of files on S3."""
     workers: NonNegativeInt = 2
     """Training processes on this machine; 0 for a replica that only serves."""
+    dask_address: Annotated[str, AfterValidator(_check_dask)] | None = None
+    """`tcp://host:port` or `tls://host:port` of a scheduler of Dask, whose workers share the passes
+    of long trainings; None: all trainings stay on one machine. Needs the extra `cluster`."""
+    dask_unencrypted: bool = False
+    """Whether `tcp://` may lead to an address that is not private."""
     lease_s: PositiveFloat = 10
     """Lease of a job: if its worker does not renew it in this time, another attempt begins. Also
     the lease of a request on its Idempotency-Key."""

@@ -18,6 +18,7 @@ class TrainSpec(TypedDict, total=False):
     class_weight: str | Mapping[str, float] | None
     stopping: Any
     validation: Mapping[str, Any] | None
+    spread: str
     trace: Any
     calibration: str | None
     priority: int

@@ -5,31 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 import structlog
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin, stored_columns
+from service.datasets.files import DatasetFiles
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.spec import Parsed, Stored
-from service.rows.table.raw import arrays_of, category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
 from service.storage.database.pages import Page, PageRequest, newest_first
 from service.storage.database.tables import dataset_tags, datasets
 from service.storage.database.tags import has_tag, replace_tags
-from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
 NEVER = 0.0
@@ -42,7 +37,7 @@ JobWithDataset = Callable[[sa.Connection, str], str | None]
 log = structlog.stdlib.get_logger("service.datasets")
 
 
-class DatasetStore:
+class DatasetStore(DatasetFiles):
     """Datasets in the database, their arrays in files `datasets/<id>/<array>`."""
 
     def __init__(
@@ -52,8 +47,8 @@ class DatasetStore:
         job_with_dataset: JobWithDataset = lambda connection, dataset_id: None,
     ) -> None:
         """`job_with_dataset` is asked before a dataset is deleted."""
+        super().__init__(blobs)
         self._database = database
-        self._blobs = blobs
         self._job_with_dataset = job_with_dataset
         self._look_up = self._found
 
@@ -234,21 +229,7 @@ class DatasetStore:
     def open(self, dataset: Dataset) -> DataInFiles:
         """The arrays, of X only what is needed to read it. Raises Corrupt."""
         codes, weights = (self._array_if_any(dataset, name) for name in ("y", "weights"))
-        if dataset.table is None:
-            arrays = ["data", "indices"] if dataset.sparse else ["X"]
-            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
-        else:
-            data, indices = self._raw_in_file(dataset), []
-        X = StoredRows(
-            data=data,
-            indices=indices[0] if indices else None,
-            indptr=self._array(dataset, "indptr") if dataset.sparse else None,
-            n_rows=dataset.n_samples,
-            n_features=dataset.n_features,
-            digest=dataset.matrix_digest,
-            scratch=self._blobs.scratch,
-        )
-        return DataInFiles(X, codes, weights)
+        return DataInFiles(self.rows_in_files(dataset), codes, weights)
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
@@ -293,42 +274,6 @@ class DatasetStore:
             dataset = Dataset.from_row(row)
             _note_upload(connection, dataset, is_new=False)
             return dataset
-
-    def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
-        """(n_samples, n_features): numbers, or raw values."""
-        columns = stored_columns(dataset)
-        if columns is None:
-            return self._array(dataset, "X")
-        arrays = [self._array(dataset, name) for name in arrays_of(columns)]
-        return raw_values(arrays, category_positions(columns))
-
-    def _raw_in_file(self, dataset: Dataset) -> StoredArray:
-        """Raw values in a file without a name."""
-        with tempfile.TemporaryFile(dir=self._blobs.scratch) as file:
-            file.write(np.ascontiguousarray(self._dense(dataset)).data)
-            file.flush()
-            return StoredArray(file, np.dtype("<f8"))
-
-    def _array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
-        return self._array(dataset, name) if name in dataset.arrays else None
-
-    def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
-        with self._open(dataset, name) as file:
-            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-            return array
-
-    def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
-        with self._open(dataset, name) as file:
-            np.lib.format.read_magic(file)
-            _, _, dtype = np.lib.format.read_array_header_1_0(file)
-            return StoredArray(file, dtype, file.tell())
-
-    def _open(self, dataset: Dataset, name: str) -> BufferedReader:
-        try:
-            return self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name])
-        except BlobDamaged:
-            detail = f"a file of {dataset.id} is not what was stored; upload the same data again"
-            raise Corrupt("dataset-corrupt", detail) from None
 
 
 def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dataset:

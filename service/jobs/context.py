@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.datasets.store import DatasetStore
 from service.jobs.core.job import Job
 from service.jobs.parts.offers import Offers
+from service.jobs.spread.connection import Connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
@@ -22,6 +23,8 @@ class RunContext:
     blobs: Blobs
     offers: Offers
     settings: Settings
+    connection: Connection | None = None
+    """To the workers of Dask."""
 
     def checkpoint(self, job: Job) -> Arrays | None:
         """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""

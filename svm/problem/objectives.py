@@ -23,6 +23,8 @@ to the optimum.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,6 +32,7 @@ from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
 from svm.data.matrices import Floats, Signs, Vector
 from svm.data.shards import tree_sum
 from svm.problem.kernel_products import quadratic_form, sums_over
+from svm.problem.passes import Run
 from svm.problem.problem import Problem
 
 ROUNDING = 1e-15
@@ -96,31 +99,39 @@ def error_of(problem: Problem, scores: Vector) -> float:
 
 def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, npt.NDArray[np.bool_]]:
     """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
-    inside = np.empty(problem.n_samples, dtype=np.bool_)
-    return _losses_and_errors(problem, scores, inside)[1] / problem.n_samples, inside
+    passed = problem.compute(_losses, of=[scores], notes=2, makes=1, together=0)
+    return tree_sum(passed.notes).tolist()[1] / problem.n_samples, passed.made[0] > 0.0
 
 
-def _losses_and_errors(
-    problem: Problem, scores: Vector, inside: npt.NDArray[np.bool_] | None = None
-) -> tuple[float, float]:
+def count_inside(problem: Problem, scores: Vector) -> int:
+    """How many rows are on or inside the margin."""
+    return int(problem.compute(_count_inside, of=[scores], notes=1, together=0).notes.sum())
+
+
+def _losses_and_errors(problem: Problem, scores: Vector) -> tuple[float, float]:
     """Σ sᵢ max(0, 1 - yᵢ fᵢ), and the rows on the wrong side."""
-    edges = problem.leaves
-    out = np.empty((len(edges) - 1, 2))
-
-    def of_run(run: slice) -> None:
-        for k in range(run.start, run.stop):
-            leaf = slice(edges[k], edges[k + 1])
-            y, f = problem.y[leaf], scores[leaf]
-            short = 1.0 - y * f
-            if inside is not None:
-                inside[leaf] = short >= 0.0
-            losses = np.maximum(short, 0.0, out=short)
-            out[k, 0] = problem.weights_of(leaf) @ losses
-            out[k, 1] = np.count_nonzero((f > 0.0) != (y > 0))
-
-    problem.each_run(of_run)
-    hinge, wrong = tree_sum(out).tolist()
+    notes = problem.compute(_losses, of=[scores], notes=2, together=0).notes
+    hinge, wrong = tree_sum(notes).tolist()
     return hinge, wrong
+
+
+def _losses(run: Run) -> None:
+    edges = run.inner
+    for k, (first, last) in enumerate(pairwise(edges.tolist())):
+        leaf = slice(first, last)
+        y, f = run.y[leaf], run.of[0][leaf]
+        weights = run.weights[leaf] if len(run.weights) == len(run.y) else run.weights[: len(y)]
+        short = 1.0 - y * f
+        if run.made:
+            run.made[0][leaf] = short >= 0.0
+        losses = np.maximum(short, 0.0, out=short)
+        run.notes[k] = weights @ losses, np.count_nonzero((f > 0.0) != (y > 0))
+
+
+def _count_inside(run: Run) -> None:
+    for k, (first, last) in enumerate(pairwise(run.inner.tolist())):
+        leaf = slice(first, last)
+        run.notes[k] = np.count_nonzero(run.y[leaf] * run.of[0][leaf] <= 1.0)
 
 
 def dual(problem: Problem, alpha: Vector) -> float:

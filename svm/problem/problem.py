@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Floats, Indices, Matrix, Signs, Vector, cuts
 from svm.data.randomness import generator
-from svm.data.shards import Sum, leaf_edges, subtree_sum, subtrees, tree_sum
+from svm.data.shards import Sum, leaf_edges, subtrees, tree_sum
 from svm.data.stored_rows import (
     PIECE_VALUES,
     Reader,
@@ -26,6 +26,7 @@ from svm.data.stored_rows import (
 from svm.hyperparameters import Intercept
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_rows import KernelRows
+from svm.problem.passes import Chosen, Cluster, Parts, Pass, Passed, RowValues, Run
 from svm.stopping import CostChange
 
 BLOCK = 1 << 25
@@ -68,22 +69,6 @@ def operand_of(X: Any) -> Any:
     return data, *(some.view(f"u{some.itemsize}") for some in indices)
 
 
-Parts: TypeAlias = Iterator[tuple[slice, Any, Indices]]
-"""(Slice of the rows that were asked for, operand of compiled loops, row numbers in the operand),
-a block of work at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf of the tree in which sums over the rows of a problem are added."""
-
-    number: int
-    rows: slice
-    """Positions among the rows of the problem."""
-    parts: Callable[[slice | Indices], Parts]
-    """`Problem.parts`, which reads files into memory of its own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Some rows of X with labels ±1; for the conventions see `svm.problem.objectives`.
@@ -113,7 +98,9 @@ class Problem:
     shared_norms: Vector | None = None
     """‖x‖² of all rows of X, if known."""
     executor: Executor = IN_THIS_THREAD
-    """Computes passes over the rows; no bit depends on it."""
+    """Computes passes over the rows; no bit depends on it …"""
+    cluster: Cluster | None = None
+    """… nor on this, which computes them in other processes."""
     cost_change: CostChange | None = None
     """For solvers that test it after every update."""
     max_updates: int | None = None
@@ -141,12 +128,6 @@ class Problem:
         if self.unequal_weights is not None:
             return self.unequal_weights
         return np.ones(int(np.diff(self.leaves).max()))
-
-    def weights_of(self, rows: slice) -> Vector:
-        """The weights of the rows of a leaf."""
-        if self.unequal_weights is not None:
-            return self.unequal_weights[rows]
-        return self.leaf_weights[: rows.stop - rows.start]
 
     @property
     def n_features(self) -> int:
@@ -235,55 +216,73 @@ class Problem:
         """Positions of the rows at which the leaves of all sums begin, and their number."""
         return leaf_edges(self.X, self.some_rows)
 
-    def each_leaf(self, function: Callable[[Leaf], None]) -> None:
-        """Call the function with every leaf, from any thread."""
+    def compute(
+        self,
+        function: Callable[..., None],
+        *given: Any,
+        of: Sequence[RowValues] = (),
+        size: int = 0,
+        notes: int = 0,
+        makes: int = 0,
+        chooses: bool = False,
+        together: int = 1,
+    ) -> Passed:
+        """One pass over all rows, in the fixed tree; for the arguments see `Pass`.
 
-        def of_run(run: range) -> None:
-            leaf = self._leaf_reader(1)
-            for k in run:
-                function(leaf(k))
-
-        self.executor.map(of_run, subtrees(len(self.leaves) - 1, self.executor.threads))
-
-    def each_run(self, function: Callable[[slice], None]) -> None:
-        """Call the function with runs of leaves, from any thread: for short work on each row."""
-        self.interrupted()
-        n = len(self.leaves) - 1
-        if n == 1:  # a small problem should not pay for threads
-            function(slice(0, 1))
-            return
-        every = subtrees(n, self.executor.threads)
-        self.executor.map(lambda run: function(slice(run.start, run.stop)), every)
-
-    def sum(self, size: int, add: Callable[[Leaf, Sum], None], together: int = 1) -> Sum:
-        """The sum, (size,), of what the function adds to 0 for every leaf, in the fixed tree.
-
-        `together`, a power of two: leaves that the function sums at once.
+        `of`: values of rows that it reads.
         """
+        one = Pass(
+            function=function,
+            given=given,
+            size=size,
+            notes=notes,
+            makes=makes,
+            chooses=chooses,
+            together=together,
+        )
+        if self.cluster is not None:
+            return self.cluster.compute(one, of)
+        if together == 0:
+            self.interrupted()
+        edges = self.leaves
+        n = len(edges) - 1
+        noted = np.empty((n, notes))
+        made = tuple(np.empty(self.n_samples) for _ in range(makes))
 
-        def of_run(run: range) -> Sum:
-            leaf = self._leaf_reader(together)
+        def of_run(units: range) -> tuple[Sum, list[Chosen]]:
+            reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
+            parts, chosen = partial(self.parts, reader=reader), []
+            runs: list[Run] = []
 
-            def of_leaf(k: int) -> Sum:
-                out = np.zeros(size)
-                add(leaf(k), out)
-                return out
+            def run_of(first: int, last: int) -> Run:
+                last = min(last, n)
+                rows = slice(int(edges[first]), int(edges[last]))
+                weights = self.unequal_weights
+                run = Run(
+                    edges=edges[first : last + 1],
+                    y=self.y[rows],
+                    weights=self.leaf_weights if weights is None else weights[rows],
+                    of=tuple(v if isinstance(v, Chosen) else v[rows] for v in of),
+                    out=np.zeros(size),
+                    notes=noted[first:last],
+                    made=tuple(values[rows] for values in made),
+                    parts=parts,
+                )
+                if chooses:
+                    runs.append(run)
+                return run
 
-            return subtree_sum(of_leaf, run)
+            total = one.computed(units, run_of)
+            chosen = [run.chosen for run in runs if run.chosen is not None]
+            return total, chosen
 
-        n = -(-(len(self.leaves) - 1) // together)
-        return tree_sum(self.executor.map(of_run, subtrees(n, self.executor.threads)))
-
-    def _leaf_reader(self, together: int) -> Callable[[int], Leaf]:
-        """Leaves by number, for one thread."""
-        reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
-        read, edges = partial(self.parts, reader=reader), self.leaves
-
-        def leaf(k: int) -> Leaf:
-            first, last = k * together, min((k + 1) * together, len(edges) - 1)
-            return Leaf(k, slice(int(edges[first]), int(edges[last])), read)
-
-        return leaf
+        every = subtrees(-(-n // max(1, together)), self.executor.threads)
+        results = self.executor.map(of_run, every)
+        total = tree_sum([total for total, _ in results])
+        if not chooses:
+            return Passed(total, noted, made)
+        chosen = Chosen.joined([part for _, parts in results for part in parts])
+        return Passed(total, noted, (*made, chosen))
 
     def sample(self, share: int) -> Problem:
         """The problem with the same λ on every `share`-th run of `RUN` neighbors, in memory."""
@@ -298,51 +297,27 @@ class Problem:
             y=self.y[kept],
             unequal_weights=None if weights is None else weights[kept],
             shared_norms=None,
+            cluster=None,
         )
 
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""
-        from svm.loops.products import scores
-
-        every = np.empty(self.n_samples)
         w = np.ascontiguousarray(w, dtype=np.float64)
         if len(w) != self.n_features:  # compiled code would read beyond the end
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
-
-        def of_leaf(leaf: Leaf) -> None:
-            out = every[leaf.rows]
-            for part, operand, rows in leaf.parts(leaf.rows):
-                scores(operand, rows, w, float(intercept), out[part])
-
-        self.each_leaf(of_leaf)
-        return every
+        scores: Vector = self.compute(_scores, w, float(intercept), makes=1).made[0]
+        return scores
 
     def combination(self, coefficients: Vector) -> Vector:
         """Σᵢ coefficientsᵢ xᵢ: (n_features,), in float64; rows with coefficient 0 cost nothing."""
-        from svm.loops.products import add_rows
-
-        def of_leaf(leaf: Leaf, out: Sum) -> None:
-            some = coefficients[leaf.rows]
-            for part, operand, rows in leaf.parts(leaf.rows):
-                add_rows(operand, rows, some[part], out)
-
-        return self.sum(self.n_features, of_leaf)
+        return self.compute(_combination, of=[coefficients], size=self.n_features).total
 
     @cached_property
     def squared_norms(self) -> Vector:
         """‖xᵢ‖² of every row: (n_samples,); without the constant feature."""
-        from svm.loops.products import squared_norms
-
         if self.shared_norms is not None:
             return self.shared_norms if self.some_rows is None else self.shared_norms[self.rows]
-        norms = np.empty(self.n_samples)
-
-        def of_leaf(leaf: Leaf) -> None:
-            out = norms[leaf.rows]
-            for part, operand, rows in leaf.parts(leaf.rows):
-                squared_norms(operand, rows, out[part])
-
-        self.each_leaf(of_leaf)
+        norms: Vector = self.compute(_squared_norms, makes=1).made[0]
         return norms
 
     def random(
@@ -436,3 +411,24 @@ class Problem:
         groups = self.random(epoch).permutation(-(-n // GROUP))
         order: Indices = (groups[:, None] * GROUP + np.arange(GROUP)).ravel()
         return order[order < n] if n % GROUP else order
+
+
+def _scores(run: Run, w: Vector, intercept: float) -> None:
+    from svm.loops.products import scores
+
+    for part, operand, rows in run.parts(run.rows):
+        scores(operand, rows, w, intercept, run.made[0][part])
+
+
+def _combination(run: Run) -> None:
+    from svm.loops.products import add_rows
+
+    for part, operand, rows in run.parts(run.rows):
+        add_rows(operand, rows, run.of[0][part], run.out)
+
+
+def _squared_norms(run: Run) -> None:
+    from svm.loops.products import squared_norms
+
+    for part, operand, rows in run.parts(run.rows):
+        squared_norms(operand, rows, run.made[0][part])

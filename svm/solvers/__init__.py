@@ -41,12 +41,21 @@ __all__ = [
     "Pegasos",
     "SubGradient",
     "certifier_of",
+    "computes_in_passes",
 ]
 
 
 def certifier_of(problem: Problem) -> Certifier:
     """The solver whose bound approaches the optimum of any problem of this kind."""
     return _LINEAR if problem.kernel is None else _KERNEL
+
+
+def computes_in_passes(solver: AnySolver, problem: Problem) -> bool:
+    """Whether all that it does with the rows are sums over them, and values of each."""
+    if problem.kernel is not None or problem.some_rows is not None:
+        return False
+    batch = isinstance(solver, GradientDescent) and solver.batch_size == "all"
+    return batch or isinstance(solver, Newton)
 
 
 _LINEAR, _KERNEL = Newton(), SMO()

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from svm.data.matrices import Vector
-from svm.data.shards import Sum
 from svm.problem import Problem
 from svm.problem.objectives import best_multiple, squared_norm
-from svm.problem.problem import Leaf
+from svm.problem.passes import RowValues, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,9 @@ class EndOfStep:
     """From the slopes at the new scores."""
     ends: DualPoint | None
     """From those at the end of the whole step, if these are others …"""
-    end_slopes: Vector
+    scores: RowValues
+    """The new ones."""
+    end_slopes: RowValues
     """… (n_samples,), which else is empty."""
     hinge: float
     """Σ sᵢ max(0, 1 - yᵢ fᵢ)."""
@@ -51,77 +52,88 @@ class EndOfStep:
 
 
 def fresh(
-    problem: Problem, w: Vector, intercept: float, centers: Vector, mu: float, scores: Vector
-) -> tuple[DualPoint, float]:
-    """(The dual point of the slopes with these weights; Σ sᵢ hinge), in one pass.
+    problem: Problem, w: Vector, intercept: float, centers: RowValues, mu: float
+) -> tuple[DualPoint, float, RowValues]:
+    """(The dual point of the slopes with these weights; Σ sᵢ hinge; the scores fᵢ), in one pass.
 
-    aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1): the centers themselves if μ is infinite. `scores`
-    (n_samples,) become the fᵢ, unless they are empty.
+    aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1): the centers themselves if μ is infinite.
     """
+    d = problem.n_features
+    passed = problem.compute(
+        _fresh, w, intercept, mu, of=[centers], size=2 * d + 3, notes=2, makes=1
+    )
+    out = passed.total
+    sums, totals = out[: 2 * d].reshape(2, d), out[2 * d : 2 * d + 2]
+    largest = passed.notes.max(axis=0)
+    return DualPoint(sums, totals, largest), float(out[-1]), passed.made[0]
+
+
+def _fresh(run: Run, w: Vector, intercept: float, mu: float) -> None:
     from svm.loops.newton import scores_and_sums
 
-    d = problem.n_features
-    largest = np.zeros((len(problem.leaves) - 1, 2))
-
-    def of_leaf(leaf: Leaf, out: Sum) -> None:
-        sums, totals, most = out[: 2 * d].reshape(2, d), out[2 * d :], largest[leaf.number]
-        s, c = problem.weights_of(leaf.rows), centers[leaf.rows]
-        y = problem.y[leaf.rows]
-        f = scores[leaf.rows] if len(scores) else np.empty(len(y))
-        for part, operand, rows in leaf.parts(leaf.rows):
-            slopes = (y[part], s[part], c[part], mu)
-            scores_and_sums(operand, rows, w, intercept, *slopes, f[part], sums, totals, most)
-
-    out = problem.sum(2 * d + 3, of_leaf)
-    sums, totals = out[: 2 * d].reshape(2, d), out[2 * d : 2 * d + 2]
-    return DualPoint(sums, totals, largest.max(axis=0)), float(out[-1])
+    d, (centers,), (scores,) = len(w), run.of, run.made
+    sums, totals = run.out[: 2 * d].reshape(2, d), run.out[2 * d :]
+    run.notes[0] = 0.0
+    for part, operand, rows in run.parts(run.rows):
+        slopes = (run.y[part], run.own_weights[part], centers[part], mu)
+        made = (scores[part], sums, totals, run.notes[0])
+        scores_and_sums(operand, rows, w, intercept, *slopes, *made)
 
 
 def end_of_step(
     problem: Problem,
     sums: Vector,
-    scores: Vector,
-    changes: Vector,
-    centers: Vector,
+    scores: RowValues,
+    changes: RowValues,
+    centers: RowValues,
     before: float,
     mu: float,
     length: float,
     *,
     to_end: bool,
 ) -> EndOfStep:
-    """After a step to the scores + length · `changes`, which become the new scores.
+    """After a step to the scores + length · `changes`.
 
     `sums` are those of the slopes with smoothing `before`. `to_end`: there are other slopes at the
     end of the whole step.
     """
-    from svm.loops import newton as loops
-
-    d, n = problem.n_features, problem.n_samples
-    end_slopes = np.empty(n if to_end else 0)
-    n_leaves = len(problem.leaves) - 1
-    largest, read = np.zeros((n_leaves, 4)), np.zeros(n_leaves, dtype=np.int64)
-
-    def of_leaf(leaf: Leaf, out: Sum) -> None:
-        added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]
-        y = problem.y[leaf.rows]
-        changed, first, further = np.empty(len(y), np.int64), np.empty(len(y)), np.empty(len(y))
-        s, f, c = problem.weights_of(leaf.rows), scores[leaf.rows], centers[leaf.rows]
-        slopes = changed, first, further, totals, largest[leaf.number]
-        ends, steps = end_slopes[leaf.rows], changes[leaf.rows]
-        count = loops.end_of_step(y, s, f, steps, c, before, mu, length, ends, *slopes)
-        changed, read[leaf.number] = changed[:count], count
-        y = y[changed]
-        changed += leaf.rows.start
-        for part, operand, rows in leaf.parts(changed):
-            loops.add_changes(operand, rows, first[part], further[part], y[part], added)
-
-    out = problem.sum(4 * d + 7, of_leaf)
-    added, totals, most = out[: 4 * d].reshape(2, 2, d), out[4 * d :], largest.max(axis=0)
+    d = problem.n_features
+    passed = problem.compute(
+        *(_end_of_step, d, before, mu, length, to_end),
+        of=[scores, changes, centers],
+        size=4 * d + 7,
+        notes=5,
+        makes=2 if to_end else 1,
+    )
+    out, most = passed.total, passed.notes.max(axis=0)
+    added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]
     at_ends = sums + added[0]
     latest = DualPoint(at_ends + added[1], totals[:2], most[:2])
-    ends = DualPoint(at_ends, totals[2:4], most[2:]) if to_end else None
+    ends = DualPoint(at_ends, totals[2:4], most[2:4]) if to_end else None
+    end_slopes = passed.made[1] if to_end else np.empty(0)
     hinge, cost, wrong = totals[4:].tolist()
-    return EndOfStep(latest, ends, end_slopes, hinge, cost, wrong, int(read.sum()))
+    read = int(passed.notes[:, 4].sum())
+    return EndOfStep(latest, ends, passed.made[0], end_slopes, hinge, cost, wrong, read)
+
+
+def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_end: bool) -> None:
+    from svm.loops import newton as loops
+
+    added, totals, n = run.out[: 4 * d].reshape(2, 2, d), run.out[4 * d :], len(run.y)
+    scores, changes, centers = run.of
+    after, ends = run.made[0], run.made[1] if to_end else np.empty(0)
+    after[:] = changes
+    changed, first, further = np.empty(n, np.int64), np.empty(n), np.empty(n)
+    run.notes[0] = 0.0
+    slopes = changed, first, further, totals, run.notes[0, :4]
+    given = run.y, run.own_weights, scores, after, centers
+    count = loops.end_of_step(*given, before, mu, length, ends, *slopes)
+    run.notes[0, 4] = count
+    changed = changed[:count]
+    y = run.y[changed]
+    changed += run.rows.start
+    for part, operand, rows in run.parts(changed):
+        loops.add_changes(operand, rows, first[part], further[part], y[part], added)
 
 
 def lower_bound(problem: Problem, point: DualPoint) -> float:

@@ -9,11 +9,10 @@ import numpy as np
 
 from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
-from svm.data.shards import Sum
 from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
 from svm.problem import Problem
 from svm.problem.objectives import primal
-from svm.problem.problem import Leaf
+from svm.problem.passes import Run
 from svm.schedules import InverseSquareRoot, InverseTime, Schedule
 from svm.solvers.options import (
     STREAMING_OPTION,
@@ -183,18 +182,11 @@ class GradientDescent(Hyperparameters):
 
     def _descended(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """One update with all rows: a sum over them."""
-        from svm.loops.gradient_descent import add_violations
-
         n, d, state = problem.n_samples, problem.n_features, self._begun(state)
         rule, C = problem.cost_change, 1.0 / (n * problem.regularization)
         w, b = state.w, float(state.intercept)
 
-        def of_leaf(leaf: Leaf, out: Sum) -> None:
-            y, weights = problem.y[leaf.rows], problem.weights_of(leaf.rows)
-            for part, operand, rows in leaf.parts(leaf.rows):
-                add_violations(operand, rows, y[part], weights[part], w, b, out[:d], out[d:])
-
-        violations = problem.sum(d + 1, of_leaf)
+        violations = problem.compute(_add_violations, w, b, size=d + 1).total
         rate, decay, power = self._rate(problem, n, C)
         rate *= (1.0 + decay * state.step) ** -power
         cost, change, stopped = state.cost, state.change, NOT_STOPPED
@@ -264,3 +256,11 @@ class GradientDescent(Hyperparameters):
                 return float(schedule.initial), float(schedule.decay), schedule.power
             case fixed:
                 return float(fixed), 0.0, 0.0
+
+
+def _add_violations(run: Run, w: Vector, b: float) -> None:
+    from svm.loops.gradient_descent import add_violations
+
+    d, out, weights = len(w), run.out, run.own_weights
+    for part, operand, rows in run.parts(run.rows):
+        add_violations(operand, rows, run.y[part], weights[part], w, b, out[:d], out[d:])

@@ -179,8 +179,8 @@ class Newton(Hyperparameters):
             *(state.slope_smoothing, mu, taken.length),
             to_end=not FULL_STEP[0] <= taken.length <= FULL_STEP[1],
         )
-        scores = taken.changes
-        lower, best_slopes = lower_bound(problem, end.latest), end.end_slopes[:0]
+        scores = end.scores
+        lower, best_slopes = lower_bound(problem, end.latest), np.empty(0)
         if end.ends is not None and (other := lower_bound(problem, end.ends)) > lower:
             lower, best_slopes = other, end.end_slopes
 
@@ -199,7 +199,7 @@ class Newton(Hyperparameters):
             solved = solved or lost or taken.gain <= ROUNDING * primal
         centers, slope_smoothing = state.centers, mu
         work = state.work + taken.work + rows_work(problem, problem.n_samples + end.read)
-        state = replace(state, scores=scores[:0])  # they may be others than the caller's
+        state = replace(state, scores=np.empty(0))  # they may be others than the caller's
         if solved and recenters:
             centers, slope_smoothing = slopes_of(problem, scores, centers, mu), np.inf
         if solved:
@@ -260,7 +260,7 @@ class Newton(Hyperparameters):
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
         slopes = best_slopes_of(problem, state)
-        point, hinge = fresh(problem, w, intercept, slopes, np.inf, np.empty(0))
+        point, hinge, _ = fresh(problem, w, intercept, slopes, np.inf)
         return replace(
             state,
             best_slopes=slopes,
@@ -276,7 +276,8 @@ class Newton(Hyperparameters):
         """Of the best weights so far, (n_samples,)."""
         latest = np.array_equal(state.best_w, state.w) and state.best_intercept == state.intercept
         if latest and len(state.scores):
-            return state.scores
+            scores: Vector = state.scores
+            return scores
         return problem.scores(state.best_w, state.best_intercept)
 
     def evaluation(self, problem: Problem, state: NewtonState) -> tuple[float, float]:

@@ -11,9 +11,11 @@ from svm.data.matrices import Indices, Vector
 from svm.data.shards import tree_sum
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
+from svm.problem.passes import Chosen, RowValues, Run
 from svm.solvers.class_sums import fresh
 from svm.solvers.protocol import SolverState
 from svm.solvers.smoothed_hinge import (
+    Active,
     builds_hessian,
     gradient_of_sum,
     line_search,
@@ -44,7 +46,7 @@ class NewtonState(SolverState):
 
     w: Vector
     intercept: float
-    scores: Vector
+    scores: RowValues
     """(n_samples,) of these weights; empty if they are not known."""
     slope_smoothing: float
     """μ of the slopes aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1) at these scores; infinite if they
@@ -53,7 +55,7 @@ class NewtonState(SolverState):
     """(2, n_features) Σ sᵢ aᵢ xᵢ of each class; (0, n_features) if they are not known."""
     smoothing: float
     """μ of the next step."""
-    centers: Vector
+    centers: RowValues
     """(n_samples,) of the smoothing of the next step; empty if they are 0."""
     reduced: bool = False
     """Whether the smoothing was reduced after the latest step."""
@@ -63,7 +65,7 @@ class NewtonState(SolverState):
     best_intercept: float
     best_error: float
     """Share of the rows on the wrong side of the best weights."""
-    best_slopes: Vector
+    best_slopes: RowValues
     """(n_samples,) aᵢ of the best dual point; empty if they are those at these scores."""
     best_primal: float
     best_dual: float
@@ -77,7 +79,7 @@ class Step:
 
     step: Vector
     """(n_features + 1,) of (w, b), if its length is 1."""
-    changes: Vector
+    changes: RowValues
     """(n_samples,) of the scores, if its length is 1."""
     length: float
     """That minimizes the smoothed objective."""
@@ -93,19 +95,28 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     # After the smoothing was reduced, most rows near the margin are still there, only closer.
     # The rows that were near it determine the step, as if no slope were clipped; the few that
     # are near the new, narrower margin would make it far too long.
-    rows, pulls, total = _near_margin(problem, state)
-    pull, more = np.zeros(problem.n_features), None
-    gap, share = relative_gap_of(state), 1.0
+    near = state.slope_smoothing, state.smoothing
+    of = [state.scores, state.centers]
+    notes = problem.compute(_near_margin, *near, of=of, notes=3, together=0).notes
+    total, pull_total, _ = tree_sum(notes).tolist()
+    n_active, stride = int(notes[:, 2].sum()), 1
+    gap = relative_gap_of(state)
     if state.reduced:
-        more = pulls, pull
-    elif gap > SAMPLED_GAP and len(rows):
-        n_active = len(rows)
-        rows = rows[:: 1 + n_active // (SAMPLED_ROWS * (problem.n_features + 1))].copy()
-        share = len(rows) / n_active
-    products = len(rows) * problem.n_features**2
+        total += pull_total
+    elif gap > SAMPLED_GAP and n_active:
+        stride = 1 + n_active // (SAMPLED_ROWS * (problem.n_features + 1))
+    starts = np.zeros(len(notes) + 1, dtype=np.int64)
+    starts[1:] = np.cumsum(notes[:, 2])
+    chosen = problem.compute(
+        *(_choose, *near, starts, problem.leaves, stride), of=of, chooses=True, together=0
+    ).made[0]
+    count = -(-n_active // stride)
+    share = count / n_active if n_active else 1.0
+    active = Active(chosen, count, share * mu, pulls=state.reduced)
+    products = count * problem.n_features**2
     rough = builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
     while True:
-        solve = solver_of_hessian(problem, rows, share * mu, rough=rough, pull=more)
+        solve, pull = solver_of_hessian(problem, active, rough=rough)
         combined = state.sums[1] - state.sums[0] + pull
         derivative = gradient_of_sum(problem, point, combined, total)
         step, further = solve(-derivative)
@@ -118,53 +129,67 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
         rough = False
 
 
-def _near_margin(problem: Problem, state: NewtonState) -> tuple[Indices, Vector, float]:
-    """The rows near the margin; what is added to their sᵢ aᵢ yᵢ if the smoothing was reduced and no
-    slope is clipped; and the sum of all of these, over all rows: the second only if it was."""
+def _near_margin(run: Run, smoothing: float, following: float) -> None:
+    """Notes the sum of all sᵢ aᵢ yᵢ; of the rows near the margin, how much is added to theirs if
+    the smoothing is reduced and no slope is clipped; and their number."""
     from svm.loops.newton import near_margin
 
-    edges = problem.leaves
-    totals, starts = np.empty((len(edges) - 1, 3)), np.zeros(len(edges), dtype=np.int64)
-    positions, pulls = np.empty(0, dtype=np.int64), np.empty(0)
-    rows = problem.y, problem.leaf_weights, state.scores, state.centers
-    smoothing, following = state.slope_smoothing, state.smoothing
+    starts, none = np.zeros(len(run.notes), dtype=np.int64), np.empty(0, dtype=np.int64)
+    scores, centers = run.of
+    rows = run.inner, run.y, run.weights, scores, centers
+    near_margin(*rows, smoothing, following, starts, none, np.empty(0), run.notes)
 
-    def of_run(run: slice) -> None:
-        some = edges[run.start : run.stop + 1]
-        near_margin(some, *rows, smoothing, following, starts[run], positions, pulls, totals[run])
 
-    problem.each_run(of_run)
-    starts[1:] = np.cumsum(totals[:, 2])
-    positions, pulls = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
-    problem.each_run(of_run)
-    total, pull, _ = tree_sum(totals).tolist()
-    return positions, pulls, total + pull if state.reduced else total
+def _choose(
+    run: Run, smoothing: float, following: float, starts: Indices, edges: Indices, stride: int
+) -> None:
+    """Choose the rows near the margin, or every `stride`-th of them, with what is added to their
+    sᵢ aᵢ yᵢ. `starts`: how many are before each leaf, and all; `edges` are those of the leaves."""
+    from svm.loops.newton import near_margin
+
+    first = int(np.searchsorted(edges[:-1], run.edges[0], side="right")) - 1
+    own = starts[first : first + len(run.edges)]
+    most = int(own[-1] - own[0])
+    positions, pulls = np.empty(most, dtype=np.int64), np.empty(most)
+    scores, centers = run.of
+    rows, notes = (run.inner, run.y, run.weights, scores, centers), np.empty((len(own) - 1, 3))
+    near_margin(*rows, smoothing, following, own - own[0], positions, pulls, notes)
+    some = slice(-int(own[0]) % stride, most, stride)
+    run.chosen = Chosen(positions[some] + run.rows.start, pulls[some].copy())
 
 
 def relative_gap_of(state: NewtonState) -> float:
     return relative_gap(state.best_primal, state.best_dual)
 
 
-def slopes_of(problem: Problem, scores: Vector, centers: Vector, mu: float) -> Vector:
+def slopes_of(problem: Problem, scores: RowValues, centers: RowValues, mu: float) -> RowValues:
     """aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1)."""
-    edges, slopes = problem.leaves, np.empty(problem.n_samples)
-
-    def of_run(run: slice) -> None:
-        for first, last in pairwise(edges[run.start : run.stop + 1]):
-            leaf = slice(first, last)
-            short = 1.0 - problem.y[leaf] * scores[leaf]
-            np.clip(centers[leaf] + short / mu, 0.0, 1.0, out=slopes[leaf])
-
-    problem.each_run(of_run)
-    return slopes
+    return problem.compute(_slopes, mu, of=[scores, centers], makes=1, together=0).made[0]
 
 
-def best_slopes_of(problem: Problem, state: NewtonState) -> Vector:
+def _slopes(run: Run, mu: float) -> None:
+    (scores, centers), (slopes,) = run.of, run.made
+    for first, last in pairwise(run.inner.tolist()):
+        leaf = slice(first, last)
+        short = 1.0 - run.y[leaf] * scores[leaf]
+        np.clip(centers[leaf] + short / mu, 0.0, 1.0, out=slopes[leaf])
+
+
+def zeros(problem: Problem) -> RowValues:
+    """A zero for each row."""
+    return problem.compute(_zeros, makes=1, together=0).made[0]
+
+
+def _zeros(run: Run) -> None:
+    run.made[0][:] = 0.0
+
+
+def best_slopes_of(problem: Problem, state: NewtonState) -> RowValues:
     """(n_samples,) aᵢ of the best dual point so far."""
     if len(state.best_slopes):
         return state.best_slopes
     if len(state.scores) == 0:
-        return np.zeros(problem.n_samples)
+        return zeros(problem)
     if state.slope_smoothing == np.inf:
         return state.centers
     return slopes_of(problem, state.scores, state.centers, state.slope_smoothing)
@@ -174,11 +199,10 @@ def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
     """The state with scores and sums over all rows again, if these are not known or rounding may
     matter."""
     if len(state.centers) == 0:
-        state = replace(state, centers=np.zeros(problem.n_samples))
+        state = replace(state, centers=zeros(problem))
     if len(state.sums) and state.epoch % UPDATES and relative_gap_of(state) >= PRECISE_GAP:
         return state
-    scores = np.empty(problem.n_samples)
     at = state.w, state.intercept, state.centers, state.slope_smoothing
-    point, _ = fresh(problem, *at, scores)
+    point, _, scores = fresh(problem, *at)
     work = state.work + pass_work(problem)
     return replace(state, scores=scores, sums=point.sums, work=work)

@@ -9,16 +9,17 @@ other: (n_features + 1,).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from svm.data.matrices import Indices, Vector
-from svm.data.shards import Sum, tree_sum
+from svm.data.shards import tree_sum
 from svm.errors import Diverged
 from svm.problem import Problem
-from svm.problem.objectives import hinge_losses
-from svm.problem.problem import Leaf
+from svm.problem.objectives import hinge_losses, mean_weight
+from svm.problem.passes import Chosen, RowValues, Run
 from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
 DENSE_HESSIAN = 2000
@@ -37,12 +38,32 @@ MAX_CONJUGATE_GRADIENTS = 250
 
 Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
 """Gives the solution, and the work that it took (`svm.solvers.work`)."""
-Pull: TypeAlias = tuple[Vector, Vector]
-"""Coefficients cᵢ of the rows near the margin, and (n_features,) that becomes Σ cᵢ xᵢ."""
 LEAVES = 8
 """Most parts of the rows of which a Hessian each is summed …"""
 HESSIAN_VALUES = 1 << 23
 """… and most values of these Hessians, unless two have more: 64 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The rows near the margin, or some of them."""
+
+    chosen: RowValues
+    """`Chosen`, each with what is added to its sᵢ aᵢ yᵢ, its pull."""
+    count: int
+    smoothing: float
+    """μ, for a share of the rows that share of it."""
+    pulls: bool = False
+    """Whether the pulls are summed with the Hessian, as the rows are read anyway."""
+
+    @classmethod
+    def at(cls, rows: Indices, smoothing: float) -> Active:
+        """The rows at these positions."""
+        return cls(Chosen(rows, np.zeros(len(rows))), len(rows), smoothing)
+
+    def curvature(self, problem: Problem) -> float:
+        """Of the mean loss, for a row of weight 1."""
+        return 1.0 / (self.smoothing * problem.n_samples)
 
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
@@ -87,42 +108,30 @@ def step_work(problem: Problem) -> float:
     return PASSES * pass_work(problem) + products
 
 
-def solver_of_hessian(
-    problem: Problem, active: Indices, mu: float, *, rough: bool, pull: Pull | None = None
-) -> Solve:
-    """A function that solves H x = r for the Hessian of the smoothed objective, if the rows
-    `active` are those near the margin.
+def solver_of_hessian(problem: Problem, active: Active, *, rough: bool) -> tuple[Solve, Vector]:
+    """A function that solves H x = r for the Hessian of the smoothed objective, if the `active`
+    rows are those near the margin; and (n_features,) the sum of their pulls, or 0.
 
     `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
-    makes it indefinite. `pull`: summed with it, as the rows are read anyway.
+    makes it indefinite.
     """
-    curvature = np.full(len(active), 1.0 / (mu * problem.n_samples))
-    if problem.unequal_weights is not None:
-        curvature *= problem.unequal_weights[active]
     ridge = penalty(problem)
     if problem.intercept == "none":
         ridge[-1] = 1.0  # keeps b at 0
     elif problem.intercept == "free":
         # Without rows near the margin b has no curvature: use that of one row.
-        ridge[-1] = 0.0 if len(active) else 1.0 / (mu * problem.n_samples)
+        ridge[-1] = 0.0 if active.count else active.curvature(problem)
     if not builds_hessian(problem):
-        return _conjugate_gradients(problem, active, curvature, ridge, pull)
-    return _cholesky(problem, active, curvature, ridge, pull, rough=rough)
+        return _conjugate_gradients(problem, active, ridge)
+    return _cholesky(problem, active, ridge, rough=rough)
 
 
 def _cholesky(
-    problem: Problem,
-    active: Indices,
-    curvature: Vector,
-    ridge: Vector,
-    pull: Pull | None,
-    *,
-    rough: bool,
-    jitter: float = JITTER,
-) -> Solve:
+    problem: Problem, active: Active, ridge: Vector, *, rough: bool, jitter: float = JITTER
+) -> tuple[Solve, Vector]:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    hessian = _hessian(problem, active, curvature, pull, np.float32 if rough else np.float64)
+    hessian, pull = _hessian(problem, active, np.float32 if rough else np.float64)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += ridge
     # A diagonal of ones allows features of very different sizes.
@@ -139,13 +148,13 @@ def _cholesky(
             ) from error
         # The factorization has overwritten the Hessian, so it is summed again.
         more = jitter if rough else 100.0 * jitter
-        return _cholesky(problem, active, curvature, ridge, pull, rough=False, jitter=more)
+        return _cholesky(problem, active, ridge, rough=False, jitter=more)
 
     def solve(right: Vector) -> tuple[Vector, float]:
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
-        return result, hessian_work(problem, len(active))
+        return result, hessian_work(problem, active.count)
 
-    return solve
+    return solve, pull
 
 
 def _leaves_together(problem: Problem, active: int) -> int:
@@ -157,79 +166,70 @@ def _leaves_together(problem: Problem, active: int) -> int:
 
 
 def _hessian(
-    problem: Problem,
-    active: Indices,
-    curvature: Vector,
-    pull: Pull | None,
+    problem: Problem, active: Active, precision: type[np.float32 | np.float64]
+) -> tuple[Vector, Vector]:
+    """Σ curvatureᵢ xᵢ xᵢᵀ over the active rows, each with its constant feature:
+    (n_features + 1, n_features + 1); and the sum of their pulls."""
+    d = problem.n_features
+    # Weights of mean 1 fit into single precision.
+    unit = mean_weight(problem)
+    out = problem.compute(
+        *(_add_hessian, d, unit, precision, problem.intercept != "none", active.pulls),
+        of=[active.chosen],
+        size=(d + 1) ** 2 + d,
+        together=_leaves_together(problem, active.count),
+    ).total
+    hessian: Vector = out[: (d + 1) ** 2].reshape(d + 1, d + 1)
+    hessian *= unit * active.curvature(problem)
+    return hessian, out[(d + 1) ** 2 :]
+
+
+def _add_hessian(
+    run: Run,
+    d: int,
+    unit: float,
     precision: type[np.float32 | np.float64],
-) -> Vector:
-    """Σ curvatureᵢ xᵢ xᵢᵀ over the rows `active`, each with its constant feature:
-    (n_features + 1, n_features + 1)."""
+    constant: bool,
+    pulls: bool,
+) -> None:
     from svm.loops.newton import scaled_rows
     from svm.loops.products import add_rows
 
-    d = problem.n_features
-    # Curvatures of mean 1 fit into single precision.
-    unit = float(curvature.mean()) if len(curvature) else 1.0
-
-    def of_leaf(leaf: Leaf, out: Sum) -> None:
-        hessian, sums = out[: (d + 1) ** 2].reshape(d + 1, d + 1), out[(d + 1) ** 2 :]
-        first, last = np.searchsorted(active, (leaf.rows.start, leaf.rows.stop)).tolist()
-        buffer = np.empty((min(GATHER_ROWS, last - first), d + 1), dtype=precision)
-        product = np.empty_like(hessian, dtype=precision)
-        for start in range(first, last, GATHER_ROWS):
-            some = slice(start, min(start + GATHER_ROWS, last))
-            block, chosen = buffer[: some.stop - start], active[some]
-            factors = np.sqrt(curvature[some] / unit).astype(precision)
-            for part, operand, rows in leaf.parts(chosen):
-                scaled_rows(operand, rows, factors[part], block[part, :d])
-                if pull is not None:  # while the rows are in the processor's cache
-                    add_rows(operand, rows, pull[0][some][part], sums)
-            block[:, d] = factors if problem.intercept != "none" else 0.0
-            hessian += np.matmul(block.T, block, out=product)
-
-    out = problem.sum((d + 1) ** 2 + d, of_leaf, _leaves_together(problem, len(active)))
-    hessian: Vector = out[: (d + 1) ** 2].reshape(d + 1, d + 1)
-    hessian *= unit
-    if pull is not None:
-        pull[1][:] = out[(d + 1) ** 2 :]
-    return hessian
+    hessian, sums = run.out[: (d + 1) ** 2].reshape(d + 1, d + 1), run.out[(d + 1) ** 2 :]
+    active, pull = run.of[0].within(run.rows)
+    buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
+    product = np.empty_like(hessian, dtype=precision)
+    for start in range(0, len(active), GATHER_ROWS):
+        some = slice(start, min(start + GATHER_ROWS, len(active)))
+        block, chosen = buffer[: some.stop - start], active[some]
+        factors = np.sqrt(_weights(run, chosen) / unit).astype(precision)
+        for part, operand, rows in run.parts(chosen):
+            scaled_rows(operand, rows, factors[part], block[part, :d])
+            if pulls:  # while the rows are in the processor's cache
+                add_rows(operand, rows, pull[some][part], sums)
+        block[:, d] = factors if constant else 0.0
+        hessian += np.matmul(block.T, block, out=product)
 
 
-def _conjugate_gradients(
-    problem: Problem, active: Indices, curvature: Vector, ridge: Vector, pull: Pull | None
-) -> Solve:
-    from svm.loops.newton import curvature_product
-    from svm.loops.products import add_rows, weighted_squares
+def _weights(run: Run, chosen: Indices) -> Vector:
+    """Those of some rows of a run."""
+    if len(run.weights) == len(run.y):
+        weights: Vector = run.weights[chosen - run.rows.start]
+        return weights
+    return np.ones(len(chosen))
 
-    d, bounds = problem.n_features, np.searchsorted(active, problem.leaves)
 
-    def squares(leaf: Leaf, out: Sum) -> None:
-        some = slice(*bounds[leaf.number : leaf.number + 2].tolist())
-        for part, operand, rows in leaf.parts(active[some]):
-            weighted_squares(operand, rows, curvature[some][part], out[:d])
-            if pull is not None:
-                add_rows(operand, rows, pull[0][some][part], out[d:])
-
-    summed = problem.sum(2 * d, squares)
+def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tuple[Solve, Vector]:
+    d, of, unit = problem.n_features, [active.chosen], active.curvature(problem)
+    summed = problem.compute(_add_squares, d, unit, active.pulls, of=of, size=2 * d + 1).total
     diagonal = ridge.copy()
     diagonal[:-1] += summed[:d]
-    if pull is not None:
-        pull[1][:] = summed[d:]
     if problem.intercept != "none":
-        diagonal[-1] += curvature.sum()
+        diagonal[-1] += summed[-1]
 
     def product(v: Vector) -> Vector:
         w, b = v[:-1], float(v[-1]) if problem.intercept != "none" else 0.0
-
-        def of_leaf(leaf: Leaf, out: Sum) -> None:
-            some = slice(*bounds[leaf.number : leaf.number + 2].tolist())
-            for part, operand, rows in leaf.parts(active[some]):
-                out[d] = curvature_product(
-                    operand, rows, curvature[some][part], w, b, out[:d], float(out[d])
-                )
-
-        result = problem.sum(d + 1, of_leaf)
+        result = problem.compute(_add_product, w, b, unit, of=of, size=d + 1).total
         if problem.intercept == "none":
             result[d] = 0.0
         result += ridge * v
@@ -255,18 +255,40 @@ def _conjugate_gradients(
             z = residual / diagonal
             rho, before = float(residual @ z), rho
             direction = z + (rho / before) * direction
-        return x, products * product_work(problem, len(active))
+        return x, products * product_work(problem, active.count)
 
-    return solve
+    return solve, summed[d : 2 * d]
+
+
+def _add_squares(run: Run, d: int, unit: float, pulls: bool) -> None:
+    from svm.loops.products import add_rows, weighted_squares
+
+    active, pull = run.of[0].within(run.rows)
+    curvature = unit * _weights(run, active)
+    for part, operand, rows in run.parts(active):
+        weighted_squares(operand, rows, curvature[part], run.out[:d])
+        if pulls:
+            add_rows(operand, rows, pull[part], run.out[d : 2 * d])
+    run.out[-1] = curvature.sum()
+
+
+def _add_product(run: Run, w: Vector, b: float, unit: float) -> None:
+    from svm.loops.newton import curvature_product
+
+    out, d = run.out, len(w)
+    active, _ = run.of[0].within(run.rows)
+    curvature = unit * _weights(run, active)
+    for part, operand, rows in run.parts(active):
+        out[d] = curvature_product(operand, rows, curvature[part], w, b, out[:d], float(out[d]))
 
 
 def line_search(
     problem: Problem,
     point: Vector,
     step: Vector,
-    scores: Vector,
-    changes: Vector,
-    centers: Vector,
+    scores: RowValues,
+    changes: RowValues,
+    centers: RowValues,
     mu: float,
 ) -> float:
     """The t ≥ 0 that minimizes the smoothed objective at point + t step, exactly.
@@ -274,20 +296,11 @@ def line_search(
     Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
     ends after a few pieces.
     """
-    from svm.loops.newton import slope_and_curvature
-
-    ridge, edges = penalty(problem), problem.leaves
+    ridge, of = penalty(problem), [scores, changes, centers]
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
-    derivatives = np.empty((len(edges) - 1, 2))
-    rows = problem.y, problem.leaf_weights, scores, changes, centers
     low, high, t = 0.0, np.inf, 1.0
-
-    def of_run(run: slice) -> None:
-        some = edges[run.start : run.stop + 1]
-        slope_and_curvature(some, *rows, mu, t, derivatives[run])
-
     for _ in range(50):
-        problem.each_run(of_run)
+        derivatives = problem.compute(_slopes_along, mu, t, of=of, notes=2, together=0).notes
         slope, curvature = (tree_sum(derivatives) / problem.n_samples).tolist()
         slope += linear + t * quadratic
         curvature += quadratic
@@ -304,3 +317,11 @@ def line_search(
             break
         t = following
     return t
+
+
+def _slopes_along(run: Run, mu: float, t: float) -> None:
+    from svm.loops.newton import slope_and_curvature
+
+    scores, changes, centers = run.of
+    rows = run.inner, run.y, run.weights, scores, changes, centers
+    slope_and_curvature(*rows, mu, t, run.notes)

@@ -86,7 +86,15 @@ def held_out(
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = split.rows_and_sides(codes)
-        own = replace(problem, X=X, some_rows=rows, y=y, unequal_weights=None, shared_norms=None)
+        own = replace(
+            problem,
+            X=X,
+            some_rows=rows,
+            y=y,
+            unequal_weights=None,
+            shared_norms=None,
+            cluster=None,
+        )
         watched.append(own)
     return watched
 

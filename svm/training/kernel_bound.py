@@ -26,7 +26,7 @@ from svm.problem import Problem
 from svm.problem.certificate import PairCertificate
 from svm.problem.kernel_products import inner_forms, sums_over
 from svm.problem.objectives import best_multiple, dual, feasible, primal_point
-from svm.solvers.smoothed_hinge import gradient, line_search, slopes_at, solver_of_hessian
+from svm.solvers.smoothed_hinge import Active, gradient, line_search, slopes_at, solver_of_hessian
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
 from svm.transforms.features import Nystroem
@@ -150,7 +150,7 @@ def _last_solve(
         if work < 0.0:
             break
         derivative = gradient(problem, point, slopes)
-        step, _ = solver_of_hessian(steep, active, 1.0, rough=True)(-derivative)
+        step, _ = solver_of_hessian(steep, Active.at(active, 1.0), rough=True)[0](-derivative)
         cost = float((flat.weights * slopes * (short - 0.5 * slopes)).mean())
         if -float(derivative @ step) <= LAST_GAIN * cost:
             break

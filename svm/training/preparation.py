@@ -239,6 +239,15 @@ def as_prepared(
     return _mapped(X, prepared.features, pipeline, interrupted)
 
 
+def transformed(scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: Matrix) -> Matrix:
+    """Some rows of finite numbers, as the prepared ones are."""
+    X = scaling.transform(as_matrix(X, _input_dtype(pipeline)))
+    if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
+        return X
+    with np.errstate(over="ignore", invalid="ignore"):
+        return as_matrix(features.transform(X), pipeline.solver.dtype)
+
+
 def _raw(X: Any, columns: Columns) -> Vector:
     """X as raw values of the columns. Raises InvalidData."""
     if isinstance(X, StoredRows):

@@ -11,7 +11,7 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate
-from svm.problem.objectives import error_and_inside, mean_weight
+from svm.problem.objectives import count_inside, error_and_inside, mean_weight
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
@@ -177,6 +177,8 @@ def _better_model(
 
 
 def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
+    if pairs[0].problem.cluster is not None:  # a single pair; its scores stay where they are
+        return count_inside(pairs[0].problem, pairs[0].evaluate()[1])
     inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
     for pair in pairs:
         problem = pair.problem

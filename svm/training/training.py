@@ -29,6 +29,8 @@ from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
+from svm.problem.passes import Cluster
+from svm.solvers import computes_in_passes
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
 from svm.training.binary_problems import problems, solver_for
@@ -82,6 +84,7 @@ class Training:
         digest: str | None = None,
         bounds_kernel: bool = True,
         trace: Trace | None = None,
+        spread: Callable[[Prepared, Problem], Cluster | None] | None = None,
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -111,6 +114,8 @@ class Training:
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
         itself, at the end.
         `trace`: more points of the learning curve, in `Progress.points`.
+        `spread` gives the processes that compute the passes of a single problem, if there are any;
+        it is asked if the solver does nothing else with the rows.
 
         Raises InvalidData, InvalidHyperparameter for the seed and the trace, and CheckpointMismatch
         if data, hyperparameters or seed differ from those of the checkpoint. Another type of
@@ -148,6 +153,8 @@ class Training:
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)
+        if spread is not None and len(binary) == 1 and computes_in_passes(solver, binary[0]):
+            binary = [replace(binary[0], cluster=spread(self.prepared, binary[0]))]
         self._pairs = [
             BinaryTraining.begin(
                 solver,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -28,6 +28,8 @@ from service.jobs.kinds import KINDS
 from service.jobs.parts.helping import Kept, PartWork, carry_out_part
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.offers import Offers
+from service.jobs.spread.connection import Connection
+from service.jobs.spread.hands import Hands, check_access
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -123,12 +125,26 @@ class Worker:
         self._part_leases = PartLeases(database, blobs, most)
         self._kept = Kept()
         has_takers = settings.workers != 1 or not settings.sqlite_file
+        connection = None
+        if settings.dask_address is not None:
+            unencrypted = settings.dask_unencrypted
+            connection = Connection(settings.dask_address, unencrypted=unencrypted)
+        hands = (
+            None if connection is None or settings.sqlite_file else Hands(connection, take_parts)
+        )
+
+        def on_offered() -> None:
+            wake_others()
+            if hands is not None:
+                hands.ask()
+
         context = RunContext(
             KeptDatasets(database, blobs),
             ModelRegistry(database, blobs),
             blobs,
-            Offers(database, blobs, wake_others, has_takers=has_takers),
+            Offers(database, blobs, on_offered, has_takers=has_takers),
             settings,
+            connection,
         )
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
@@ -197,6 +213,22 @@ class Worker:
                 logger.info("the part's job has ended, or does it itself")
             logger.info("part left", extra={"seconds": round(time.monotonic() - started, 3)})
         return True
+
+
+def take_parts(expected: str) -> int:
+    """Take parts of jobs in this process, a worker of Dask, while there are any; returns how many.
+    Raises as `check_access`."""
+    settings, taken = Settings(), 0
+    check_access(expected, settings)
+    worker = _hand()
+    while worker.take_next_part():
+        taken += 1
+    return taken
+
+
+@cache
+def _hand() -> Worker:
+    return Worker(Settings(), threading.Event())
 
 
 def carry_out(run: Callable[[Attempt], None], attempt: Attempt, stopping: threading.Event) -> None:

@@ -222,6 +222,10 @@ class JobCreate(WriteModel):
     epochs or updates. Neither the model nor the end of the training depends on it."""
     priority: Annotated[int, Ge(-100), Le(100)] = 0
     """Jobs with a higher priority start first."""
+    spread: Literal["auto", "never", "always"] = "auto"
+    """Whether other machines share the passes of this training, if the service has a cluster of
+    Dask: `newton` and `gradient-descent` with all rows in a batch do, with two classes. `auto`: if
+    the data is large. Neither the solver nor a bit of the model depends on it."""
     warm_start_from: Annotated[str, Field(pattern=VERSION, examples=["iris/3"])] | None = None
     """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
     `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists

@@ -13,6 +13,7 @@ import numpy as np
 
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
+from service.jobs.spread.choosing import spreading
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate, ValidationDataset
@@ -62,6 +63,7 @@ class Trainings:
         self.warnings: tuple[str, ...] = () if start is None else start[1]
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
         self._settings = context.settings
+        self._connection = context.connection
         self.work = work
         self.prepared: Prepared | None = None
         """Of the model's training, if another one of the same pairs follows."""
@@ -96,7 +98,15 @@ class Trainings:
             threads=threads_of(self._settings, self.work),
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
+            spread=spreading(
+                *(spec.spread, self._connection, self.dataset, split.training, pipeline),
+                self._warn,
+            ),
         )
+
+    def _warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings += (message,)
 
     def measure(self, number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
         """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are

@@ -15,7 +15,7 @@ from svm.hyperparameters import Intercept
 from svm.problem.objectives import dual
 from svm.problem.problem import RUN
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLED_FROM
-from svm.solvers.smoothed_hinge import solver_of_hessian
+from svm.solvers.smoothed_hinge import Active, solver_of_hessian
 from tests.svm.cases.problems import CASES, FORMS, Case, Form, problem_of
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import train
@@ -126,5 +126,5 @@ def test_direction_too_flat_for_float64_ends_the_conjugate_gradients() -> None:
     """Its curvature is 0 in float64: there is no division by it, and no step along it."""
     case = Case(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([1.0, -1.0]), np.ones(2), 1e-100)
     problem = problem_of(case, "free", "csr-float64")
-    solve = solver_of_hessian(problem, np.arange(2), 1.0, rough=False)
+    solve, _ = solver_of_hessian(problem, Active.at(np.arange(2), 1.0), rough=False)
     assert solve(np.array([1e-120, 1e-120, 0.0]))[0].tolist() == [0.0, 0.0, 0.0]

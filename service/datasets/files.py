@@ -1,0 +1,76 @@
+"""The arrays of datasets among the blobs; their rows of the table are not needed here."""
+
+from __future__ import annotations
+
+import tempfile
+from io import BufferedReader
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.dataset import Dataset, stored_columns
+from service.errors import Corrupt
+from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.storage.blobs import BlobDamaged, Blobs
+from svm.data.stored_rows import StoredArray, StoredRows
+
+
+class DatasetFiles:
+    """Files `datasets/<id>/<array>`."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def rows_in_files(self, dataset: Dataset) -> StoredRows:
+        """X, of which only what is needed to read it is in memory. Raises Corrupt."""
+        if dataset.table is None:
+            arrays = ["data", "indices"] if dataset.sparse else ["X"]
+            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
+        else:
+            data, indices = self._raw_in_file(dataset), []
+        return StoredRows(
+            data=data,
+            indices=indices[0] if indices else None,
+            indptr=self._array(dataset, "indptr") if dataset.sparse else None,
+            n_rows=dataset.n_samples,
+            n_features=dataset.n_features,
+            digest=dataset.matrix_digest,
+            scratch=self._blobs.scratch,
+        )
+
+    def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
+        """(n_samples, n_features): numbers, or raw values."""
+        columns = stored_columns(dataset)
+        if columns is None:
+            return self._array(dataset, "X")
+        arrays = [self._array(dataset, name) for name in arrays_of(columns)]
+        return raw_values(arrays, category_positions(columns))
+
+    def _raw_in_file(self, dataset: Dataset) -> StoredArray:
+        """Raw values in a file without a name."""
+        with tempfile.TemporaryFile(dir=self._blobs.scratch) as file:
+            file.write(np.ascontiguousarray(self._dense(dataset)).data)
+            file.flush()
+            return StoredArray(file, np.dtype("<f8"))
+
+    def _array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
+        return self._array(dataset, name) if name in dataset.arrays else None
+
+    def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
+        with self._open(dataset, name) as file:
+            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+            return array
+
+    def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
+        with self._open(dataset, name) as file:
+            np.lib.format.read_magic(file)
+            _, _, dtype = np.lib.format.read_array_header_1_0(file)
+            return StoredArray(file, dtype, file.tell())
+
+    def _open(self, dataset: Dataset, name: str) -> BufferedReader:
+        try:
+            return self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name])
+        except BlobDamaged:
+            detail = f"a file of {dataset.id} is not what was stored; upload the same data again"
+            raise Corrupt("dataset-corrupt", detail) from None

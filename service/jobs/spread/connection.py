@@ -1,0 +1,100 @@
+"""The connection of one process to the scheduler of Dask."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+LOOK_S = 1.0
+"""How often to ask which workers there are …"""
+RETRY_S = 5.0
+"""… and, without a connection, how often to try."""
+TIMEOUT_S = 2.0
+"""Of each."""
+
+logger = logging.getLogger(__name__)
+
+
+class Connection:
+    """Made when it is first used, in the process that uses it; Dask is imported then."""
+
+    def __init__(self, address: str, *, unencrypted: bool = False) -> None:
+        """`unencrypted`: also to an address that others may listen to."""
+        self._address = address
+        self._unencrypted = unencrypted
+        self._client: Any = None
+        self._try_at = 0.0
+        self._workers: list[str] = []
+        self._look_at = 0.0
+
+    @property
+    def client(self) -> Any:
+        """A `distributed.Client` that is connected, or None."""
+        if self._client is not None and self._client.status == "running":
+            return self._client
+        now = time.monotonic()
+        if now >= self._try_at:
+            self._client = self._connected()
+            self._try_at = now + RETRY_S
+            self._look_at = 0.0
+        is_running = self._client is not None and self._client.status == "running"
+        return self._client if is_running else None
+
+    def workers(self) -> list[str]:
+        """Addresses of the workers, sorted."""
+        client, now = self.client, time.monotonic()
+        if client is None:
+            return []
+        if now >= self._look_at:
+            try:
+                info = client.sync(
+                    client.scheduler.identity, n_workers=-1, callback_timeout=TIMEOUT_S
+                )
+                self._workers = sorted(info["workers"])
+            except (OSError, RuntimeError) as error:  # also TimeoutError
+                logger.warning("the scheduler of Dask does not answer: %s", error)
+                self._workers = []
+            self._look_at = time.monotonic() + LOOK_S
+        return self._workers
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close(timeout=TIMEOUT_S)
+
+    def _connected(self) -> Any:
+        try:
+            from distributed import Client
+        except ImportError:
+            logger.error("SVM_DASK_ADDRESS needs the extra `cluster`: dask is not installed")
+            return None
+        if self._client is not None:
+            try:
+                self._client.close(timeout=TIMEOUT_S)
+            except (OSError, RuntimeError):
+                logger.warning("the lost connection to Dask could not be closed")
+        try:
+            check_private(self._address, unencrypted=self._unencrypted)
+            return Client(  # type: ignore[no-untyped-call]
+                self._address, timeout=TIMEOUT_S, set_as_default=False
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            logger.warning("no connection to Dask at %s: %s", self._address, error)
+            return None
+
+
+def check_private(address: str, *, unencrypted: bool) -> None:
+    """Raises ValueError if others may read what is sent to this address, and OSError if its name
+    has no address."""
+    parts = urlsplit(address)
+    if unencrypted or parts.scheme == "tls":
+        return
+    for *_, found in socket.getaddrinfo(parts.hostname, parts.port, proto=socket.IPPROTO_TCP):
+        if not ipaddress.ip_address(found[0]).is_private:
+            raise ValueError(
+                f"{address} is not a private address ({found[0]}): use tls:// with the settings "
+                "of Dask for TLS, or say SVM_DASK_UNENCRYPTED=true"
+            )

@@ -1,0 +1,274 @@
+"""The passes of one training as tasks of Dask: one task for each worker and pass.
+
+A task can run anywhere, and more than once. So nothing that Dask loses is a failure of the job: it
+is sent again under a new key, and what no worker does in time this process does itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import secrets
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from statistics import median
+from typing import Any
+
+from service.jobs.spread.answering import Reply, reply, versions
+from service.jobs.spread.connection import Connection
+from svm.data.matrices import Indices, Matrix
+from svm.data.stored_rows import StoredRows
+from svm.problem import Problem
+from svm.problem.elsewhere import Answer, Elsewhere, Keeper, Recipe, Step
+
+CELLS_TO_WORKER = 4
+"""Parts of the data for each worker, so that new ones can take over some."""
+SILENT_S, SILENT_TIMES = 5.0, 5.0
+"""A worker is silent if it takes longer than this, and than this many times the median."""
+FIRST_S = 60.0
+"""The same for its first answer to a kind of pass, for which it compiles and fetches files."""
+REFUSED_S = 30.0
+"""How long a worker that refused is left alone."""
+LOOK_S = 0.1
+"""How often to see whether the job must stop."""
+FETCHES = 8
+"""Answers that are fetched at once."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Sent:
+    """A task on its way."""
+
+    number: int
+    """Of its pass."""
+    units: tuple[int, ...]
+    worker: str
+    started: float
+    future: Any = None
+    times: int = 1
+    """That these units were sent."""
+    again: bool = False
+    """The same units were sent to another one, too."""
+
+
+@dataclass
+class _Pass:
+    """The current one."""
+
+    number: int
+    step: Step
+    fetch: bool
+    left: set[int]
+    sent: list[_Sent] = field(default_factory=list)
+
+
+class Here:
+    """The rows of a problem in this process."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._X = problem.X
+
+    def read(self, rows: Indices) -> Matrix:
+        return self._X.read(rows) if isinstance(self._X, StoredRows) else self._X[rows]
+
+
+class DaskPasses(Elsewhere):
+    """A `Cluster`."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        recipe: Recipe,
+        connection: Connection,
+        *,
+        warn: Callable[[str], None],
+        silent_s: float = SILENT_S,
+    ) -> None:
+        """`warn` is told what a caller should know: who refused, and different results."""
+        n_workers = max(1, len(connection.workers()))
+        super().__init__(problem, recipe, CELLS_TO_WORKER * n_workers, secrets.token_hex(8))
+        self._connection = connection
+        self._interrupted = problem.interrupted
+        self._warn = warn
+        self._silent_s = silent_s
+        self._own = Keeper(self.layout, Here(problem), 0)
+        self._replies: SimpleQueue[tuple[_Sent, Reply | None]] = SimpleQueue()
+        self._fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
+        self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
+        self._not_before: dict[str, float] = {}
+        """When a worker that refused is asked again."""
+        self._silent: set[str] = set()
+        self._has_answered: set[tuple[str, Any]] = set()
+        self._late: dict[_Sent, dict[int, int]] = {}
+        """Tasks whose units others have done since, and the checksums of those."""
+        self._number = 0
+        self._versions = versions()
+
+    def carried_out(
+        self, units: Sequence[int], step: Step, *, fetch: bool = False
+    ) -> Iterator[Answer]:
+        self._number += 1
+        now = _Pass(self._number, step, fetch, set(units))
+        workers = self._usable()
+        for worker, share in self._shares(sorted(now.left), workers):
+            self._send(now, share, worker)
+        if not workers:
+            yield self._done_here(now, tuple(sorted(now.left)))
+        while now.left:
+            self._interrupted()
+            try:
+                sent, answered = self._replies.get(timeout=LOOK_S)
+            except Empty:
+                for late in [some for some in now.sent if self._is_silent(now, some)]:
+                    yield from self._again(now, late)
+                continue
+            if sent in now.sent:
+                now.sent.remove(sent)
+            if answered is not None:
+                self._silent.discard(sent.worker)
+                sent.worker = answered.address  # it can have gone to another one
+            if sent.number != now.number or sent in self._late:
+                self._compare(sent, answered)
+                continue
+            yield from self._received(now, sent, answered)
+
+    def _usable(self) -> list[str]:
+        now = time.monotonic()
+        return [
+            worker
+            for worker in self._connection.workers()
+            if worker not in self._silent and self._not_before.get(worker, 0.0) <= now
+        ]
+
+    @staticmethod
+    def _shares(units: list[int], workers: list[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Neighbors for each worker; the same in all passes, while these are the workers."""
+        for k, worker in enumerate(workers):
+            first, last = (len(units) * i // len(workers) for i in (k, k + 1))
+            if first < last:
+                yield worker, tuple(units[first:last])
+
+    def _send(
+        self,
+        now: _Pass,
+        units: tuple[int, ...],
+        worker: str,
+        missing: Sequence[str] = (),
+        times: int = 1,
+    ) -> None:
+        content = pickle.dumps(self.task(units, now.step, missing, fetch=now.fetch), protocol=5)
+        sent = _Sent(now.number, units, worker, time.monotonic(), times=times)
+        now.sent.append(sent)
+        client = self._connection.client
+        try:
+            if client is None:
+                raise OSError("no connection")
+            sent.future = client.submit(
+                *(reply, content, self._versions),
+                key=f"svm-{secrets.token_hex(12)}",
+                pure=False,
+                workers=[worker],
+                allow_other_workers=True,
+            )
+            # A fetch can hang, if the worker is silent since: never in Dask's own thread.
+            sent.future.add_done_callback(lambda _: self._fetching.submit(self._fetch, sent))
+        except (OSError, RuntimeError, CancelledError) as error:
+            logger.warning("a task could not be sent: %s", error)
+            self._replies.put((sent, None))
+
+    def _fetch(self, sent: _Sent) -> None:
+        answered = None
+        try:
+            answered = sent.future.result(timeout=self._silent_s)
+        except (Exception, CancelledError) as error:  # KilledWorker, a lost scheduler, a bug
+            logger.warning("an answer is lost: %s: %s", type(error).__name__, error)
+        self._replies.put((sent, answered))
+
+    def _received(self, now: _Pass, sent: _Sent, answered: Reply | None) -> Iterator[Answer]:
+        units = tuple(sorted(now.left.intersection(sent.units)))
+        if answered is not None and answered.refusal:
+            self._refused(sent.worker, answered)
+            answered = None
+        if answered is not None and answered.answer is not None:
+            answer = answered.answer
+            if answer.missing:
+                if units:
+                    self._send(now, units, sent.worker, answer.missing, sent.times)
+                return
+            self._has_answered.add((sent.worker, now.step.one.function))
+            self._seconds[now.step.one.function].append(time.monotonic() - sent.started)
+            if set(units) == set(sent.units):
+                yield self._accepted(now, answer, sent)
+            elif units:  # others have done some of them
+                yield from self._again(now, sent)
+            return
+        if units:
+            yield from self._again(now, sent)
+
+    def _accepted(self, now: _Pass, answer: Answer, by: _Sent | None = None) -> Answer:
+        now.left.difference_update(answer.checksums)
+        for late in now.sent:
+            if late is not by and set(late.units).intersection(answer.checksums):
+                self._late.setdefault(late, {}).update(answer.checksums)
+        return answer
+
+    def _again(self, now: _Pass, sent: _Sent) -> Iterator[Answer]:
+        """Another worker does the same; or this process, if that was silent or lost, too."""
+        sent.again = True
+        units = tuple(sorted(now.left.intersection(sent.units)))
+        others = [worker for worker in self._usable() if worker != sent.worker]
+        workers = others or ([] if sent in now.sent else self._usable())
+        if workers and sent.times < 3:
+            worker = workers[sent.units[0] % len(workers)]
+            self._send(now, units, worker, times=sent.times + 1)
+        elif units:
+            yield self._done_here(now, units)
+
+    def _is_silent(self, now: _Pass, sent: _Sent) -> bool:
+        known = self._seconds[now.step.one.function]
+        patience = max(self._silent_s, SILENT_TIMES * median(known) if known else 0.0)
+        if (sent.worker, now.step.one.function) not in self._has_answered:
+            patience = FIRST_S
+        silent = not sent.again and time.monotonic() > sent.started + patience
+        if silent and sent.worker not in self._silent:
+            logger.warning("the worker %s of Dask is silent", sent.worker)
+            self._silent.add(sent.worker)
+        return silent
+
+    def _done_here(self, now: _Pass, units: tuple[int, ...]) -> Answer:
+        answer = Answer(missing=("",))
+        missing: tuple[str, ...] = ()
+        while answer.missing:
+            self._interrupted()
+            answer = self._own.answer(self.task(units, now.step, missing, fetch=now.fetch))
+            missing = answer.missing
+        return self._accepted(now, answer)
+
+    def _refused(self, worker: str, answered: Reply) -> None:
+        self._not_before[worker] = time.monotonic() + REFUSED_S
+        message = f"worker {answered.worker} of Dask at {worker} is not used: {answered.refusal}"
+        logger.error(message)
+        self._warn(message)
+
+    def _compare(self, sent: _Sent, answered: Reply | None) -> None:
+        """A late answer must have the bits of the one that was taken."""
+        taken = self._late.pop(sent, {})
+        if answered is None or answered.answer is None:
+            return
+        for unit, checksum in answered.answer.checksums.items():
+            if taken.get(unit, checksum) != checksum:
+                message = (
+                    f"worker {answered.worker} of Dask at {sent.worker} computed another result "
+                    "than a second one from the same rows: check its memory, and whether all "
+                    "workers have the same processors"
+                )
+                logger.error(message)
+                self._warn(message)
+                self._not_before[sent.worker] = float("inf")
+                return

@@ -1,0 +1,79 @@
+"""How a worker of Dask gets the rows of a training: by the names and digests of their files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.dataset import Dataset
+from service.datasets.files import DatasetFiles
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from svm.data.matrices import Indices, Matrix
+from svm.data.stored_rows import StoredRows
+from svm.model.pipeline import Pipeline
+from svm.training.preparation import Prepared, transformed
+from svm.transforms.features import FeatureMap
+from svm.transforms.scaling import Scaling
+
+
+class NoAccess(Exception):
+    """A worker cannot read the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRecipe:
+    """Rows of a stored dataset, as the solver sees them."""
+
+    dataset: Dataset
+    """What is needed to read its files: their digests and their form."""
+    chosen: npt.NDArray[np.uint8] | None
+    """A bit for each row, whether it is one of the training; None for all."""
+    scaling: Scaling
+    features: FeatureMap
+    pipeline: Pipeline
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, rows: Indices, prepared: Prepared, pipeline: Pipeline
+    ) -> DatasetRecipe:
+        """`rows`: numbers in the dataset of those that the training was given."""
+        if prepared.kept is not None:
+            rows = rows[prepared.kept]
+        chosen = None
+        if len(rows) < dataset.n_samples:
+            mask = np.zeros(dataset.n_samples, dtype=bool)
+            mask[rows] = True
+            chosen = np.packbits(mask)
+        small = replace(dataset, tags={}, warnings=(), statistics=None, class_counts=None)
+        return cls(small, chosen, prepared.scaling, prepared.features, pipeline)
+
+    def open(self) -> OpenRows:
+        """Raises NoAccess, and what the store raises."""
+        settings = Settings()
+        if not settings.blob_url.startswith("s3://"):
+            raise NoAccess(
+                f"SVM_BLOB_URL is the local folder {settings.blob_url}; give it the S3 store of "
+                "the service, and the variables AWS_… that lead there"
+            )
+        X = DatasetFiles(open_blobs(settings)).rows_in_files(self.dataset)
+        if self.chosen is not None:
+            bits = np.unpackbits(self.chosen, count=self.dataset.n_samples)
+            X = X[np.flatnonzero(bits)]
+        return OpenRows(X, self.scaling, self.features, self.pipeline)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRows:
+    """Rows in local files."""
+
+    X: StoredRows
+    scaling: Scaling
+    features: FeatureMap
+    pipeline: Pipeline
+
+    def read(self, rows: Indices) -> Matrix:
+        """As the solver sees them."""
+        return transformed(self.scaling, self.features, self.pipeline, self.X.read(rows))

@@ -1,0 +1,106 @@
+"""A real cluster of Dask on this machine: a scheduler and workers, each a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from service.jobs.spread.connection import Connection
+from svm.data.matrices import Indices, Matrix
+
+ROOT = Path(__file__).parents[4]
+START_S = 90.0
+
+
+@dataclass(frozen=True)
+class FileRecipe:
+    """Rows in a file that all workers can read."""
+
+    path: str
+
+    def open(self) -> FileRecipe:
+        return self
+
+    def read(self, rows: Indices) -> Matrix:
+        part: Matrix = np.load(self.path, mmap_mode="r")[rows]
+        return part
+
+
+def _process(*arguments: str, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "ignore", "-m", "distributed.cli.dask_" + arguments[0]]
+    return subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--no-dashboard", *arguments[1:]],
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **variables},
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@dataclass
+class Cluster:
+    """Its processes."""
+
+    port: int
+    variables: Mapping[str, str]
+    scheduler: subprocess.Popen[bytes]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def add_worker(self) -> None:
+        """Does not wait for it."""
+        self.workers.append(
+            _process(
+                *("worker", self.address, "--no-nanny", "--nthreads", "1"),
+                variables=self.variables,
+            )
+        )
+
+    def lose_worker(self) -> None:
+        worker = self.workers.pop(0)
+        worker.kill()
+        worker.wait()
+
+    def restart_scheduler(self) -> None:
+        """Its workers end, or come back."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.scheduler = _process("scheduler", "--port", str(self.port), variables={})
+
+    def wait(self, connection: Connection, count: int) -> None:
+        """Until the connection has this many workers."""
+        deadline = time.monotonic() + START_S
+        while len(connection.workers()) != count:
+            assert time.monotonic() < deadline, connection.workers()
+            time.sleep(0.2)
+
+
+@contextmanager
+def cluster(count: int, variables: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Ended at the end, with all its processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    scheduler = _process("scheduler", "--port", str(port), variables={})
+    made = Cluster(port, variables or {}, scheduler)
+    for _ in range(count):
+        made.add_worker()
+    try:
+        yield made
+    finally:
+        for process in (made.scheduler, *made.workers):
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()

@@ -1,0 +1,92 @@
+"""Processes that compute passes, as objects that share nothing but bytes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from svm.data.matrices import Indices, Matrix
+from svm.problem import Problem
+from svm.problem.elsewhere import SETUP, Answer, Elsewhere, Keeper, Step, Task
+
+_stored: dict[int, Any] = {}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A recipe that names rows which all of them can read."""
+
+    number: int
+
+    @classmethod
+    def to(cls, X: Any) -> Reference:
+        _stored[id(X)] = X
+        return cls(id(X))
+
+    def open(self) -> Reference:
+        return self
+
+    def read(self, rows: Indices) -> Matrix:
+        part: Matrix = _stored[self.number][rows]
+        return part
+
+
+class Process:
+    """Computes tasks as a worker does."""
+
+    def __init__(self) -> None:
+        self.keepers: dict[str, Keeper] = {}
+        self.moved_bytes = 0
+
+    def answer(self, content: bytes) -> bytes:
+        task: Task = pickle.loads(content)
+        if task.setup is not None:
+            setup = task.setup
+            self.keepers[task.training] = Keeper(setup.layout, setup.recipe.open(), 1 << 20)
+        if task.training not in self.keepers:
+            return pickle.dumps(Answer(missing=(SETUP,)))
+        answer = pickle.dumps(self.keepers[task.training].answer(task))
+        self.moved_bytes += len(content) + len(answer)
+        return answer
+
+
+class Processes(Elsewhere):
+    """Cells move between them, and they forget all, as `unrest` says before each task."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        X: Any,
+        count: int,
+        unrest: Callable[[], float] = lambda: 1.0,
+        name: str = "training",
+    ) -> None:
+        super().__init__(problem, Reference.to(X), 4 * count, name)
+        self.processes = [Process() for _ in range(count)]
+        self._unrest = unrest
+
+    def carried_out(
+        self, units: Sequence[int], step: Step, *, fetch: bool = False
+    ) -> Iterator[Answer]:
+        for share in np.array_split(np.array(units), len(self.processes)):
+            missing: tuple[str, ...] = ()
+            number = self._number(share)
+            while len(share):
+                process = self.processes[number]
+                if self._unrest() < 0.1:
+                    process.keepers.clear()
+                task = self.task(share.tolist(), step, missing, fetch=fetch)
+                answer: Answer = pickle.loads(process.answer(pickle.dumps(task)))
+                missing = answer.missing
+                if not missing:
+                    yield answer
+                    break
+
+    def _number(self, share: Indices) -> int:
+        if self._unrest() < 0.2:
+            return int(self._unrest() * len(self.processes)) % len(self.processes)
+        return int(share[0]) * len(self.processes) // self.layout.n_cells if len(share) else 0
