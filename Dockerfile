@@ -3,6 +3,12 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY svm svm
 COPY service service
+COPY docs docs
+COPY tools tools
+COPY CHANGELOG.md ./
+RUN python -m venv /opt/docs \
+ && /opt/docs/bin/python -m pip install --no-cache-dir --constraint constraints.txt zensical mkdocstrings-python \
+ && /opt/docs/bin/python -m tools.make_site
 # The virtual environment gets no pip of its own: nothing is installed into it later.
 RUN python -m venv --without-pip /opt/svm \
  && python -m pip --python /opt/svm/bin/python install --no-cache-dir --constraint constraints.txt '.[service]'

@@ -7,16 +7,16 @@ export OPENBLAS_NUM_THREADS := 1
 # Hundreds of processes of the tests would each compile all modules that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test shared check client docs generated soundness torture protocol fuzz bench docker clean
+.PHONY: help run test shared check client docs site generated soundness torture protocol fuzz bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.compiled ## Start the service at http://127.0.0.1:8000, data in ./var
+run: $(VENV)/.compiled $(VENV)/.site ## Start the service at http://127.0.0.1:8000, data in ./var
 	exec $(BIN)/svm-service serve
 
-test: $(VENV)/.test ## Run all tests, two files at a time
+test: $(VENV)/.test $(VENV)/.site ## Run all tests, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
@@ -34,6 +34,8 @@ client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
 docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs shows
 	$(BIN)/python -m tools.make_tables
 	$(BIN)/python -m tools.make_replies
+
+site: $(VENV)/.site ## Build the documentation that the service shows at /guide
 
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated
@@ -72,6 +74,11 @@ $(VENV)/.compiled: $(wildcard svm/loops/*.py) | $(VENV)/.service
 	-$(BIN)/python -m service.jobs.engine.compiling
 	@touch $@
 
+# If this fails, the service has no /guide.
+$(VENV)/.site: tools/make_site.py $(wildcard docs/*.md docs/decisions/*.md) | $(VENV)/.service
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]' && $(BIN)/python -m tools.make_site
+	@touch $@
+
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
 	@touch $@ $(VENV)/.service

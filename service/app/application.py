@@ -67,7 +67,7 @@ from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import secret_of
 from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
-from service.web import audit, docs, health, problem_pages
+from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator
 from service.web.access.fast_path import FastPath
@@ -265,6 +265,7 @@ def create_app(
     app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
+    guide.mount(app)
     app.add_routes(problem_pages.router())
     dashboard.mount(
         app,

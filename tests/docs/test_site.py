@@ -1,0 +1,105 @@
+"""The documentation as a site at `/guide`, which `make site` builds."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.journeys.conftest import server
+from tests.journeys.server import Server
+from tests.journeys.test_dashboard import CHROMIUM, Watched, chromium
+from tools.make_site import SITE
+
+__all__ = ["chromium", "server"]
+
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
+
+
+@pytest.fixture(autouse=True)
+def site() -> Path:
+    assert (SITE / "index.html").exists(), "run `make site`"
+    return SITE
+
+
+class Links(HTMLParser):
+    """The ids of a page, and where its links and files are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.ids.add(value)
+            elif name in ("href", "src") and value:
+                self.targets.append(value)
+
+
+@cache
+def links_of(page: Path) -> Links:
+    links = Links()
+    links.feed(page.read_text())
+    return links
+
+
+def test_links_lead_to_pages_and_headings(site: Path) -> None:
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    broken = []
+    for page in pages:
+        for target in links_of(page).targets:
+            if target == "/" or re.match(r"[a-z]+:", target):
+                continue
+            name, _, heading = target.partition("#")
+            file = (page.parent / name).resolve() if name else page
+            file = file / "index.html" if file.is_dir() else file
+            if not file.exists() or (heading and heading not in links_of(file).ids):
+                broken.append(f"{page.relative_to(site)}: {target}")
+    assert len(pages) > 50
+    assert broken == []
+
+
+def test_no_file_comes_from_another_host(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?:[^\"]+)", page.read_text()
+        )
+        assert loaded == [], page
+
+
+@in_a_browser
+@pytest.mark.parametrize("word", ["categorical", "retry", "timeout", "GPU", "Windows", "kill"])
+def test_search_finds(server: Server, chromium: Browser, word: str) -> None:
+    context = chromium.new_context()
+    watched = Watched(context, server)
+    page = watched.open("/guide/")
+    page.locator("body > div input").first.wait_for(state="attached")  # which a script adds
+    page.get_by_role("button", name="Search").click()
+    page.keyboard.type(word)
+    found = page.locator("ol a").filter(has_text=re.compile(word, re.IGNORECASE))
+    expect(found.first).to_be_visible()
+    watched.assert_no_errors()
+    context.close()
+
+
+@in_a_browser
+def test_pages_on_a_phone(server: Server, chromium: Browser) -> None:
+    """No page is wider than the screen, and none breaks its own Content-Security-Policy."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    watched = Watched(context, server)
+    for path in ("", "quickstart/", "solvers/", "reference/svm.training/", "faq/"):
+        page = watched.open(f"/guide/{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    watched.assert_no_errors()
+    context.close()
+
+
+def test_unknown_pages_are_not_found(server: Server) -> None:
+    reply = server.http.get("/guide/nothing/")
+    assert reply.status_code == 404

@@ -1,0 +1,151 @@
+"""Builds the site of the documentation, which a service shows at `/guide`: `make site`.
+
+The pages are `docs/*.md`, the changelog, and one page for each package of `svm` and of the
+Python client, made of their docstrings without importing them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "service" / "web" / "site"
+NAVIGATION: dict[str, list[str]] = {
+    "Start": ["quickstart.md", "tutorial.md"],
+    "Prepare": ["preparing-data.md"],
+    "Choose": ["solvers.md", "evaluations-and-comparisons.md", "courses.md"],
+    "Read the result": ["reading-results.md", "models.md"],
+    "Serve": ["guide.md", "client.md", "command-line.md"],
+    "Operate": [
+        "operations.md",
+        "deployment.md",
+        "scaling.md",
+        "security.md",
+        "problems.md",
+        "CHANGELOG.md",
+    ],
+}
+"""In the order in which a person asks; the titles are those of the pages."""
+LAST = ["faq.md", "glossary.md"]
+DOCUMENTED = ("svm", "service/client/synchronous")
+"""The reference has a page for each package in these folders."""
+INTERNAL = {"svm.loops", "svm.training.curve"}
+"""Packages whose functions are only for other modules of `svm`."""
+
+
+def build(site: Path) -> str:
+    """Write the site to a folder, in place of what is there. Returns what the builder says.
+
+    Raises RuntimeError with its warnings if there are any.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        pages = work / "docs"
+        shutil.copytree(ROOT / "docs", pages)
+        for page in pages.rglob("*.md"):
+            page.write_text(_within(page.read_text()))
+        (pages / "CHANGELOG.md").write_text((ROOT / "CHANGELOG.md").read_text())
+        reference = _reference(pages)
+        (work / "mkdocs.yml").write_text(json.dumps(_settings(pages, reference)))  # JSON is YAML
+        command = [sys.executable, "-m", "zensical", "build"]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        if done.returncode or "Warning" in said:
+            raise RuntimeError(said)
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.copytree(work / "site", site)
+    return said
+
+
+def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
+    decisions = sorted((pages / "decisions").glob("0*.md"))
+    navigation: list[Any] = [
+        {"Documentation": "README.md"},
+        *({title: names} for title, names in NAVIGATION.items()),
+        {"Reference": reference},
+        {
+            "How it works": [
+                "decisions/README.md",
+                *(f"decisions/{page.name}" for page in decisions),
+            ]
+        },
+        *LAST,
+        {"This service": "/"},
+    ]
+    schemes = [
+        {
+            "media": f"(prefers-color-scheme: {media})",
+            "scheme": scheme,
+            "primary": "teal",
+            "accent": "teal",
+            "toggle": {"icon": icon, "name": f"Switch to {other} mode"},
+        }
+        for media, scheme, icon, other in (
+            ("light", "default", "lucide/sun", "dark"),
+            ("dark", "slate", "lucide/moon", "light"),
+        )
+    ]
+    options = {
+        "show_source": False,
+        "show_root_heading": True,
+        "show_root_full_path": True,
+        "heading_level": 2,
+        "filters": "public",
+        "show_symbol_type_heading": True,
+        "members_order": "source",
+        "separate_signature": True,
+        "show_signature_annotations": True,
+    }
+    return {
+        "site_name": "svm-service",
+        "site_description": "Train, certify, keep and serve support vector machines",
+        "nav": navigation,
+        "theme": {
+            "font": False,  # nothing comes from another host
+            "palette": schemes,
+            "features": ["content.code.copy", "navigation.prune", "navigation.top"],
+        },
+        "plugins": {
+            "search": {},
+            "mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT)], "options": options}}},
+        },
+    }
+
+
+def _within(text: str) -> str:
+    """A page whose links to files beside `docs` stay within the site, or are plain text."""
+    text = text.replace("](../CHANGELOG.md", "](CHANGELOG.md")
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?!docs)[^)]*\)", r"\1", text)
+
+
+def _reference(pages: Path) -> list[str]:
+    """Write a page for each package, with its modules; returns their names."""
+    folder = pages / "reference"
+    folder.mkdir()
+    names = []
+    for top in DOCUMENTED:
+        for package in sorted(path.parent for path in (ROOT / top).rglob("__init__.py")):
+            title = _dotted(package / "__init__.py")
+            if title in INTERNAL:
+                continue
+            modules = [_dotted(module) for module in sorted(package.glob("*.py"))]
+            directives = "\n\n".join(f"::: {module}" for module in modules if module != title)
+            (folder / f"{title}.md").write_text(f"# `{title}`\n\n{directives}\n")
+            names.append(f"reference/{title}.md")
+    return names
+
+
+def _dotted(module: Path) -> str:
+    path = module.relative_to(ROOT).with_suffix("")
+    return ".".join(path.parts).removesuffix(".__init__")
+
+
+if __name__ == "__main__":
+    print(build(SITE))
