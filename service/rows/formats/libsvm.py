@@ -29,6 +29,8 @@ _BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
 _INDEX = re.compile(r"[0-9]+")
 _COMMAS = bytes.maketrans(b"\n: ", b",,,")
 
+LINES_AT_ONCE = 512
+"""Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
 _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
@@ -118,14 +120,19 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
     faults = Faults()
     n_features = columns.n_features
-    read = rows_of(
-        *(lines, 1, n_features, faults),
-        below_hint="indices begin at 1 here, whatever the data of the model began at",
-        beyond_hint=f"the model takes {n_features} features, with indices from 1",
-    )
+    parts = [
+        rows_of(
+            *(lines[start : start + LINES_AT_ONCE], 1, n_features, faults, start),
+            below_hint="indices begin at 1 here, whatever the data of the model began at",
+            beyond_hint=f"the model takes {n_features} features, with indices from 1",
+        )
+        for start in range(0, len(lines), LINES_AT_ONCE)
+    ]
     faults.check()
-    indptr = np.concatenate([[0], np.cumsum(read.lengths)])
-    return Rows(csr_array((read.values, read.indices - 1, indptr), shape=(len(lines), n_features)))
+    values = np.concatenate([part.values for part in parts])
+    indices = np.concatenate([part.indices for part in parts]) - 1
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+    return Rows(csr_array((values, indices, indptr), shape=(len(lines), n_features)))
 
 
 def rows_of(
