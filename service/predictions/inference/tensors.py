@@ -22,7 +22,6 @@ MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""
 
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
-_END = re.compile(rb"\]")
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
 
 
@@ -33,19 +32,21 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
     if found is None:
         return None
     start, nested = found.start(1), bool(found[2])
-    end = (_END_OF_LISTS if nested else _END).search(text, start)
-    if end is None:
+    if nested:
+        last = _END_OF_LISTS.search(text, start)
+        end = 0 if last is None else last.end()
+    else:
+        end = text.find(b"]", start) + 1
+    if end == 0:
         return None
-    data = text[start : end.end()]
+    data = text[start:end]
     if nested:
         n_features = data.count(b",", 0, data.find(b"]")) + 1
         X = json_numbers.read_lists(data, n_features)
     else:
         values = json_numbers.read_list(data)
         X = None if values is None else values[None]
-    return (
-        None if X is None else (b'%b"%b"%b' % (text[:start], MARK.encode(), text[end.end() :]), X)
-    )
+    return None if X is None else (b'%b"%b"%b' % (text[:start], MARK.encode(), text[end:]), X)
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:

@@ -30,6 +30,7 @@ from service.web.bodies.strict_json import decode_json
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
 _KNOWN = ("columns", "rows", "labels")
 _MISSING = object()
+_HEAD_BYTES = 1024
 
 
 def read(spec: ParseSpec) -> Table:
@@ -185,7 +186,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 
 def _at_once(body: bytes, columns: Columns) -> Rows | None:
-    if columns.table is None:
+    if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
         lists = json_numbers.read_document(body, columns.n_features)
         if lists is not None:
             return Rows(*lists)

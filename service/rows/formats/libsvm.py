@@ -16,6 +16,7 @@ from service.rows.cell_texts.number_text import NUMBER
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
+from service.rows.json_reading.numbers import read_list
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.filling import fill, is_full
 from service.rows.table.labels import Labels
@@ -26,9 +27,10 @@ _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
 _BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
 _INDEX = re.compile(r"[0-9]+")
-_NO_INDEX = re.compile(r"[^ \n0-9][^ \n:]*:")
-"""A character other than a digit somewhere in front of a colon."""
+_COMMAS = bytes.maketrans(b"\n: ", b",,,")
 
+LINES_AT_ONCE = 512
+"""Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
 _LABEL, _INDEX_END, _PAIR_END = b"\n: "
 
@@ -118,14 +120,19 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
     faults = Faults()
     n_features = columns.n_features
-    read = rows_of(
-        *(lines, 1, n_features, faults),
-        below_hint="indices begin at 1 here, whatever the data of the model began at",
-        beyond_hint=f"the model takes {n_features} features, with indices from 1",
-    )
+    parts = [
+        rows_of(
+            *(lines[start : start + LINES_AT_ONCE], 1, n_features, faults, start),
+            below_hint="indices begin at 1 here, whatever the data of the model began at",
+            beyond_hint=f"the model takes {n_features} features, with indices from 1",
+        )
+        for start in range(0, len(lines), LINES_AT_ONCE)
+    ]
     faults.check()
-    indptr = np.concatenate([[0], np.cumsum(read.lengths)])
-    return Rows(csr_array((read.values, read.indices - 1, indptr), shape=(len(lines), n_features)))
+    values = np.concatenate([part.values for part in parts])
+    indices = np.concatenate([part.indices for part in parts]) - 1
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+    return Rows(csr_array((values, indices, indptr), shape=(len(lines), n_features)))
 
 
 def rows_of(
@@ -169,22 +176,21 @@ def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
     Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
     from the two characters around it follows what it is.
     """
-    text = "\n".join(lines) + "\n"
-    if not text.isascii() or _NO_INDEX.search(text):
-        return None
-    characters = np.frombuffer(text.encode(), dtype=np.uint8)
+    text = ("\n".join(lines) + "\n").encode()
+    characters = np.frombuffer(text, dtype=np.uint8)
     is_end = (characters == _LABEL) | (characters == _INDEX_END) | (characters == _PAIR_END)
-    after = characters[is_end]
+    ends = np.flatnonzero(is_end)
+    after = characters[ends]
     before = np.concatenate(([_LABEL], after[:-1]))
     is_index = after == _INDEX_END
     if not np.array_equal(is_index, before == _PAIR_END):  # a blank leads to an index and only that
         return None
-    try:
-        numbers = np.fromstring(text.replace(":", " "), sep=" ")
-    except (ValueError, DeprecationWarning):
+    n_digits = np.diff(np.cumsum((characters - ord("0")) < 10)[ends], prepend=0)  # of uint8
+    lengths_of_numbers = np.diff(ends, prepend=-1) - 1
+    if (n_digits < lengths_of_numbers)[is_index].any():
         return None
-    # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
-    if len(numbers) != len(after) or not np.isfinite(numbers).all():
+    numbers = _numbers(text)
+    if numbers is None or len(numbers) != len(after) or not np.isfinite(numbers).all():
         return None
     is_label = before == _LABEL
     indices = numbers[is_index]
@@ -198,6 +204,21 @@ def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
     return Lines(
         numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END]
     )
+
+
+def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
+    """All numbers of lines; None if something is no number."""
+    # Most are written as in JSON, except for the sign of a label.
+    numbers = read_list(
+        b"[%b]" % text.replace(b"\n+", b"\n").removeprefix(b"+").translate(_COMMAS)[:-1]
+    )
+    if numbers is not None:
+        return numbers
+    try:
+        # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
+        return np.fromstring(text.replace(b":", b" "), sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
 
 
 @dataclass(slots=True)

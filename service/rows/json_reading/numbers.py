@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -20,16 +21,20 @@ from service.rows.columns import Columns
 from service.rows.json_reading.objects import cells_in_order
 
 PIECE_BYTES = 256 * 1024
-"""Longer texts are parsed in pieces: the parser holds the GIL meanwhile."""
+"""Longer texts are parsed in pieces: parsers hold the GIL meanwhile."""
+LINES_AT_ONCE = 256
 LONG_BYTES = 8192
 ROWS = "instances"
 """The member of a document that holds the rows."""
 
-_BETWEEN_ROWS = re.compile(rb"(?<=\])[ \t\r\n]*,[ \t\r\n]*(?=\[)")
+_BETWEEN_ROWS = re.compile(rb"(?<=[\]}])[ \t\r\n]*,[ \t\r\n]*(?=[\[{])")
+_OPENING, _CLOSING = b'{"%b":[' % ROWS.encode(), b"]}"
 _BETWEEN_NUMBERS = re.compile(rb",")
 _GIVEN_UP = (ValueError, TypeError, KeyError, RuntimeError, AttributeError, OverflowError)
 
-Array = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]
+Part: TypeAlias = tuple[Array, tuple[str, ...]]
+"""Some rows, and the names that are not of features."""
 
 
 class _Local(threading.local):
@@ -45,7 +50,7 @@ _local = _Local()
 def read_document(body: bytes, n_features: int) -> tuple[Array, dict[str, Any]] | None:
     """`{"instances": [[…], …], …}`: (n_samples, n_features), and the other members."""
     others: dict[str, Any] = {}
-    X = _read(body, n_features, b'{"%b":[' % ROWS.encode(), b"]}", others)
+    X = _read(body, n_features, _OPENING, _CLOSING, others)
     return None if X is None else (X, others)
 
 
@@ -129,26 +134,43 @@ def read_any_document(
 ) -> tuple[Array, dict[str, Any], tuple[str, ...]] | None:
     """As `read_document`, of rows that may also be objects with names, and of the raw values of a
     table; and the names that are not of features."""
-    try:
-        document = orjson.loads(body)
-        rows = document.pop(ROWS)
-        X, ignored = _of_values(rows, columns, body, len(document) + 1)
-    except _GIVEN_UP:
-        return None
-    return X, document, ignored
+    others: dict[str, Any] = {}
+
+    def parts() -> Iterator[Part]:
+        for piece in _pieces(body, _OPENING, _CLOSING, flat=False):
+            document = orjson.loads(piece)
+            rows = document.pop(ROWS)
+            if not others.keys().isdisjoint(document):
+                raise ValueError("a name comes twice")
+            others.update(document)
+            yield _of_values(rows, columns, piece, len(document) + 1)
+
+    read = _joined(parts())
+    return None if read is None else (read[0], others, read[1])
 
 
 def read_any_lines(lines: list[bytes], columns: Columns) -> tuple[Array, tuple[str, ...]] | None:
     """The same of a list or an object on each line."""
+
+    def parts() -> Iterator[Part]:
+        for start in range(0, len(lines), LINES_AT_ONCE):
+            some = lines[start : start + LINES_AT_ONCE]
+            yield _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
+
+    return _joined(parts())
+
+
+def _joined(parts: Iterator[Part]) -> Part | None:
+    """All parts as one; None if one was given up."""
     try:
-        return _of_values(list(map(orjson.loads, lines)), columns, b"\n".join(lines), 0)
+        arrays, names = zip(*parts, strict=True)
     except _GIVEN_UP:
         return None
+    X = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return X, tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
-def _of_values(
-    rows: list[Any], columns: Columns, text: bytes, n_members: int
-) -> tuple[Array, tuple[str, ...]]:
+def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -> Part:
     """Raises one of `_GIVEN_UP`."""
     n_features = columns.n_features
     cells, ignored = cells_in_order(rows, columns.names, n_features, text, n_members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 
@@ -24,7 +25,8 @@ def cells_in_order(
         if names is None:
             raise ValueError("the rows need no names")
         objects = [row for row in rows if type(row) is dict]
-        cells = [list(map(row.__getitem__, names)) if type(row) is dict else row for row in rows]
+        take = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
+        cells = [list(take(row)) if type(row) is dict else row for row in rows]
         if exact:
             n_members += len(objects) * (len(names) + sum(name.count(":") for name in names))
         else:

@@ -44,18 +44,24 @@ def decode_json(body: bytes) -> Any:
 
 
 def _loads(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # an integer of more digits than Python reads
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer
-        )
+    return json.loads(
+        text,
+        object_pairs_hook=_unique,
+        parse_constant=_no_constant,
+        parse_int=_integer,
+        parse_float=_float,
+    )
+
+
+# Functions in Python: `json` would read a long list of numbers without letting other threads run.
 
 
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < 1000 else float(digits)
+
+
+def _float(digits: str) -> float:
+    return float(digits)
 
 
 def _check_levels(value: Any) -> None:
