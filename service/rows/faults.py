@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,10 +143,12 @@ def refuse(
     return InvalidContent(code, detail, (fault,))
 
 
-def no_features() -> InvalidContent:
-    """The error for a table of which no column can be a feature."""
-    hint = "say by `schema` which columns are features"
-    return refuse("empty-data", "no column can be a feature: all are ignored", hint=hint)
+def no_features(ignored: Sequence[Mapping[str, str]]) -> InvalidContent:
+    """The error for a table of which no column can be a feature; `ignored`: name and reason."""
+    some = [f"{one['name'][:MAX_VALUE_CHARACTERS]!r} ({one['reason']})" for one in ignored]
+    reasons = ", ".join(some[:MAX_EXAMPLES]) + (", …" if len(some) > MAX_EXAMPLES else "")
+    message = f"no column can be a feature: all are ignored: {reasons}"
+    return refuse("empty-data", message, hint="say by `schema` which columns are features")
 
 
 def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:

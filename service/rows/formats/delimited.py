@@ -14,6 +14,7 @@ import numpy as np
 
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
+from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import text_table
 from service.rows.formats.cells import examine, matrix, released_after
@@ -60,7 +61,7 @@ def _read_plain(spec: ParseSpec) -> Table:
     parts = slices(path)
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
-    labels = labels_of(layout, faults, keep_text=spec.text_labels)
+    labels = labels_of(layout, faults, keep_text=spec.text_labels, missing=MISSING_TEXTS)
     with (
         released_after(path.stat().st_size),
         DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer,

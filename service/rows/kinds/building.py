@@ -7,7 +7,6 @@ read again. Then the raw values are written.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
 from service.rows.cell_texts.words import MISSING_VALUES
 from service.rows.faults import Faults, no_features, refuse, too_many
 from service.rows.kinds.deciding import decide
-from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question
+from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question, Wrong
 from service.rows.kinds.describing import (
     ignored_columns,
     likely_labels,
@@ -30,7 +29,7 @@ from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.kinds.refusing import add_wrong, refuse_undecided
 from service.rows.kinds.roles import ColumnRoles
 from service.rows.kinds.typed import TypedColumn
-from service.rows.kinds.weights import Weights
+from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.joining_tables import table_of
@@ -65,12 +64,14 @@ class Builder:
         self._features = self._begin()
         for _ in range(MAX_PASSES):
             faults = Faults()
-            labels, weights = self._pass(faults)
+            labels = self._pass(faults)
             if not self._settle(comma_likely=comma_likely):
                 break
         for feature in self._features:
             if isinstance(feature.decision, Again):
-                feature.decision = Ignored("its cells are of several kinds")
+                wanted = feature.position == self._columns.weight
+                several = Wrong(None) if wanted else Ignored("its cells are of several kinds")
+                feature.decision = several
         add_wrong(self._features, self._columns, self._passes, faults)
         if labels is not None:
             labels.propose(likely_labels(self._features, self._columns))
@@ -79,12 +80,11 @@ class Builder:
         kept = self._kept()
         target = None if labels is None else labels.finish()
         if not kept:
-            raise no_features()
+            raise no_features(ignored_columns(self._features, self._columns))
         table = table_columns(kept, self._columns)
+        self._write_weights()
         self._write(kept, table)
         ignored = ignored_columns(self._features, self._columns)
-        if weights is not None:
-            weights.write(self._folder)
         layout = self._columns.layout
         names = [str(self._columns.name(feature.position)) for feature, _ in kept]
         return Table(
@@ -110,8 +110,9 @@ class Builder:
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
         features = []
-        for position in self._columns.features:
-            kind = self._columns.kinds.get(position)
+        weight = self._columns.weight
+        for position in (*self._columns.features, *(() if weight is None else (weight,))):
+            kind = self._kind(position)
             if self._typed:
                 features.append(Feature(position, TypedColumn(kind)))
                 continue
@@ -125,14 +126,15 @@ class Builder:
             features.append(Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
         return features
 
-    def _pass(self, faults: Faults) -> tuple[LabelColumn | None, Weights | None]:
+    def _kind(self, position: int) -> str | None:
+        """The one that a column must have."""
+        return "number" if position == self._columns.weight else self._columns.kinds.get(position)
+
+    def _pass(self, faults: Faults) -> LabelColumn | None:
         columns = self._columns
         labels = None
         if columns.target is not None:
             labels = LabelColumn(self._spec, faults, columns.name(columns.target))
-        weights = None
-        if columns.weight is not None:
-            weights = Weights(faults, columns.name(columns.weight))
         n_samples = 0
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
@@ -149,8 +151,6 @@ class Builder:
                         labels.add(batch[columns.target], typed=self._typed)
                     else:  # of rows that are wrong
                         labels.skip(len(batch[0]))
-                if weights is not None and columns.weight is not None and known:
-                    weights.add([_text(cell) for cell in batch[columns.weight]])
                 values = [one.gatherer.add(batch[one.position]) for one in self._features]
                 if faults.total == 0 and values:
                     spool.write(np.column_stack(values))
@@ -159,7 +159,7 @@ class Builder:
         if n_samples == 0:
             raise InvalidContent("empty-data", "there is no row")
         self._n_samples = n_samples
-        return labels, weights
+        return labels
 
     def _forget_texts(self) -> None:
         """Bound what is in memory: the column with the most texts is free text."""
@@ -178,7 +178,7 @@ class Builder:
         undecided = comma_likely if not marks else len(marks) > 1
         again = False
         for feature in self._features:
-            kind = self._columns.kinds.get(feature.position)
+            kind = self._kind(feature.position)
             question = Question(
                 words=self._words,
                 kind=kind,
@@ -201,12 +201,27 @@ class Builder:
         return again
 
     def _kept(self) -> KeptFeatures:
-        kept = [(one, one.decision) for one in self._features if isinstance(one.decision, Kept)]
+        kept = [
+            (one, one.decision)
+            for one in self._features
+            if isinstance(one.decision, Kept) and one.position != self._columns.weight
+        ]
         if sum(len(decision.levels) for _, decision in kept) > MAX_LEVELS_IN_ALL:
             message = f"all columns together have more than {MAX_LEVELS_IN_ALL:,} levels"
             hint = "ignore some columns of texts by `schema`"
             raise refuse("too-many-levels", message, hint=hint)
         return kept
+
+    def _write_weights(self) -> None:
+        weight = self._columns.weight
+        if weight is None:
+            return
+        decision = self._features[-1].decision
+        assert isinstance(decision, Kept), "a column of demanded numbers"
+        values = np.concatenate([block[:, -1] for block in blocks(self._folder / "spool")])
+        if decision.values is not None:
+            values = decision.values[values.astype(np.int64)]
+        write_weights(self._folder, values, self._columns.name(weight))
 
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         place = {feature.position: i for i, feature in enumerate(self._features)}
@@ -220,9 +235,3 @@ class Builder:
                 writer.add(np.column_stack(columns))
             writer.finish()
         (self._folder / "spool").unlink()
-
-
-def _text(cell: Any) -> str:
-    if cell is None:
-        return ""
-    return cell if isinstance(cell, str) else repr(cell)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.number_text import NUMBER
 from service.rows.faults import Faults, refuse
 from service.rows.table.arrays import write_array
 from svm.data.matrices import LARGEST
@@ -16,36 +14,19 @@ from svm.data.matrices import LARGEST
 HINT = f"a weight is 0, or a number between {1.0 / LARGEST:g} and {LARGEST:g}"
 
 
-class Weights:
-    """Takes the cells of the column of weights."""
-
-    def __init__(self, faults: Faults, column: str | int) -> None:
-        self._faults = faults
-        self._column = column
-        self._parts: list[npt.NDArray[np.float64]] = []
-        self._done = 0
-
-    def add(self, texts: Sequence[str]) -> None:
-        numbers = [_number(text.strip()) for text in texts]
-        for row, (text, number) in enumerate(zip(texts, numbers, strict=True), self._done + 1):
-            if number is None:
-                code = "not-a-number" if text.strip() else "missing-value"
-                message = "is not a weight" if text.strip() else "the weight is missing"
-                self._faults.add(code, message, text or None, HINT, row=row, column=self._column)
-        self._done += len(texts)
-        self._parts.append(np.array([number or 0.0 for number in numbers], dtype=np.float64))
-
-    def write(self, folder: Path) -> None:
-        """Raises InvalidContent if no row counts."""
-        weights = np.concatenate(self._parts)
-        if not weights.any():
-            message = f"column {self._column!r}: every weight is 0, so that no row counts"
-            raise refuse("empty-data", message, column=self._column, hint=HINT)
-        write_array(folder / "weights.npy", weights)
-
-
-def _number(text: str) -> float | None:
-    if not NUMBER.fullmatch(text):
-        return None
-    value = float(text)
-    return value + 0.0 if value == 0.0 or 1.0 / LARGEST <= value <= LARGEST else None
+def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | int) -> None:
+    """Write the weights (n_samples,), NaN for a missing one. Raises InvalidContent with each that
+    is missing or not a weight, or if no row counts."""
+    faults = Faults()
+    right = (weights == 0) | ((weights >= 1.0 / LARGEST) & (weights <= LARGEST))
+    for i in np.flatnonzero(~right).tolist():
+        if np.isnan(weights[i]):
+            code, message, value = "missing-value", "the weight is missing", None
+        else:
+            code, message, value = "not-a-number", "is not a weight", f"{weights[i]:g}"
+        faults.add(code, message, value, HINT, row=i + 1, column=column)
+    faults.check()
+    if not weights.any():
+        message = f"column {column!r}: every weight is 0, so that no row counts"
+        raise refuse("empty-data", message, column=column, hint=HINT)
+    write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0

@@ -46,16 +46,17 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     if not places:
         return table
     dropped = {in_X[place] for place in places}
-    if len(dropped) == table.n_features:
-        raise no_features()
-    _write_without(folder, places, len(in_X), table.n_samples)
     names = [table.columns[i] for i in sorted(dropped)]
+    ignored = [*({"name": name, "reason": REASON} for name in names), *table.ignored]
+    if len(dropped) == table.n_features:
+        raise no_features(ignored)
+    _write_without(folder, places, len(in_X), table.n_samples)
     return replace(
         table,
         n_features=table.n_features - len(dropped),
         columns=[name for i, name in enumerate(table.columns) if i not in dropped],
         table=_described(table.table, dropped),
-        ignored=[*({"name": name, "reason": REASON} for name in names), *table.ignored],
+        ignored=ignored,
         warnings=[*(ignoring(name, REASON) for name in names), *table.warnings],
         reading=_reading(table.reading, names),
     )

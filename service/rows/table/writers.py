@@ -37,11 +37,18 @@ class Table:
     """About the reading."""
 
 
-def labels_of(layout: Layout, faults: Faults, *, keep_text: bool = False) -> Labels | None:
+def labels_of(
+    layout: Layout,
+    faults: Faults,
+    *,
+    keep_text: bool = False,
+    missing: frozenset[str] = frozenset({""}),
+) -> Labels | None:
     """What takes the labels of a table, if it has a column of them."""
     if layout.target is None:
         return None
-    return Labels(faults, layout.column(layout.target), keep_text=keep_text)
+    column = layout.column(layout.target)
+    return Labels(faults, column, keep_text=keep_text, missing=missing)
 
 
 def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:

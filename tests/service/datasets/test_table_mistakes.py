@@ -224,7 +224,7 @@ def test_numbers_that_begin_with_zero(client: TestClient, others: str) -> None:
 
 
 def test_whole_numbers_that_are_rounded(client: TestClient) -> None:
-    """Identifiers of 17 digits become equal as numbers: a warning says so."""
+    """Identifiers of 17 digits become equal as numbers: a warning is given."""
     lines = [f"{2**60 + i},{i % 3},{'uv'[i % 2]}" for i in range(20)]
     reply = made(post(client, "\n".join(["account,b,y", *lines])))
     [warning] = [w for w in reply["warnings"] if w["code"] == "inexact-integers"]

@@ -329,6 +329,40 @@ def test_only_features_have_kinds(client: TestClient, name: str) -> None:
     assert "has no kind" in body["detail"]
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_weights_are_read_like_numbers(
+    client: TestClient, settings: Settings, delimiter: str
+) -> None:
+    """With a decimal comma; with two readings they are refused."""
+    schema = '{"w": {"role": "weight"}}'
+    lines = [["n", "w", "c", "k"], ["1", "0,5", "x", "a"], ["2", "1.000,25", "y", "b"]]
+    dataset = made(post(client, "\n".join(map(delimiter.join, lines)), schema=schema))
+    weights = loaded(settings, dataset["id"])[1].weights
+    assert weights is not None
+    assert weights.tolist() == [0.5, 1000.25]
+    lines[1][1], lines[2][1] = "1.500", "2.250"
+    undecided = "\n".join(map(";".join, lines))
+    body = problem(post(client, undecided, schema=schema), 422, "ambiguous-number")
+    assert body["errors"][0]["column"] == "w"
+
+
+@pytest.mark.parametrize("others", ["xyz", "123"])
+@pytest.mark.parametrize("word", ["NA", "null", "?"])
+def test_labels_with_gaps(client: TestClient, others: str, word: str) -> None:
+    """A word for missing cells is not a class, whether or not the features are numbers."""
+    rows = [f"{i},{others[i % 3]},{word if i == 4 else 'ab'[i % 2]}" for i in range(12)]
+    body = problem(post(client, "\n".join(["n,c,k", *rows])), 422, "missing-value")
+    assert (body["errors"][0]["row"], body["errors"][0]["value"]) == (5, word)
+
+
+def test_table_without_features_says_why(client: TestClient) -> None:
+    """Each column with its reason."""
+    rows = [f"t {i},same,{'ab'[i % 2]}" for i in range(12)]
+    body = problem(post(client, "\n".join(["n,c,k", *rows])), 422, "empty-data")
+    assert "'n' (an identifier or free text" in body["detail"]
+    assert "'c' (constant: every cell is 'same')" in body["detail"]
+
+
 def test_another_kind_of_appended_rows(client: TestClient) -> None:
     parent = made(post(client, "n,c,k\n1,a,x\n2,b,y\n"))
     path = f"/v1/datasets/{parent['id']}/append"
@@ -344,7 +378,9 @@ def test_another_kind_of_appended_rows(client: TestClient) -> None:
     [
         (("0", "0", "-0.0"), "empty-data", None),
         (("1", "-2", "1"), "not-a-number", 2),
-        (("1", "1", "nan"), "not-a-number", 3),
+        (("1", "1", "inf"), "non-finite-value", 3),
+        (("1", "x", "2"), "not-a-number", 2),
+        (("1", "1", "nan"), "missing-value", 3),
         (("", "1", "1"), "missing-value", 1),
         (("1", "1e200", "1"), "not-a-number", 2),
         (("1e-200", "1", "1"), "not-a-number", 1),
