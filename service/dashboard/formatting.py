@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
+
+from service.errors import Fault
 
 NOTHING = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -22,6 +29,11 @@ def number(value: float | int | None) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 class`, `2 classes`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def percent(share: float | None) -> str:
@@ -50,6 +62,30 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def interval(share: float, n: int) -> tuple[float, float]:
+    """In which a share that was measured on `n` rows is, with 95 % confidence.
+
+    Wilson, Journal of the American Statistical Association 22 (1927).
+    """
+    z = 1.959964
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt((share * (1 - share) + z * z / (4 * n)) / n)
+    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    return max(0.0, low), min(1.0, high)
+
+
+def between(share: float, n: int) -> str:
+    """The interval as `91.4 to 99.6 %`."""
+    return "{:.3g} to {:.3g} %".format(*(100 * bound for bound in interval(share, n)))
+
+
+def roughly(seconds: float) -> str:
+    """One figure of a duration; `1 s` for all shorter ones."""
+    if seconds < 90:
+        return f"{float(f'{max(1.0, seconds):.1g}'):.0f} s"
+    return f"{float(f'{seconds / 60:.1g}'):,.0f} min"
+
+
 def size(n_bytes: int) -> str:
     value = float(n_bytes)
     for unit in _BYTES[:-1]:
@@ -69,6 +105,16 @@ def moment(seconds: float | str | None) -> Markup | str:
         time = datetime.fromtimestamp(seconds, UTC)
     machine = time.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}">{}</time>').format(machine, f"{time:%d %b %Y, %H:%M} UTC")
+
+
+def faults_csv(faults: Sequence[Fault]) -> str:
+    """A link to the faults as CSV that needs no other request."""
+    table = io.StringIO()
+    rows = csv.writer(table)
+    names = ("row", "column", "pointer", "value", "message", "hint")
+    rows.writerow(names)
+    rows.writerows([getattr(fault, name) for name in names] for fault in faults)
+    return "data:text/csv;charset=utf-8," + quote(table.getvalue())
 
 
 def code(text: str) -> Markup:

@@ -15,6 +15,7 @@ import jinja2
 from anyio.to_thread import run_sync
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from markupsafe import Markup
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -71,12 +72,17 @@ def _environment() -> jinja2.Environment:
     environment.globals.update(asset=asset, release=__version__)
     environment.filters.update(
         number=formatting.number,
+        counted=formatting.counted,
         percent=formatting.percent,
         duration=formatting.duration,
+        between=formatting.between,
+        interval=formatting.interval,
+        roughly=formatting.roughly,
         size=formatting.size,
         moment=formatting.moment,
         code=formatting.code,
         without_location=formatting.without_location,
+        faults_csv=formatting.faults_csv,
         short=formatting.short,
         job_title=lambda job: KINDS[job.kind].title(job.spec),
     )
@@ -100,6 +106,13 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
     )
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
+
+
+def framed(request: Request, title: str, main: str) -> str:
+    """A page of another package, whose main part is HTML."""
+    template = _TEMPLATES.get_template("framed.html")
+    signed_in = COOKIE in request.cookies
+    return template.render(section="", signed_in=signed_in, title=title, main=Markup(main))
 
 
 def go(request: Request, path: str) -> Response:

@@ -11,6 +11,7 @@ from service.dashboard import (
     version_pages,
 )
 from service.dashboard.context import PageContext
+from service.dashboard.forms.questions import job_fields
 from service.dashboard.page import Assets, PageRoute, compile_templates
 from service.web.access.routing import Routes
 from service.web.docs import DocumentedAPI
@@ -31,4 +32,4 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
 def warm_up() -> None:
     """Prepare templates and forms, so that the first pages are fast."""
     compile_templates()
-    training_pages.job_fields()
+    job_fields()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import PurePosixPath
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
@@ -13,30 +11,35 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.context import PageContext
-from service.dashboard.forms.filled import Entries, body_of, entries_of
-from service.dashboard.forms.schema import Field, fields_of
+from service.dashboard.forms.filled import Entries
+from service.dashboard.forms.questions import (
+    APART,
+    SWEEP,
+    C,
+    body_from,
+    entries_like,
+    is_expert,
+    job_fields,
+    questions,
+    suggestion,
+    sweep_of,
+)
 from service.dashboard.page import checked, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
+from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate, JobPlanRead
 from service.jobs.training.solver_routes import describe
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.names import NAME, JobId
+from service.web.http.names import NAME, DatasetReference, JobId
 from service.web.problems import status_of
-from svm.data.splitting import held_out_rows
-from svm.solvers import CHOICES
+from svm.solvers import CHOICES, Auto
 
-FIRST = ("model_name", "solver", "scaling", "features", "validation")
-"""Fields that are always visible; the others are below "More settings"."""
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)
 """Datasets to choose from."""
-VALIDATION_FRACTION = 0.25
-KERNEL_ROWS = 5_000
-"""With at most this many rows a kernel solver is suggested: it takes seconds."""
-KERNEL_FEATURES = 100
 _WHOLE_FORM = {
     "HX-Retarget": "#train",
     "HX-Reselect": "#train",
@@ -50,7 +53,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/train")
     def train(
         request: Request,
-        dataset: Annotated[str, Query(pattern=r"^(ds_[0-9a-f]{32}|latest)$")] = LATEST_DATASET,
+        dataset_id: Annotated[DatasetReference, Query()] = LATEST_DATASET,
         like: Annotated[str | None, Query(pattern=VERSION)] = None,
         like_job: JobId | None = None,
     ) -> Response:
@@ -61,91 +64,125 @@ def add(routes: APIRouter, context: PageContext) -> None:
         elif like_job is not None:
             spec = context.jobs.get(like_job).spec
         if spec is not None:
-            return _form(request, context, entries_of(job_fields(), {**spec, "seed": None}))
-        if dataset == LATEST_DATASET and not context.datasets.page(PageRequest(size=1)).items:
+            return _form(request, context, entries_like(spec))
+        if dataset_id == LATEST_DATASET and not context.datasets.page(PageRequest(size=1)).items:
             return _form(request, context, {})
-        suggested = suggestion(context.datasets.find(dataset))
-        return _form(request, context, entries_of(job_fields(), suggested))
+        return _form(request, context, suggestion(context.datasets.find(dataset_id)))
 
     @routes.post("/train")
     @requires_scope("train")
     async def start(request: Request) -> Response:
         entries = await last_entries(request)
         try:
-            body = checked(JobCreate, body_of(job_fields(), entries))
-            return await queue(request, context.trainings, body)
+            training, comparison = await run_sync(_requests, context, entries)
+            if comparison is not None:
+                return await queue(request, context.comparisons, comparison)
+            return await queue(request, context.trainings, training)
         except ServiceError as error:
             return await run_sync(_form, request, context, entries, error)
 
     @routes.post("/train/check")
     @requires_scope("train")
     async def check(request: Request) -> Response:
-        entries = await last_entries(request)
-        try:
-            body = checked(JobCreate, body_of(job_fields(), entries))
-            plan = await run_sync(context.trainings.plan, body)
-        except ServiceError as error:
-            return await run_sync(_form, request, context, entries, error)
-        return await run_sync(_form, request, context, entries, None, plan)
+        """Shows the cost; to scripts, which send every change, it does not mark the fields."""
+        return await run_sync(_form, request, context, await last_entries(request))
 
 
-def suggestion(dataset: Dataset) -> dict[str, Any]:
-    """Suggested settings for the data."""
-    small = dataset.n_samples <= KERNEL_ROWS and dataset.n_features <= KERNEL_FEATURES
-    solver = "smo" if small and not dataset.sparse else "dual-coordinate-descent"
-    counts = dataset.class_counts or ()
-    fits = all(0 < held_out_rows(count, VALIDATION_FRACTION) < count for count in counts)
-    return {
-        "dataset_id": dataset.id,
-        "model_name": _name_for(dataset),
-        "solver": {"name": solver},
-        "scaling": "max-abs" if dataset.sparse else "standardize",
-        "validation": {"fraction": VALIDATION_FRACTION} if fits and counts else None,
-    }
+def _requests(context: PageContext, entries: Entries) -> tuple[JobCreate, ComparisonCreate | None]:
+    """The training, and the comparison if several values of C are to be tried. Raises
+    InvalidRequest, InvalidContent."""
+    body = body_from(entries, _dataset(context, entries))
+    training = checked(JobCreate, body)
+    if SWEEP.name not in entries:
+        return training, None
+    return training, checked(ComparisonCreate, sweep_of(body))
 
 
-def _name_for(dataset: Dataset) -> str:
-    stem = PurePosixPath(dataset.name or "").stem.lower()
-    name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-").lstrip("0123456789-")[:63].rstrip("-")
-    return name if NAME.fullmatch(name) else "model"
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What would be queued, and what it would cost."""
+
+    plan: JobPlanRead
+    trainings: int
+    seconds: float | None
 
 
-@cache
-def job_fields() -> tuple[Field, ...]:
-    """The fields of the form. The first call takes 0.1 s."""
-    return fields_of(JobCreate.model_json_schema(), FIRST)
+def _cost(context: PageContext, entries: Entries) -> Cost:
+    """Raises as the submission does."""
+    training, comparison = _requests(context, entries)
+    plan = context.trainings.plan(training)
+    trainings = plan.trainings
+    if comparison is not None:
+        trainings = context.comparisons.plan(comparison).trainings
+    each = _about_seconds(training, plan, context.datasets.find(training.dataset_id))
+    return Cost(plan, trainings, None if each is None else trainings * each)
+
+
+def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> float | None:
+    """The order of magnitude for one training by `auto`; None for other solvers.
+
+    The constants fit 100 to 100,000 rows with up to 300 columns on one core. With a kernel, C
+    matters: it decides how many rows become support vectors.
+    """
+    if not isinstance(body.solver, Auto):
+        return None
+    share = 1.0
+    if body.multiclass == "one-vs-one":
+        share = 2 / len(body.classes or dataset.classes or (0, 0))
+    if body.solver.kernel is None:
+        each = 5e-8 * share * dataset.size_bytes / 8
+    else:
+        each = 2e-8 * (share * plan.n_samples) ** 2 * max(1.0, body.solver.C or 1.0) ** 0.5
+    return plan.binary_problems * (0.01 + each)
+
+
+def _dataset(context: PageContext, entries: Entries) -> Dataset | None:
+    try:
+        return context.datasets.find(entries.get("dataset_id", LATEST_DATASET))
+    except NotFound:
+        return None
 
 
 def _form(
-    request: Request,
-    context: PageContext,
-    entries: Entries,
-    error: ServiceError | None = None,
-    plan: JobPlanRead | None = None,
+    request: Request, context: PageContext, entries: Entries, error: ServiceError | None = None
 ) -> Response:
-    chosen = entries.get("dataset_id", LATEST_DATASET)
     offered = list(context.datasets.page(OFFERED).items)
-    try:
-        dataset: Dataset | None = context.datasets.find(chosen)
-    except NotFound:
-        dataset = None
+    dataset = _dataset(context, entries)
     if dataset is not None and dataset.id not in {one.id for one in offered}:
         offered.insert(0, dataset)
+    cost: Cost | None = None
+    refusal: ServiceError | None = None
+    if error is None and dataset is not None:
+        try:
+            cost = _cost(context, entries)
+        except ServiceError as why:
+            refusal = why
+    if "hx-request" not in request.headers and request.method == "POST":
+        error = error or refusal  # without scripts, errors are shown at the fields
     faults = {fault.pointer: fault for fault in error.faults if fault.pointer} if error else {}
-    fields = [field for field in job_fields() if field.name != "dataset_id"]
-    others = [field for field in fields if field.name not in FIRST]
+    expert = [field for field in job_fields() if field.name not in APART]
+    marked = [
+        pointer
+        for pointer in faults
+        for field in expert
+        if pointer.startswith(field.pointer) and (field.name != "solver" or entries.get("solver"))
+    ]
     response = page(
         request,
         "train.html",
         200 if error is None else status_of(error),
         dataset=dataset,
         datasets=offered,
-        first=[field for field in fields if field.name in FIRST],
-        others=others,
-        opened=any(pointer.startswith(field.pointer) for pointer in faults for field in others),
+        name=next(field for field in job_fields() if field.name == "model_name"),
+        questions=() if dataset is None else questions(dataset),
+        C=C,
+        sweep=SWEEP,
+        expert=expert,
+        opened=bool(marked) or is_expert(entries),
         entries=entries,
         error=error,
-        plan=plan,
+        cost=cost,
+        refusal=refusal,
         faults=faults,
         solvers={name: describe(name) for name in CHOICES},
     )

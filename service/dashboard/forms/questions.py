@@ -1,0 +1,260 @@
+"""The first part of the training form: what a person knows, with suggestions from the data.
+
+Its inputs are those of the generated form, with plain labels. Two are its own: the boundary and C,
+from which the solver follows unless one is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from service.dashboard.formatting import counted, number, percent
+from service.dashboard.forms.filled import Entries, body_of, entries_of, number_in
+from service.dashboard.forms.schema import (
+    Choice,
+    Field,
+    Group,
+    Switch,
+    Text,
+    Variant,
+    Variants,
+    fields_of,
+    text_of,
+)
+from service.datasets.dataset import Dataset
+from service.errors import InvalidContent
+from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.training.schemas import JobCreate
+from service.web.http.names import NAME
+from svm.data.splitting import held_out_rows
+
+FRACTION, FOLDS = 0.25, 5
+CURVED_ROWS = (200, 5_000)
+"""With fewer rows a straight boundary is suggested because it has less to learn; with more, because
+the time of a kernel grows with the square of the rows."""
+CURVED_COLUMNS = 100
+FACTORS = (0.01, 0.1, 1, 10, 100)
+"""Of the values of C to try."""
+
+BOUNDARY = Variants(
+    name="boundary",
+    pointer="/solver",
+    label="Boundary",
+    options=(
+        Variant(value="automatic", label="Automatic"),
+        Variant(value="straight", label="Straight (linear)"),
+        Variant(value="curved", label="Curved (Gaussian)"),
+    ),
+    default="automatic",
+)
+C = Text(name="C", pointer="/solver/C", label="C", numeric=True, default="1")
+SWEEP = Switch(name="sweep", pointer="/grid", label="Try five values of C")
+_SOLVER: dict[str, dict[str, Any]] = {
+    "straight": {"name": "auto"},
+    "curved": {"name": "auto", "kernel": {"name": "gaussian"}},
+}
+_WORDS = {
+    "scaling": (
+        "Scaling",
+        {
+            "standardize": "Standardize",
+            "max-abs": "Max-abs",
+            "min-max": "Min-max",
+            "none": "None",
+        },
+    ),
+    "validation": (
+        "Check",
+        {
+            "validation-split": "Hold out rows",
+            "folds": "Folds",
+            "validation-dataset": "Other data",
+            "": "None",
+        },
+    ),
+    "calibration": (
+        "Probabilities",
+        {"": "None", "sigmoid": "By a sigmoid", "isotonic": "By steps"},
+    ),
+    "class_weight": (
+        "Class weights",
+        {
+            "": "All alike",
+            "balanced": "Weight rare classes up",
+            "values-by-name": "Own weights",
+        },
+    ),
+}
+"""Labels of the generated fields, and of their options; others keep those of the schema."""
+APART = {*_WORDS, "dataset_id", "model_name"}
+"""Names of the generated fields that are not among the expert ones."""
+
+
+@cache
+def job_fields() -> tuple[Field, ...]:
+    """The generated fields; an empty solver is the one that follows from the boundary, and C is
+    asked once for all solvers. The first call takes 0.1 s."""
+    fields = fields_of(JobCreate.model_json_schema(), ("solver", "features"))
+    return tuple(_above(field) if isinstance(field, Variants) else field for field in fields)
+
+
+def _above(field: Variants) -> Variants:
+    """Without what is asked above, if it is the solver."""
+    if field.name != "solver":
+        return field
+    options = [Variant(value="", label="as above")]
+    for option in field.options:
+        assert isinstance(option.content, Group)
+        others = tuple(one for one in option.content.fields if one.key != C.name)
+        options.append(replace(option, content=replace(option.content, fields=others)))
+    return replace(field, options=tuple(options), default="")
+
+
+def questions(dataset: Dataset) -> tuple[Variants, ...]:
+    """The fields with plain labels, and with what speaks for an answer."""
+    fields = {field.name: field for field in job_fields()}
+    notes = {
+        "scaling": _suggested_scaling(dataset)[1],
+        "validation": f"Folds take one more training each; {FOLDS} are usual.",
+        "calibration": "They need a check: hundreds of rows for a sigmoid, thousands for steps.",
+        "class_weight": _smallest(dataset),
+    }
+    asked = [_asked(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
+    return (replace(BOUNDARY, help=_suggested_boundary(dataset)[1]), *asked)
+
+
+def suggestion(dataset: Dataset) -> dict[str, str]:
+    """Entries that are suggested for the data."""
+    counts = dataset.class_counts or ()
+    fits = all(0 < held_out_rows(count, FRACTION) < count for count in counts)
+    suggested = {
+        "dataset_id": dataset.id,
+        "model_name": _name_for(dataset),
+        "scaling": _suggested_scaling(dataset)[0],
+        "validation": {"fraction": FRACTION} if fits and counts else None,
+    }
+    return {**_with_numbers(entries_of(job_fields(), suggested)), "C": C.default}
+
+
+def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Entries that give the settings of a training again, but for its seed."""
+    solver = dict(spec["solver"])
+    strength = solver.pop("C", None) or ("" if solver.get("lambda") else 1)
+    written = entries_of(job_fields(), {"solver": solver})  # with all defaults
+    boundary = next(
+        (b for b, s in _SOLVER.items() if entries_of(job_fields(), {"solver": s}) == written), None
+    )
+    shown = {**spec, "seed": None, "solver": solver if boundary is None else None}
+    entries = {**_with_numbers(entries_of(job_fields(), shown)), "C": text_of(strength)}
+    return entries if boundary is None else {**entries, "boundary": boundary}
+
+
+def body_from(entries: Entries, dataset: Dataset | None) -> dict[str, Any]:
+    """The request for a training; its dataset decides what is automatic."""
+    body = body_of(job_fields(), entries)
+    if "solver" not in body:
+        boundary = entries.get("boundary", BOUNDARY.default)
+        if boundary not in _SOLVER:
+            boundary = "straight" if dataset is None else _suggested_boundary(dataset)[0]
+        body["solver"] = _SOLVER[boundary]
+    strength = entries.get("C", "").strip()
+    if strength and "lambda" not in body["solver"]:
+        body["solver"] = {**body["solver"], "C": number_in(strength)}
+    return body
+
+
+def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for a comparison of five values of C, from a valid one for a training.
+
+    Raises InvalidContent for settings that comparisons do not have.
+    """
+    solver = dict(body["solver"])
+    if "lambda" in solver:
+        raise _without("/solver/lambda", "lambda")
+    middle = solver.pop("C", 1)
+    grid = {"solver": [solver], "C": [float(f"{factor * middle:.12g}") for factor in FACTORS]}
+    for name in body.keys() - ComparisonCreate.model_fields.keys() - {"solver"}:
+        raise _without(f"/{name}", name)
+    if "validation" not in body:
+        raise InvalidContent.at("/validation", "invalid-field", "a check has to rank the values")
+    return {name: value for name, value in body.items() if name != "solver"} | {"grid": grid}
+
+
+def is_expert(entries: Entries) -> bool:
+    """Whether an expert field is not as the form begins."""
+    fields = [field for field in job_fields() if field.name not in APART]
+    return body_of(fields, entries) != body_of(fields, entries_of(fields, {}))
+
+
+def _asked(field: Field, label: str, words: Mapping[str, str], note: str) -> Variants:
+    """The field as buttons, those of `words` first."""
+    if isinstance(field, Choice):
+        values = ("",) * ("" in words) + field.options
+        options = {value: Variant(value=value, label=value) for value in values}
+    else:
+        assert isinstance(field, Variants)
+        options = {option.value: replace(option, help="") for option in field.options}
+    ordered = [value for value in (*words, *(options.keys() - words)) if value in options]
+    return Variants(
+        name=field.name,
+        pointer=field.pointer,
+        label=label,
+        help=note,
+        options=tuple(
+            replace(options[value], label=words.get(value, options[value].label))
+            for value in ordered
+        ),
+        default=field.default,
+    )
+
+
+def _suggested_boundary(dataset: Dataset) -> tuple[str, str]:
+    """With the reason."""
+    n, d = dataset.n_samples, dataset.n_features
+    size = f"{counted(d, 'column')}, {counted(n, 'row')}"
+    if dataset.sparse:
+        return "straight", f"Straight here: {size}, most of them 0."
+    if d > CURVED_COLUMNS or not CURVED_ROWS[0] <= n <= CURVED_ROWS[1]:
+        return "straight", f"Straight here: {size}."
+    return "curved", f"Curved here: {size}."
+
+
+def _suggested_scaling(dataset: Dataset) -> tuple[str, str]:
+    """With the reason."""
+    if dataset.sparse:
+        return "max-abs", "Max-abs here: it keeps the zeros of sparse data."
+    deviations = [value for value in (dataset.statistics or {}).get("std", ()) if value]
+    if not deviations:
+        return "standardize", "Standardize here: columns then count alike."
+    ratio = max(deviations) / min(deviations)
+    return "standardize", f"Standardize here: the columns differ 1 : {number(ratio)}."
+
+
+def _smallest(dataset: Dataset) -> str:
+    counts = dataset.class_counts
+    if not counts:
+        return ""
+    return f"The smallest class has {percent(min(counts) / sum(counts))} of the rows."
+
+
+def _name_for(dataset: Dataset) -> str:
+    stem = PurePosixPath(dataset.name or "").stem.lower()
+    name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-").lstrip("0123456789-")[:63].rstrip("-")
+    return name if NAME.fullmatch(name) else "model"
+
+
+def _with_numbers(entries: dict[str, str]) -> dict[str, str]:
+    """With numbers to begin with in the choices that are not taken yet."""
+    for name, usual in (("validation-split.fraction", FRACTION), ("folds.folds", FOLDS)):
+        entries[f"validation:{name}"] = entries[f"validation:{name}"] or str(usual)
+    return entries
+
+
+def _without(pointer: str, name: str) -> InvalidContent:
+    message = f"five values of C cannot be tried with `{name}`; leave one of the two out"
+    return InvalidContent.at(pointer, "invalid-field", message)
