@@ -135,6 +135,12 @@ class Answer:
     """By unit: of the bits of all that was computed."""
     seconds: float = 0.0
 
+    @property
+    def size_bytes(self) -> int:
+        """Of its arrays."""
+        arrays = (*self.nodes.values(), *self.notes.values(), *self.values.values())
+        return sum(array.nbytes for array in arrays)
+
 
 class Keeper:
     """Computes parts of the passes of one training, and keeps what later ones may need."""
@@ -220,6 +226,8 @@ class Keeper:
         weights = self._joined(WEIGHTS, cells) if layout.weighted else None
         of = [self._joined(name, cells) for name in step.of]
         made = tuple(np.empty(n_rows) for _ in range(one.makes))
+        if one.over is not None:  # a copy, as the task may come again
+            made[0][:] = of[one.over]
         noted = np.empty((last_leaf - first_leaf, one.notes))
         chosen: list[Run] = []
 

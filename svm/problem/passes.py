@@ -61,6 +61,8 @@ class Pass:
     """Numbers noted of each leaf."""
     makes: int = 0
     """How many values of rows it makes."""
+    over: int | None = None
+    """Which of the values that it reads the first values made replace: they begin as these."""
     chooses: bool = False
     """It makes `Chosen` rows."""
     together: int = 1

@@ -224,6 +224,7 @@ class Problem:
         size: int = 0,
         notes: int = 0,
         makes: int = 0,
+        over: int | None = None,
         chooses: bool = False,
         together: int = 1,
     ) -> Passed:
@@ -237,6 +238,7 @@ class Problem:
             size=size,
             notes=notes,
             makes=makes,
+            over=over,
             chooses=chooses,
             together=together,
         )
@@ -247,7 +249,9 @@ class Problem:
         edges = self.leaves
         n = len(edges) - 1
         noted = np.empty((n, notes))
-        made = tuple(np.empty(self.n_samples) for _ in range(makes))
+        made = tuple(np.empty(self.n_samples) for _ in range(makes if over is None else makes - 1))
+        if over is not None:
+            made = (of[over], *made)
 
         def of_run(units: range) -> tuple[Sum, list[Chosen]]:
             reader = Reader(self.X) if isinstance(self.X, StoredRows) else None

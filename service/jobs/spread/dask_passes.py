@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from statistics import median
@@ -35,8 +35,6 @@ REFUSED_S = 30.0
 """How long a worker that refused is left alone."""
 LOOK_S = 0.1
 """How often to see whether the job must stop."""
-FETCHES = 8
-"""Answers that are fetched at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +97,6 @@ class DaskPasses(Elsewhere):
         self._silent_s = silent_s
         self._own = Keeper(self.layout, Here(problem), 0)
         self._replies: SimpleQueue[tuple[_Sent, Reply | None]] = SimpleQueue()
-        self._fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
         self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
         self._not_before: dict[str, float] = {}
         """When a worker that refused is asked again."""
@@ -108,6 +105,8 @@ class DaskPasses(Elsewhere):
         self._late: dict[_Sent, dict[int, int]] = {}
         """Tasks whose units others have done since, and the checksums of those."""
         self._number = 0
+        self.moved_bytes = 0
+        """To and from workers."""
         self._versions = versions()
 
     def carried_out(
@@ -163,6 +162,7 @@ class DaskPasses(Elsewhere):
         times: int = 1,
     ) -> None:
         content = pickle.dumps(self.task(units, now.step, missing, fetch=now.fetch), protocol=5)
+        self.moved_bytes += len(content)
         sent = _Sent(now.number, units, worker, time.monotonic(), times=times)
         now.sent.append(sent)
         client = self._connection.client
@@ -176,8 +176,8 @@ class DaskPasses(Elsewhere):
                 workers=[worker],
                 allow_other_workers=True,
             )
-            # A fetch can hang, if the worker is silent since: never in Dask's own thread.
-            sent.future.add_done_callback(lambda _: self._fetching.submit(self._fetch, sent))
+            fetching = self._connection.fetching
+            sent.future.add_done_callback(lambda _: fetching.submit(self._fetch, sent))
         except (OSError, RuntimeError, CancelledError) as error:
             logger.warning("a task could not be sent: %s", error)
             self._replies.put((sent, None))
@@ -213,6 +213,7 @@ class DaskPasses(Elsewhere):
 
     def _accepted(self, now: _Pass, answer: Answer, by: _Sent | None = None) -> Answer:
         now.left.difference_update(answer.checksums)
+        self.moved_bytes += 0 if by is None else answer.size_bytes
         for late in now.sent:
             if late is not by and set(late.units).intersection(answer.checksums):
                 self._late.setdefault(late, {}).update(answer.checksums)
