@@ -27,7 +27,7 @@ from svm.problem.passes import Pass
 from svm.stopping import Stopping
 from svm.training import Training
 from svm.training.preparation import Prepared
-from tests.service.jobs.spread.clusters import FileRecipe, cluster
+from tests.service.jobs.engine.spread.clusters import FileRecipe, cluster
 
 ROUNDS = 3
 PASSES = 30

@@ -97,8 +97,13 @@ def error_of(problem: Problem, scores: Vector) -> float:
     return _losses_and_errors(problem, scores)[1] / problem.n_samples
 
 
-def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, npt.NDArray[np.bool_]]:
-    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
+def error_and_inside(
+    problem: Problem, scores: Vector
+) -> tuple[float, npt.NDArray[np.bool_] | None]:
+    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1; None if the
+    scores are elsewhere."""
+    if problem.cluster is not None:
+        return error_of(problem, scores), None
     inside = np.empty(problem.n_samples, dtype=np.bool_)
     for first, last in pairwise(problem.leaves.tolist()):
         np.less_equal(problem.y[first:last] * scores[first:last], 1.0, out=inside[first:last])

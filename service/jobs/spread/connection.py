@@ -72,6 +72,7 @@ class Connection:
 
     def _connected(self) -> Any:
         try:
+            import dask
             from distributed import Client
         except ImportError:
             logger.error("SVM_DASK_ADDRESS needs the extra `cluster`: dask is not installed")
@@ -82,6 +83,8 @@ class Connection:
             except (OSError, RuntimeError):
                 logger.warning("the lost connection to Dask could not be closed")
         try:
+            # What a worker lacks is sent with its task, once: labels can be large.
+            dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
             check_private(self._address, unencrypted=self._unencrypted)
             return Client(  # type: ignore[no-untyped-call]
                 self._address, timeout=TIMEOUT_S, set_as_default=False

@@ -7,7 +7,6 @@ is sent again under a new key, and what no worker does in time this process does
 from __future__ import annotations
 
 import logging
-import pickle
 import secrets
 import time
 from collections import defaultdict, deque
@@ -23,7 +22,8 @@ from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.problem import Problem
-from svm.problem.elsewhere import Answer, Elsewhere, Keeper, Recipe, Step
+from svm.problem.elsewhere import Elsewhere
+from svm.problem.keeper import Answer, Keeper, Recipe, Step
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""
@@ -88,7 +88,7 @@ class DaskPasses(Elsewhere):
         warn: Callable[[str], None],
         silent_s: float = SILENT_S,
     ) -> None:
-        """`warn` is told what a caller should know: who refused, and different results."""
+        """`warn` gets what a caller should know: who refused, and different results."""
         n_workers = max(1, len(connection.workers()))
         super().__init__(problem, recipe, CELLS_TO_WORKER * n_workers, secrets.token_hex(8))
         self._connection = connection
@@ -161,8 +161,8 @@ class DaskPasses(Elsewhere):
         missing: Sequence[str] = (),
         times: int = 1,
     ) -> None:
-        content = pickle.dumps(self.task(units, now.step, missing, fetch=now.fetch), protocol=5)
-        self.moved_bytes += len(content)
+        task = self.task(units, now.step, missing, fetch=now.fetch)
+        self.moved_bytes += task.size_bytes
         sent = _Sent(now.number, units, worker, time.monotonic(), times=times)
         now.sent.append(sent)
         client = self._connection.client
@@ -170,7 +170,7 @@ class DaskPasses(Elsewhere):
             if client is None:
                 raise OSError("no connection")
             sent.future = client.submit(
-                *(reply, content, self._versions),
+                *(reply, task, self._versions),
                 key=f"svm-{secrets.token_hex(12)}",
                 pure=False,
                 workers=[worker],

@@ -19,8 +19,8 @@ from service.storage.database import Database
 from service.storage.database.tables import job_parts
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.processes import until
-from tests.service.jobs.spread.clusters import Cluster, cluster
 
 pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.timeout(300)]
 

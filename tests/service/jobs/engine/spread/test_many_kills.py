@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.service.jobs.spread.clusters import Cluster, cluster
-from tests.service.jobs.spread.test_dask_passes import Spread
+from tests.service.jobs.engine.spread.clusters import Cluster, cluster
+from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(3600)]
 
