@@ -11,7 +11,7 @@ RUN python -m venv /opt/docs \
  && /opt/docs/bin/python -m tools.make_site
 # The virtual environment gets no pip of its own: nothing is installed into it later.
 RUN python -m venv --without-pip /opt/svm \
- && python -m pip --python /opt/svm/bin/python install --no-cache-dir --constraint constraints.txt '.[service]'
+ && python -m pip --python /opt/svm/bin/python install --no-cache-dir --constraint constraints.txt '.[cluster]'
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 svm \

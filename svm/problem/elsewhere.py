@@ -1,318 +1,42 @@
-"""Passes that other processes compute: what they are sent, what they keep, and what they answer.
+"""Passes that other processes compute: the process that asks.
 
-A process keeps values of rows only because it has made them, or was sent them. If it lacks some, it
-says so, and gets how they were made: from the data, by earlier passes. So any process may do any
-part of a pass, and none of them is needed. Every part is a whole subtree of the sum.
+It has names for values of rows that others keep, and how each was made: if they are lost, they are
+made again.
 """
 
 from __future__ import annotations
 
-import time
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
-from threading import Lock
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Floats, Indices, Matrix, Vector
+from svm.data.matrices import Floats, Vector
 from svm.data.shards import Sum
-from svm.problem.passes import Chosen, Parts, Pass, Passed, RowValues, Run
-from svm.problem.problem import Problem, operand_of
+from svm.problem.keeper import (
+    LABELS,
+    SETUP,
+    WEIGHTS,
+    Answer,
+    Layout,
+    Name,
+    Piece,
+    Recipe,
+    Setup,
+    Step,
+    Task,
+)
+from svm.problem.passes import Pass, Passed, RowValues, Run
+from svm.problem.problem import Problem
 
-SETUP = "setup"
-"""The name of what a process must have to begin with."""
-LABELS, WEIGHTS = "labels", "weights"
-"""Names of row values that every pass reads."""
 GIVEN = 8
 """Row values of this process that are remembered by their name elsewhere."""
-
-Name: TypeAlias = str
-"""Of row values."""
-Piece: TypeAlias = tuple[Name, int]
-"""Row values in one cell of the layout."""
-
-
-class RowSource(Protocol):
-    """Gives the rows that solvers see."""
-
-    def read(self, rows: Indices) -> Matrix:
-        """Some neighboring rows."""
-
-
-class Recipe(Protocol):
-    """How to get the rows of a training: small, and sent to other processes."""
-
-    def open(self) -> RowSource: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The leaves of a problem in cells, each a whole subtree."""
-
-    edges: Indices
-    """Positions of the rows at which the leaves begin, and their number."""
-    leaves: int
-    """Of a cell, a power of two."""
-    weighted: bool
-
-    @property
-    def n_leaves(self) -> int:
-        return len(self.edges) - 1
-
-    @property
-    def n_cells(self) -> int:
-        return -(-self.n_leaves // self.leaves)
-
-    def rows(self, cell: int) -> slice:
-        """Positions of the rows of a cell."""
-        last = min((cell + 1) * self.leaves, self.n_leaves)
-        return slice(int(self.edges[cell * self.leaves]), int(self.edges[last]))
-
-    def cells_together(self, one: Pass) -> int:
-        """How many cells a pass needs at once."""
-        return max(1, one.together // self.leaves)
-
-    @property
-    def row_values(self) -> tuple[Name, ...]:
-        """That every pass reads."""
-        return (LABELS, WEIGHTS) if self.weighted else (LABELS,)
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a process needs to begin with."""
-
-    layout: Layout
-    recipe: Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A pass, by names of what it reads and makes."""
-
-    one: Pass
-    of: tuple[Name, ...]
-    makes: tuple[Name, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A part of a pass for one process."""
-
-    training: str
-    step: Step
-    units: tuple[int, ...]
-    """Each of `cells_together` cells."""
-    live: frozenset[Name]
-    """Row values that are still needed."""
-    fetch: bool = False
-    """Whether the answer has the values that the pass reads."""
-    setup: Setup | None = None
-    earlier: tuple[Step, ...] = ()
-    """The passes that made what is missing."""
-    given: Mapping[Piece, npt.NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Of a process to a task."""
-
-    missing: tuple[Name, ...] = ()
-    """It needs the same task again with how these were made."""
-    nodes: Mapping[tuple[int, int], Sum] = field(default_factory=dict)
-    """Sums of subtrees, by their height above the units and their number at it."""
-    notes: Mapping[int, Floats] = field(default_factory=dict)
-    """By unit."""
-    values: Mapping[int, RowValues] = field(default_factory=dict)
-    """By unit, if they were asked for."""
-    checksums: Mapping[int, int] = field(default_factory=dict)
-    """By unit: of the bits of all that was computed."""
-    seconds: float = 0.0
-
-
-class Keeper:
-    """Computes parts of the passes of one training, and keeps what later ones may need."""
-
-    def __init__(self, layout: Layout, source: RowSource, memory_bytes: int) -> None:
-        """`memory_bytes`: of rows that stay in memory; the others are read in each pass."""
-        self._layout = layout
-        self._source = source
-        self._free_bytes = memory_bytes
-        self._operands: dict[int, Any] = {}
-        self._values: dict[Piece, RowValues] = {}
-        longest = 0 if layout.weighted else int(np.diff(layout.edges).max())
-        self._ones = np.ones(longest)
-        self._lock = Lock()
-
-    def answer(self, task: Task) -> Answer:
-        """Raises what reading the rows raises."""
-        with self._lock, np.errstate(all="ignore"):  # the process that asks sees the numbers
-            started = time.monotonic()
-            # Copies: what was moved may be at an odd address, where sums can have other bits.
-            self._values |= {piece: np.array(values) for piece, values in task.given.items()}
-            made_by = {name: step for step in task.earlier for name in step.makes}
-            missing: set[Name] = set()
-            names = (*self._layout.row_values, *task.step.of)
-            each = self._layout.cells_together(task.step.one)
-            for unit in task.units:
-                for cell in self._cells(unit, each):
-                    for name in names:
-                        self._ensure((name, cell), made_by, missing)
-            if missing:
-                return Answer(missing=tuple(sorted(missing)))
-            answer = self._computed(task, each)
-            live = task.live.union(task.step.makes, self._layout.row_values)
-            for piece in [piece for piece in self._values if piece[0] not in live]:
-                del self._values[piece]
-            answer_s = time.monotonic() - started
-            return Answer(**{**_fields(answer), "seconds": answer_s})
-
-    def _cells(self, unit: int, each: int) -> range:
-        return range(unit * each, min((unit + 1) * each, self._layout.n_cells))
-
-    def _ensure(self, piece: Piece, made_by: Mapping[Name, Step], missing: set[Name]) -> None:
-        """Make row values again, if they are missing and it is known how."""
-        name, cell = piece
-        if piece in self._values:
-            return
-        if name not in made_by:
-            missing.add(name)
-            return
-        step = made_by[name]
-        for read in step.of:
-            self._ensure((read, cell), made_by, missing)
-        if not missing:
-            self._compute(step, range(cell, cell + 1))
-
-    def _computed(self, task: Task, each: int) -> Answer:
-        nodes, notes, values, checksums = {}, {}, {}, {}
-        for unit in task.units:
-            cells = self._cells(unit, each)
-            if task.fetch:
-                (name,) = task.step.of
-                values[unit] = self._joined(name, cells)
-            total, noted = self._compute(task.step, cells)
-            nodes[0, unit], notes[unit] = total, noted
-            made = [self._values[name, cell] for name in task.step.makes for cell in cells]
-            checksums[unit] = _checksum(total, noted, *made)
-        return Answer(nodes=_merged(nodes), notes=notes, values=values, checksums=checksums)
-
-    def _joined(self, name: Name, cells: range) -> RowValues:
-        values = [self._values[name, cell] for cell in cells]
-        if isinstance(values[0], Chosen):
-            return Chosen.joined(values)
-        return values[0] if len(values) == 1 else np.concatenate(values)
-
-    def _compute(self, step: Step, cells: range) -> tuple[Sum, Floats]:
-        """One pass over some cells that are a subtree; keeps what it makes."""
-        layout, one = self._layout, step.one
-        first_leaf = cells.start * layout.leaves
-        last_leaf = min(cells.stop * layout.leaves, layout.n_leaves)
-        offset = int(layout.edges[first_leaf])
-        n_rows = int(layout.edges[last_leaf]) - offset
-        y = self._joined(LABELS, cells)
-        weights = self._joined(WEIGHTS, cells) if layout.weighted else None
-        of = [self._joined(name, cells) for name in step.of]
-        made = tuple(np.empty(n_rows) for _ in range(one.makes))
-        noted = np.empty((last_leaf - first_leaf, one.notes))
-        chosen: list[Run] = []
-
-        def run_of(first: int, last: int) -> Run:
-            last = min(last, last_leaf)
-            edges = layout.edges[first : last + 1]
-            rows = slice(int(edges[0]) - offset, int(edges[-1]) - offset)
-            run = Run(
-                edges=edges,
-                y=y[rows],
-                weights=self._ones if weights is None else weights[rows],
-                of=tuple(v if isinstance(v, Chosen) else v[rows] for v in of),
-                out=np.zeros(one.size),
-                notes=noted[first - first_leaf : last - first_leaf],
-                made=tuple(values[rows] for values in made),
-                parts=self._parts,
-            )
-            if one.chooses:
-                chosen.append(run)
-            return run
-
-        each = max(1, one.together)
-        total = one.computed(range(first_leaf // each, -(-last_leaf // each)), run_of)
-        for name, values in zip(step.makes, made, strict=False):
-            for cell in cells:
-                own = layout.rows(cell)
-                self._values[name, cell] = values[own.start - offset : own.stop - offset]
-        if one.chooses:
-            self._values[step.makes[-1], cells.start] = Chosen.joined(
-                [run.chosen for run in chosen if run.chosen is not None]
-            )
-        return total, noted
-
-    def _parts(self, chosen: slice | Indices) -> Parts:
-        """As `Problem.parts`, a leaf at a time."""
-        edges = self._layout.edges
-        whole = isinstance(chosen, slice)
-        first, last = (chosen.start, chosen.stop) if isinstance(chosen, slice) else (0, 0)
-        if not isinstance(chosen, slice):
-            if len(chosen) == 0:
-                return
-            first, last = int(chosen[0]), int(chosen[-1]) + 1
-        leaf = int(np.searchsorted(edges, first, side="right")) - 1
-        at = 0
-        while leaf < self._layout.n_leaves and int(edges[leaf]) < last:
-            begin, end = max(first, int(edges[leaf])), min(last, int(edges[leaf + 1]))
-            if whole:
-                rows = np.arange(begin, end)
-            else:
-                assert not isinstance(chosen, slice)
-                stop = at + int(np.searchsorted(chosen[at:], end))
-                rows = chosen[at:stop]
-            if len(rows):
-                yield slice(at, at + len(rows)), self._operand(leaf), rows - int(edges[leaf])
-            at += len(rows)
-            leaf += 1
-
-    def _operand(self, leaf: int) -> Any:
-        if leaf in self._operands:
-            return self._operands[leaf]
-        edges = self._layout.edges
-        operand = operand_of(self._source.read(np.arange(edges[leaf], edges[leaf + 1])))
-        arrays = operand if isinstance(operand, tuple) else (operand,)
-        size = sum(array.nbytes for array in arrays)
-        if size <= self._free_bytes:
-            self._free_bytes -= size
-            self._operands[leaf] = operand
-        return operand
-
-
-def _fields(answer: Answer) -> dict[str, Any]:
-    return {name: getattr(answer, name) for name in Answer.__dataclass_fields__}
-
-
-def _merged(nodes: dict[tuple[int, int], Sum]) -> dict[tuple[int, int], Sum]:
-    """With the sum of both in place of each two that are added first."""
-    height = 0
-    while any(h == height for h, _ in nodes):
-        for h, k in [node for node in nodes if node[0] == height and node[1] % 2 == 0]:
-            if (h, k + 1) in nodes:
-                nodes[h + 1, k // 2] = nodes.pop((h, k)) + nodes.pop((h, k + 1))
-        height += 1
-    return nodes
-
-
-def _checksum(*arrays: RowValues) -> int:
-    total = 0
-    for array in arrays:
-        parts = (array.rows, array.values) if isinstance(array, Chosen) else (array,)
-        for part in parts:
-            bits = np.ascontiguousarray(part).reshape(-1).view(np.uint64)
-            total = (31 * total + int(bits.sum(dtype=np.uint64))) % (1 << 64)
-    return total
 
 
 class Held:

@@ -97,10 +97,17 @@ def error_of(problem: Problem, scores: Vector) -> float:
     return _losses_and_errors(problem, scores)[1] / problem.n_samples
 
 
-def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, npt.NDArray[np.bool_]]:
-    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1."""
-    passed = problem.compute(_losses, of=[scores], notes=2, makes=1, together=0)
-    return tree_sum(passed.notes).tolist()[1] / problem.n_samples, passed.made[0] > 0.0
+def error_and_inside(
+    problem: Problem, scores: Vector
+) -> tuple[float, npt.NDArray[np.bool_] | None]:
+    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1; None if the
+    scores are elsewhere."""
+    if problem.cluster is not None:
+        return error_of(problem, scores), None
+    inside = np.empty(problem.n_samples, dtype=np.bool_)
+    for first, last in pairwise(problem.leaves.tolist()):
+        np.less_equal(problem.y[first:last] * scores[first:last], 1.0, out=inside[first:last])
+    return error_of(problem, scores), inside
 
 
 def count_inside(problem: Problem, scores: Vector) -> int:
@@ -122,8 +129,6 @@ def _losses(run: Run) -> None:
         y, f = run.y[leaf], run.of[0][leaf]
         weights = run.weights[leaf] if len(run.weights) == len(run.y) else run.weights[: len(y)]
         short = 1.0 - y * f
-        if run.made:
-            run.made[0][leaf] = short >= 0.0
         losses = np.maximum(short, 0.0, out=short)
         run.notes[k] = weights @ losses, np.count_nonzero((f > 0.0) != (y > 0))
 

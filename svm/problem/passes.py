@@ -61,6 +61,8 @@ class Pass:
     """Numbers noted of each leaf."""
     makes: int = 0
     """How many values of rows it makes."""
+    over: int | None = None
+    """Which of the values that it reads the first values made replace: they begin as these."""
     chooses: bool = False
     """It makes `Chosen` rows."""
     together: int = 1
@@ -139,3 +141,27 @@ class Cluster(Protocol):
 
     def compute(self, one: Pass, of: Sequence[RowValues]) -> Passed:
         """Raises Interrupted."""
+
+
+def scores(run: Run, w: Vector, intercept: float) -> None:
+    """Makes ⟨w, xᵢ⟩ + intercept."""
+    from svm.loops import products
+
+    for part, operand, rows in run.parts(run.rows):
+        products.scores(operand, rows, w, intercept, run.made[0][part])
+
+
+def combination(run: Run) -> None:
+    """Adds cᵢ xᵢ, for the values cᵢ that it reads."""
+    from svm.loops.products import add_rows
+
+    for part, operand, rows in run.parts(run.rows):
+        add_rows(operand, rows, run.of[0][part], run.out)
+
+
+def squared_norms(run: Run) -> None:
+    """Makes ‖xᵢ‖²."""
+    from svm.loops import products
+
+    for part, operand, rows in run.parts(run.rows):
+        products.squared_norms(operand, rows, run.made[0][part])

@@ -26,6 +26,7 @@ from svm.data.stored_rows import (
 from svm.hyperparameters import Intercept
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_rows import KernelRows
+from svm.problem import passes
 from svm.problem.passes import Chosen, Cluster, Parts, Pass, Passed, RowValues, Run
 from svm.stopping import CostChange
 
@@ -224,6 +225,7 @@ class Problem:
         size: int = 0,
         notes: int = 0,
         makes: int = 0,
+        over: int | None = None,
         chooses: bool = False,
         together: int = 1,
     ) -> Passed:
@@ -237,6 +239,7 @@ class Problem:
             size=size,
             notes=notes,
             makes=makes,
+            over=over,
             chooses=chooses,
             together=together,
         )
@@ -247,7 +250,9 @@ class Problem:
         edges = self.leaves
         n = len(edges) - 1
         noted = np.empty((n, notes))
-        made = tuple(np.empty(self.n_samples) for _ in range(makes))
+        made = tuple(np.empty(self.n_samples) for _ in range(makes if over is None else makes - 1))
+        if over is not None:
+            made = (of[over], *made)
 
         def of_run(units: range) -> tuple[Sum, list[Chosen]]:
             reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
@@ -305,19 +310,19 @@ class Problem:
         w = np.ascontiguousarray(w, dtype=np.float64)
         if len(w) != self.n_features:  # compiled code would read beyond the end
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
-        scores: Vector = self.compute(_scores, w, float(intercept), makes=1).made[0]
+        scores: Vector = self.compute(passes.scores, w, float(intercept), makes=1).made[0]
         return scores
 
     def combination(self, coefficients: Vector) -> Vector:
         """Σᵢ coefficientsᵢ xᵢ: (n_features,), in float64; rows with coefficient 0 cost nothing."""
-        return self.compute(_combination, of=[coefficients], size=self.n_features).total
+        return self.compute(passes.combination, of=[coefficients], size=self.n_features).total
 
     @cached_property
     def squared_norms(self) -> Vector:
         """‖xᵢ‖² of every row: (n_samples,); without the constant feature."""
         if self.shared_norms is not None:
             return self.shared_norms if self.some_rows is None else self.shared_norms[self.rows]
-        norms: Vector = self.compute(_squared_norms, makes=1).made[0]
+        norms: Vector = self.compute(passes.squared_norms, makes=1).made[0]
         return norms
 
     def random(
@@ -411,24 +416,3 @@ class Problem:
         groups = self.random(epoch).permutation(-(-n // GROUP))
         order: Indices = (groups[:, None] * GROUP + np.arange(GROUP)).ravel()
         return order[order < n] if n % GROUP else order
-
-
-def _scores(run: Run, w: Vector, intercept: float) -> None:
-    from svm.loops.products import scores
-
-    for part, operand, rows in run.parts(run.rows):
-        scores(operand, rows, w, intercept, run.made[0][part])
-
-
-def _combination(run: Run) -> None:
-    from svm.loops.products import add_rows
-
-    for part, operand, rows in run.parts(run.rows):
-        add_rows(operand, rows, run.of[0][part], run.out)
-
-
-def _squared_norms(run: Run) -> None:
-    from svm.loops.products import squared_norms
-
-    for part, operand, rows in run.parts(run.rows):
-        squared_norms(operand, rows, run.made[0][part])

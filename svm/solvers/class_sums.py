@@ -92,7 +92,7 @@ def end_of_step(
     *,
     to_end: bool,
 ) -> EndOfStep:
-    """After a step to the scores + length · `changes`.
+    """After a step to the scores + length · `changes`, which are replaced.
 
     `sums` are those of the slopes with smoothing `before`. `to_end`: there are other slopes at the
     end of the whole step.
@@ -104,6 +104,7 @@ def end_of_step(
         size=4 * d + 7,
         notes=5,
         makes=2 if to_end else 1,
+        over=1,
     )
     out, most = passed.total, passed.notes.max(axis=0)
     added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]
@@ -120,13 +121,12 @@ def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_e
     from svm.loops import newton as loops
 
     added, totals, n = run.out[: 4 * d].reshape(2, 2, d), run.out[4 * d :], len(run.y)
-    scores, changes, centers = run.of
-    after, ends = run.made[0], run.made[1] if to_end else np.empty(0)
-    after[:] = changes
+    scores, _, centers = run.of
+    changes, ends = run.made[0], run.made[1] if to_end else np.empty(0)
     changed, first, further = np.empty(n, np.int64), np.empty(n), np.empty(n)
     run.notes[0] = 0.0
     slopes = changed, first, further, totals, run.notes[0, :4]
-    given = run.y, run.own_weights, scores, after, centers
+    given = run.y, run.own_weights, scores, changes, centers
     count = loops.end_of_step(*given, before, mu, length, ends, *slopes)
     run.notes[0, 4] = count
     changed = changed[:count]

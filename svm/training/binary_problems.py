@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,11 @@ from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.solvers import AnySolver, ChoosesSolver, Newton
+from svm.problem.passes import Cluster
+from svm.solvers import AnySolver, ChoosesSolver, Newton, computes_in_passes
 from svm.training.preparation import Prepared, as_prepared
+
+Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
 
 
 def problems(
@@ -66,6 +69,15 @@ def solver_for(
     largest = max(binary, key=lambda p: p.n_samples)
     solver, successor, reason = pipeline.solver.chosen(largest, warm=warm)
     return solver, successor, (reason,)
+
+
+def spread_over(
+    binary: list[Problem], solver: AnySolver, prepared: Prepared, spread: Spread | None
+) -> list[Problem]:
+    """The same, a single problem with the processes that `spread` gives for its passes."""
+    if spread is None or len(binary) > 1 or not computes_in_passes(solver, binary[0]):
+        return binary
+    return [replace(binary[0], cluster=spread(prepared, binary[0]))]
 
 
 def held_out(

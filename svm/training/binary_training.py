@@ -16,7 +16,7 @@ from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
-from svm.problem.objectives import error_and_inside, error_of, evaluate
+from svm.problem.objectives import error_and_inside, evaluate
 from svm.solvers import certifier_of
 from svm.solvers.auto import newton_is_sooner
 from svm.solvers.newton import Newton
@@ -192,10 +192,7 @@ class BinaryTraining:
         else:
             with np.errstate(over="ignore"):  # reported as a divergence
                 value, scores = self.evaluate()
-            if self.problem.cluster is None:
-                error, inside = error_and_inside(self.problem, scores)
-            else:
-                error = error_of(self.problem, scores)
+            error, inside = error_and_inside(self.problem, scores)
         if not math.isfinite(value):
             raise Diverged(
                 "the objective is no longer a finite number", self.solver.advice(self.problem)

@@ -185,6 +185,7 @@ def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
         near = pair.inside
         if near is None:  # or it ended before the checkpoint that was resumed
             _, near = error_and_inside(problem, pair.evaluate()[1])
+            assert near is not None
         if problem.some_rows is None:
             inside |= near
         else:

@@ -29,11 +29,9 @@ from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.problem.passes import Cluster
-from svm.solvers import computes_in_passes
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
-from svm.training.binary_problems import problems, solver_for
+from svm.training.binary_problems import Spread, problems, solver_for, spread_over
 from svm.training.binary_training import BinaryTraining
 from svm.training.blas import one_blas_thread
 from svm.training.curve.patience import Watch, Watched
@@ -84,7 +82,7 @@ class Training:
         digest: str | None = None,
         bounds_kernel: bool = True,
         trace: Trace | None = None,
-        spread: Callable[[Prepared, Problem], Cluster | None] | None = None,
+        spread: Spread | None = None,
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -123,9 +121,8 @@ class Training:
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
-        self.seed = seed
         self.threads = threads if isinstance(threads, int) else 1
-        self._digest = digest
+        self.seed, self._digest = seed, digest
         self._elapsed_before = 0.0
         self._started: float | None = None
         self._interruption = Interruption(interrupted)
@@ -144,8 +141,7 @@ class Training:
             check_warm_start(pipeline, warm_start.pipeline)
         if warm_start is not None and prepared.kept is not None:
             warm_start = renumbered(warm_start, prepared.kept)
-        self._warm_start = warm_start
-        self.prepared = prepared
+        self._warm_start, self.prepared = warm_start, prepared
         self.warnings = list(self.prepared.warnings)
         binary = problems(self.prepared, pipeline, seed, self._interruption, executor)
         solver, self._successor, reasons = solver_for(pipeline, binary, warm=warm_start is not None)
@@ -153,8 +149,7 @@ class Training:
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
         self.warnings.extend(reasons)
-        if spread is not None and len(binary) == 1 and computes_in_passes(solver, binary[0]):
-            binary = [replace(binary[0], cluster=spread(self.prepared, binary[0]))]
+        binary = spread_over(binary, solver, self.prepared, spread)
         self._pairs = [
             BinaryTraining.begin(
                 solver,
@@ -297,8 +292,8 @@ class Training:
     def result(self) -> TrainingResult:
         """The model so far; pairs that have not finished are canceled."""
         with self._interruption.suspended():
-            end = StopReason.CANCELED
-            pairs = [p if p.progress.finished else p.stopped(end) for p in self._pairs]
+            canceled = StopReason.CANCELED
+            pairs = [p if p.progress.finished else p.stopped(canceled) for p in self._pairs]
             pipeline, warnings = self.pipeline, tuple(self.warnings)
             switched = sum(pair.progress.switched for pair in pairs)
             if switched and self._successor is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import socket
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from service.errors import ServiceError
 from service.jobs.spread.recipes import NoAccess
 from service.settings import Settings
 from svm.checkpoints import platform
-from svm.problem.elsewhere import SETUP, Answer, Keeper, Task
+from svm.problem.keeper import SETUP, Answer, Keeper, Task
 from svm.training.blas import one_blas_thread
 
 KEPT = 2
@@ -46,15 +45,14 @@ def versions() -> str:
     return f"svm-service {__version__} {platform()}"
 
 
-def reply(content: bytes, expected: str) -> Reply:
-    """Of this process to a packed task of a process with the `expected` versions."""
+def reply(task: Task, expected: str) -> Reply:
+    """Of this process to a task of a process with the `expected` versions."""
     from distributed import get_worker
 
     own = f"{socket.gethostname()}:{os.getpid()}", get_worker().address
     if versions() != expected:
         refusal = f"it has {versions()}, but the job {expected}; install the same on both"
         return Reply(*own, refusal=refusal)
-    task: Task = pickle.loads(content)
     try:
         with one_blas_thread:
             return Reply(*own, _keeper_answer(task))

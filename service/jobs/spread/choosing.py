@@ -33,7 +33,7 @@ def spreading(
 ) -> Spreading | None:
     """What a training on these rows of a dataset asks for a cluster; None if it should not ask.
 
-    `warn` is told why a training that is always to be spread is not.
+    `warn` gets why a training that is always to be spread is not.
     """
     if mode == "never" or (connection is None and mode == "auto"):
         return None

@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ RETRY_S = 5.0
 """… and, without a connection, how often to try."""
 TIMEOUT_S = 2.0
 """Of each."""
+FETCHES = 8
+"""Answers that are fetched at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,8 @@ class Connection:
         self._try_at = 0.0
         self._workers: list[str] = []
         self._look_at = 0.0
+        self.fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
+        """Of answers, which can hang: never in Dask's own threads. They begin when needed."""
 
     @property
     def client(self) -> Any:
@@ -67,6 +72,7 @@ class Connection:
 
     def _connected(self) -> Any:
         try:
+            import dask
             from distributed import Client
         except ImportError:
             logger.error("SVM_DASK_ADDRESS needs the extra `cluster`: dask is not installed")
@@ -77,6 +83,8 @@ class Connection:
             except (OSError, RuntimeError):
                 logger.warning("the lost connection to Dask could not be closed")
         try:
+            # What a worker lacks is sent with its task, once: labels can be large.
+            dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
             check_private(self._address, unencrypted=self._unencrypted)
             return Client(  # type: ignore[no-untyped-call]
                 self._address, timeout=TIMEOUT_S, set_as_default=False

@@ -7,12 +7,11 @@ is sent again under a new key, and what no worker does in time this process does
 from __future__ import annotations
 
 import logging
-import pickle
 import secrets
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from statistics import median
@@ -23,7 +22,8 @@ from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.problem import Problem
-from svm.problem.elsewhere import Answer, Elsewhere, Keeper, Recipe, Step
+from svm.problem.elsewhere import Elsewhere
+from svm.problem.keeper import Answer, Keeper, Recipe, Step
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""
@@ -35,8 +35,6 @@ REFUSED_S = 30.0
 """How long a worker that refused is left alone."""
 LOOK_S = 0.1
 """How often to see whether the job must stop."""
-FETCHES = 8
-"""Answers that are fetched at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +88,7 @@ class DaskPasses(Elsewhere):
         warn: Callable[[str], None],
         silent_s: float = SILENT_S,
     ) -> None:
-        """`warn` is told what a caller should know: who refused, and different results."""
+        """`warn` gets what a caller should know: who refused, and different results."""
         n_workers = max(1, len(connection.workers()))
         super().__init__(problem, recipe, CELLS_TO_WORKER * n_workers, secrets.token_hex(8))
         self._connection = connection
@@ -99,7 +97,6 @@ class DaskPasses(Elsewhere):
         self._silent_s = silent_s
         self._own = Keeper(self.layout, Here(problem), 0)
         self._replies: SimpleQueue[tuple[_Sent, Reply | None]] = SimpleQueue()
-        self._fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
         self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
         self._not_before: dict[str, float] = {}
         """When a worker that refused is asked again."""
@@ -108,6 +105,8 @@ class DaskPasses(Elsewhere):
         self._late: dict[_Sent, dict[int, int]] = {}
         """Tasks whose units others have done since, and the checksums of those."""
         self._number = 0
+        self.moved_bytes = 0
+        """To and from workers."""
         self._versions = versions()
 
     def carried_out(
@@ -162,7 +161,8 @@ class DaskPasses(Elsewhere):
         missing: Sequence[str] = (),
         times: int = 1,
     ) -> None:
-        content = pickle.dumps(self.task(units, now.step, missing, fetch=now.fetch), protocol=5)
+        task = self.task(units, now.step, missing, fetch=now.fetch)
+        self.moved_bytes += task.size_bytes
         sent = _Sent(now.number, units, worker, time.monotonic(), times=times)
         now.sent.append(sent)
         client = self._connection.client
@@ -170,14 +170,14 @@ class DaskPasses(Elsewhere):
             if client is None:
                 raise OSError("no connection")
             sent.future = client.submit(
-                *(reply, content, self._versions),
+                *(reply, task, self._versions),
                 key=f"svm-{secrets.token_hex(12)}",
                 pure=False,
                 workers=[worker],
                 allow_other_workers=True,
             )
-            # A fetch can hang, if the worker is silent since: never in Dask's own thread.
-            sent.future.add_done_callback(lambda _: self._fetching.submit(self._fetch, sent))
+            fetching = self._connection.fetching
+            sent.future.add_done_callback(lambda _: fetching.submit(self._fetch, sent))
         except (OSError, RuntimeError, CancelledError) as error:
             logger.warning("a task could not be sent: %s", error)
             self._replies.put((sent, None))
@@ -213,6 +213,7 @@ class DaskPasses(Elsewhere):
 
     def _accepted(self, now: _Pass, answer: Answer, by: _Sent | None = None) -> Answer:
         now.left.difference_update(answer.checksums)
+        self.moved_bytes += 0 if by is None else answer.size_bytes
         for late in now.sent:
             if late is not by and set(late.units).intersection(answer.checksums):
                 self._late.setdefault(late, {}).update(answer.checksums)

@@ -11,7 +11,8 @@ import numpy as np
 
 from svm.data.matrices import Indices, Matrix
 from svm.problem import Problem
-from svm.problem.elsewhere import SETUP, Answer, Elsewhere, Keeper, Step, Task
+from svm.problem.elsewhere import Elsewhere
+from svm.problem.keeper import SETUP, Answer, Keeper, Step, Task
 
 _stored: dict[int, Any] = {}
 

@@ -178,6 +178,7 @@ def test_cost_and_errors_at_scores(weights: Vector | None) -> None:
     assert error_of(problem, scores) == 0.4
     error, inside = error_and_inside(problem, scores)
     assert error == 0.4
+    assert inside is not None
     assert inside.tolist() == [False, True, True, True, True]
 
 

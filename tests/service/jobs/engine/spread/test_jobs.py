@@ -19,8 +19,8 @@ from service.storage.database import Database
 from service.storage.database.tables import job_parts
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
+from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.processes import until
-from tests.service.jobs.spread.clusters import Cluster, cluster
 
 pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.timeout(300)]
 
@@ -56,7 +56,9 @@ def client(settings: Settings, dask: Cluster, tmp_path: Path) -> Iterator[TestCl
     machine.stop()
 
 
-def test_spread_job_has_the_same_model(client: TestClient) -> None:
+def test_workers_of_dask_do_passes_and_parts(
+    client: TestClient, settings: Settings, dask: Cluster
+) -> None:
     """The digests are equal, also of a model on some of the rows, which are scaled."""
     upload(client, csv_of(3000, n_features=20))
     spec: dict[str, Any] = {
@@ -72,17 +74,16 @@ def test_spread_job_has_the_same_model(client: TestClient) -> None:
         assert jobs[spread]["state"] == "succeeded", json.dumps(jobs[spread]["error"])
         assert jobs[spread]["warnings"] == []
     digests = {
-        client.get(f"/v1/models/{job['model_name']}/versions/{job['model_version']}").json()[
-            "digest"
-        ]
+        client.get(f"/v1/models/clouds/versions/{job['model']['version']}").json()["digest"]
         for job in jobs.values()
     }
+    assert len(jobs) == 2
     assert len(digests) == 1
+    _check_parts(client, settings, dask)
 
 
-def test_worker_of_dask_takes_parts(client: TestClient, settings: Settings, dask: Cluster) -> None:
-    """A fold of the job is leased by its process."""
-    upload(client, csv_of(4000, n_features=20))
+def _check_parts(client: TestClient, settings: Settings, dask: Cluster) -> None:
+    """A fold of a job is leased by the process of a worker of Dask."""
     job = create(
         client,
         solver={"name": "pegasos", "lambda": 1e-3},

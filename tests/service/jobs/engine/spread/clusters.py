@@ -18,7 +18,7 @@ import numpy as np
 from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 START_S = 90.0
 
 

@@ -16,12 +16,12 @@ from service.jobs.spread.dask_passes import DaskPasses, _Sent
 from service.jobs.spread.recipes import DatasetRecipe
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
-from svm.problem.elsewhere import Answer
+from svm.problem.keeper import Answer
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training import Training
 from svm.training.preparation import Prepared
-from tests.service.jobs.spread.clusters import Cluster, FileRecipe, cluster
+from tests.service.jobs.engine.spread.clusters import Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 
 PIPELINE = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-3))
@@ -139,7 +139,7 @@ def test_worker_with_other_versions_is_refused_by_name(spread: Spread) -> None:
 
 
 def test_different_result_of_a_second_worker_is_an_alarm(spread: Spread) -> None:
-    """As from bad memory: here the answer that was taken is said to be another one."""
+    """As from bad memory: here the answer that was taken had other checksums."""
     training = spread.begin()
     others: Any = training.problems[0].cluster
     sent = _Sent(0, (0,), "tcp://10.0.0.1:1", 0.0)
