@@ -162,7 +162,8 @@ def test_title_above_the_names(client: TestClient, rest: str) -> None:
 
 
 def test_title_above_the_names_of_a_sheet(client: TestClient) -> None:
-    body = [["Report of 2024"], ["a", "b", "y"], *([i, i * i, "uv"[i % 2]] for i in range(6))]
+    rows: list[list[Any]] = [[i, i * i, "uv"[i % 2]] for i in range(6)]
+    body: list[list[Any]] = [["Report of 2024"], ["a", "b", "y"], *rows]
     reply = problem(post(client, workbook({"S": body}), XLSX), 422, "ragged-row")
     assert "'Report of 2024' alone" in reply["detail"]
 
