@@ -28,6 +28,7 @@ from service.app.background import (
 from service.dashboard import routes as dashboard
 from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
+from service.dashboard.page import framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
@@ -252,7 +253,7 @@ def create_app(
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    replies.install(app)
+    replies.install(app, framed)
     app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
@@ -266,7 +267,7 @@ def create_app(
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
     guide.mount(app)
-    app.add_routes(problem_pages.router())
+    app.add_routes(problem_pages.router(framed))
     dashboard.mount(
         app,
         PageContext(

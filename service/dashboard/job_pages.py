@@ -13,8 +13,10 @@ from starlette.responses import Response
 from service.dashboard.context import PageContext
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
+from service.errors import NotFound
 from service.jobs.comparisons import KIND as COMPARISON
 from service.jobs.comparisons.reading import comparison
+from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
@@ -23,6 +25,7 @@ from service.jobs.read_schemas import JobRead, JobSummary
 from service.web.access.scopes import requires_scope
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
+from svm.data.splitting import held_out_rows
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -63,8 +66,26 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
             name=context.datasets.names([row.dataset_id]).get(row.dataset_id),
             curves=curves_of(context.jobs.trace(id)),
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
+            tested=_tested_rows(context, row) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,
         )
+
+
+def _tested_rows(context: PageContext, row: Job) -> int | None:
+    """How many rows the accuracies of a comparison were measured on; None if its entries are ranked
+    by another score, or its data were deleted."""
+    validation = row.spec["validation"]
+    if row.spec["rank_by"] != "accuracy":
+        return None
+    try:
+        dataset = context.datasets.get(row.dataset_id).only(row.spec["classes"])
+    except NotFound:
+        return None
+    if "folds" in validation:
+        return dataset.n_samples
+    groups = dataset.class_counts if validation["stratify"] else None
+    fraction = validation["fraction"]
+    return sum(held_out_rows(count, fraction) for count in groups or (dataset.n_samples,))
 
 
 def _add_controls(routes: APIRouter, context: PageContext) -> None:

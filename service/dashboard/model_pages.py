@@ -136,6 +136,7 @@ async def _show(
         labeled = [one for one in context.datasets.page(OFFERED).items if one.classes]
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
+        faults = {fault.column: fault for fault in error.faults} if error else {}
         return page(
             request,
             "model.html",
@@ -153,6 +154,7 @@ async def _show(
             damaged=loaded is None,
             formats=formats(),
             inputs=inputs,
+            faults=[faults.get(one.label, faults.get(i)) for i, one in enumerate(inputs)],
             by_field=version.n_features <= MAX_INPUTS,
             example_line=line_of([one.text for one in inputs]).rstrip(),
             entries=entries,

@@ -24,6 +24,7 @@ from starlette.types import Scope
 
 from service import __version__
 from service.dashboard import formatting
+from service.dashboard.curves import precision_recall
 from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
 from service.jobs.core.submission import Body, Submission
 from service.jobs.kinds import KINDS
@@ -77,6 +78,7 @@ def _environment() -> jinja2.Environment:
         duration=formatting.duration,
         between=formatting.between,
         interval=formatting.interval,
+        precision_recall=precision_recall,
         roughly=formatting.roughly,
         size=formatting.size,
         moment=formatting.moment,

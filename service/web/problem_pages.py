@@ -18,7 +18,7 @@ from service.web.access.scopes import requires_scope
 from service.web.http.content_negotiation import choose
 from service.web.problems import responses
 from service.web.problems.codes import PROBLEMS
-from service.web.problems.plain_page import plain_page
+from service.web.problems.plain_page import Frame
 from service.web.schemas import ReadModel
 
 JSON, HTML = "application/json", "text/html"
@@ -39,7 +39,7 @@ class ProblemKindPage(BaseModel):
     problems: list[ProblemKindRead]
 
 
-def router() -> Routes:
+def router(frame: Frame) -> Routes:
     """Routes that require no key."""
     routes = Routes("/problems", "operations")
     page: dict[int | str, dict[str, Any]] = {200: {"content": {HTML: {}}}}
@@ -57,7 +57,7 @@ def router() -> Routes:
         browsers."""
         kinds = [_kind(code) for code in sorted(PROBLEMS)]
         if choose(request, (JSON, HTML)) == HTML:
-            return _page("Problems", kinds)
+            return _page(frame, request, "Problems", kinds)
         response.headers.update(VARY)
         return ProblemKindPage(problems=kinds)
 
@@ -78,7 +78,7 @@ def router() -> Routes:
         if code not in PROBLEMS:
             raise NotFound("not-found", f"there is no problem '{code}'")
         if choose(request, (JSON, HTML)) == HTML:
-            return _page(PROBLEMS[code].title, [_kind(code)])
+            return _page(frame, request, PROBLEMS[code].title, [_kind(code)])
         response.headers.update(VARY)
         return _kind(code)
 
@@ -92,16 +92,18 @@ def _kind(code: str) -> ProblemKindRead:
     )
 
 
-def _page(title: str, kinds: Sequence[ProblemKindRead]) -> HTMLResponse:
+def _page(
+    frame: Frame, request: Request, title: str, kinds: Sequence[ProblemKindRead]
+) -> HTMLResponse:
     sections = "".join(
         f"<section><h2>{_text(kind.title)}</h2>\n<p>{_text(kind.description)}</p>\n"
         f'<p class="soft"><a href="/problems/{kind.code}"><code>{kind.code}</code></a>, '
         f"status {kind.status}</p></section>\n"
         for kind in kinds
     )
-    crumb = '<a href="/">svm-service</a> · <a href="/problems">All problems</a>'
-    main = f'<p class="crumb">{crumb}</p>\n<h1>Problems</h1>\n{sections}'
-    return HTMLResponse(plain_page(f"{_text(title)} · svm-service", main), headers=VARY)
+    crumb = "" if len(kinds) > 1 else '<p class="crumb"><a href="/problems">All problems</a></p>'
+    main = f"{crumb}\n<h1>Problems</h1>\n{sections}"
+    return HTMLResponse(frame(request, title, main), headers=VARY)
 
 
 def _text(words: str) -> str:

@@ -175,7 +175,26 @@
     plot.set(uPlot.join(tables));
   }
 
-  const draw = () => { start(); document.querySelectorAll("[data-comparison]").forEach(compare); };
+  // What a threshold means: one point of the ROC curve, in words and as a dot.
+  function threshold(input) {
+    if (input.max === String(read(input.dataset.threshold).threshold.length - 1)) return;
+    const { label, threshold, fpr, tpr, rows: [negative, positive] } = read(input.dataset.threshold);
+    const dot = document.getElementById("threshold-dot"), words = document.getElementById("at-threshold");
+    const show = () => {
+      const i = Number(input.value), hits = tpr[i] * positive, wrong = fpr[i] * negative;
+      const from = threshold[i] == null ? "No row" : `Rows from ${short(threshold[i])} on`;
+      words.textContent = `${from} as ${label}: recall ${percent(tpr[i])}, precision ${hits + wrong ? percent(hits / (hits + wrong)) : "–"}, `
+        + `false positives ${percent(fpr[i])}, accuracy ${percent((hits + negative - wrong) / (positive + negative))}.`;
+      dot.setAttribute("cx", 200 * fpr[i]);
+      dot.setAttribute("cy", 200 - 200 * tpr[i]);
+      dot.removeAttribute("hidden");
+    };
+    Object.assign(input, { min: 0, max: threshold.length - 1, value: threshold.findLastIndex((value) => value == null || value >= 0) });
+    input.addEventListener("input", show);
+    show();
+  }
+
+  const draw = () => { start(); document.querySelectorAll("[data-threshold]").forEach(threshold); document.querySelectorAll("[data-comparison]").forEach(compare); };
   document.addEventListener("htmx:load", draw);
   document.addEventListener("DOMContentLoaded", draw);
 })();

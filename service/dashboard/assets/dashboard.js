@@ -3,6 +3,21 @@
 
 const say = (text) => { document.getElementById("status").textContent = text; };
 
+// Times in the visitor's zone and, for lists only, how long ago.
+const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const tellTimes = () => {
+  for (const element of document.querySelectorAll("time:not([title])")) {
+    const time = new Date(element.dateTime), passed = (time - Date.now()) / 1000;
+    const [unit, seconds] = UNITS.find(([, seconds]) => Math.abs(passed) >= seconds) ?? UNITS[3];
+    const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.trunc(passed / seconds), unit);
+    const local = time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+    element.title = time.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "long" });
+    element.textContent = element.closest(".rows") ? ago : `${local}, ${ago}`;
+  }
+};
+document.addEventListener("DOMContentLoaded", tellTimes);
+document.addEventListener("htmx:load", tellTimes);
+
 // A file dropped on the form is uploaded at once, with a progress bar.
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {

@@ -28,8 +28,8 @@ def mount(app: FastAPI, authenticator: Authenticator) -> None:
 
     @app.get("/login", include_in_schema=False)
     @requires_scope(None)
-    async def login() -> Response:
-        return HTMLResponse(_page(""))
+    async def login(request: Request) -> Response:
+        return HTMLResponse(_page(request, ""))
 
     @app.post("/login", include_in_schema=False)
     @requires_scope(None)
@@ -38,7 +38,7 @@ def mount(app: FastAPI, authenticator: Authenticator) -> None:
         text = form.get("key", [""])[0].strip()
         header = (b"authorization", f"Bearer {text}".encode())
         if authenticator.authenticate([header], "") is None:
-            return HTMLResponse(_page("This key is unknown or revoked."), 401)
+            return HTMLResponse(_page(request, "This key is unknown or revoked."), 401)
         response = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
         response.set_cookie(COOKIE, text, httponly=True, samesite="strict", secure=secure)
@@ -52,9 +52,10 @@ def mount(app: FastAPI, authenticator: Authenticator) -> None:
         return response
 
 
-def _page(problem: str) -> str:
+def _page(request: Request, problem: str) -> str:
     return plain_page(
-        "svm-service: key",
+        request,
+        "Key",
         f"""<h1>svm-service</h1>
 <p>This service requires an API key. An operator creates one with
 <code>svm-service keys create NAME --scope read --scope train</code>; the first one is in the

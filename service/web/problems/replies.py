@@ -23,7 +23,7 @@ from service.web.bodies.validation import parameter_error
 from service.web.http.content_negotiation import choose
 from service.web.problems import route_options
 from service.web.problems.codes import PROBLEMS
-from service.web.problems.plain_page import plain_page
+from service.web.problems.plain_page import Frame, plain_page
 from service.web.schemas import ReadModel
 
 MEDIA_TYPE = "application/problem+json"
@@ -130,7 +130,7 @@ def examples() -> dict[str, Any]:
     }
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, frame: Frame = plain_page) -> None:
     """Turn every error into a problem reply."""
 
     @app.exception_handler(ServiceError)
@@ -143,7 +143,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http_exception(request: Request, error: HTTPException) -> Response:
-        return _render_http_exception(app, request, error)
+        return _render_http_exception(app, frame, request, error)
 
 
 def render(
@@ -192,14 +192,16 @@ def internal_error(request: Request) -> Response:
     return render(request, ServiceError("internal-error", detail), 500)
 
 
-def _render_http_exception(app: FastAPI, request: Request, error: HTTPException) -> Response:
+def _render_http_exception(
+    app: FastAPI, frame: Frame, request: Request, error: HTTPException
+) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 404:
         try:
             check_path(request)
         except errors.InvalidRequest as slash:
             return render(request, slash)
-        return _path_not_found(request)
+        return _path_not_found(frame, request)
     if error.status_code == 405:
         headers |= route_options.headers_for(app, request.scope["path"])
         if request.method == "OPTIONS":
@@ -213,7 +215,7 @@ def _render_http_exception(app: FastAPI, request: Request, error: HTTPException)
     return render(request, errors.InvalidRequest("malformed-request", error.detail), 400, headers)
 
 
-def _path_not_found(request: Request) -> Response:
+def _path_not_found(frame: Frame, request: Request) -> Response:
     """Unknown path: a problem, or a page for browsers, because a user may have mistyped it."""
     path, headers = request.scope["path"], {"Vary": "Accept"}
     with suppress(errors.NotAcceptable):
@@ -223,7 +225,7 @@ def _path_not_found(request: Request) -> Response:
 <p>There is nothing at <code>{html.escape(path)}</code>.</p>
 <p><a href="/">Home</a> · <a href="/docs">Every call of the API</a></p>
 """
-            return HTMLResponse(plain_page(f"{title} · svm-service", main), 404, headers)
+            return HTMLResponse(frame(request, title, main), 404, headers)
     missing = errors.NotFound("not-found", f"there is nothing at {path}")
     return render(request, missing, headers=headers)
 

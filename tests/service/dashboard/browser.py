@@ -74,9 +74,9 @@ class Page(HTMLParser):
                 self._link, self._href = [], given["href"]
             case "label":
                 self.labelled.add(given.get("for", ""))
-            case "input":
+            case "input" if "name" in given:  # others are for scripts
                 self._input(given)
-            case "select" if "name" in given:  # others are for scripts
+            case "select" if "name" in given:
                 self._select = given["name"]
                 self.inputs[given["name"]] = given.get("id")
             case "option" if self._select is not None:

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from starlette.testclient import TestClient
@@ -96,6 +97,23 @@ def test_rejected_rows_are_shown_in_a_table(browser: Browser) -> None:
     assert "There are no datasets yet" in browser.page.text
 
 
+def test_many_rejected_cells_are_a_file(browser: Browser) -> None:
+    """The page shows the first ten; the link has all of them and needs no request."""
+    rows = "".join(f"1,{'oops' if i % 40 == 0 else i % 7},{'xy'[i % 2]}\n" for i in range(1200))
+    _upload(browser, "a,b,label\n" + rows)
+    assert browser.page.status == 422
+    assert browser.page.html.partition("The cells")[2].count('<code class="bad">oops</code>') == 10
+    assert "These are the first 10 of 30." in browser.page.text
+    link = browser.page.links["Download all as CSV"]
+    lines = unquote(link.removeprefix("data:text/csv;charset=utf-8,")).splitlines()
+    assert lines[0] == "row,column,pointer,value,message,hint"
+    assert [line.split(",")[:4] for line in lines[1:3]] == [
+        ["1", "b", "", "oops"],
+        ["41", "b", "", "oops"],
+    ]
+    assert len(lines) == 31
+
+
 def test_refused_training_shows_errors_at_the_fields(browser: Browser) -> None:
     """The entries are kept, and each error is next to its input."""
     browser.send("/samples/moons")
@@ -124,6 +142,9 @@ def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -
     browser.send("/models/iris/versions/1/predict", x2="wide")
     assert browser.page.status == 422
     assert "petal_length" in browser.page.html.split('id="prediction"')[1]
+    assert re.findall(r'<p class="fault" id="(\w+)-fault">', browser.page.html) == ["x2"]
+    assert 'aria-describedby="x2-fault"' in browser.page.html
+    assert browser.page.html.count("&#39;wide&#39;") == 2  # at the input, and in the summary
     assert browser.page.form("/models/iris/versions/1/predict").fields["x2"] == ["wide"]
 
 
@@ -246,6 +267,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     browser.go("/compare")
     browser.send("/compare", job=chosen[:2])
     assert "do not minimize" not in browser.page.text
+    assert '<span class="proven certified">' in browser.page.html
     data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
     assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
     assert all(excess >= 0 for job in data for excess in job["excess"])
@@ -307,7 +329,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     assert worker.take_next_job()
     browser.go(browser.page.path)
     assert "Area under ROC" in browser.page.text
-    assert browser.page.html.count("<polyline") == 3
+    assert browser.page.html.count("<polyline") == 6  # ROC, precision and recall
     browser.go(page.path)
     browser.follow("See the plots")
     plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
@@ -362,8 +384,7 @@ def test_cost_is_shown_before_the_start(browser: Browser, client: TestClient) ->
     form = browser.page.form("/train")
     form.action = "/train/check"
     browser.send("/train/check", model_name="costly")
-    assert re.search(
-        r"150 rows with 4 features, 3 binary problems.* at most [0-9]+ MB", browser.page.text
-    )
+    cost = r"About 1 s, at most [0-9]+ MB 150 rows, 3 binary problems"
+    assert re.search(cost, browser.page.text)
     assert browser.page.form("/train").fields["model_name"] == ["costly"]
     assert client.get("/v1/jobs").json()["jobs"] == []

@@ -40,6 +40,19 @@ def test_errors_are_shown_on_a_page(browser: Browser, path: str, status: int) ->
     assert page.links["Home"] == "/"
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/problems", "/problems/not-found"])
+def test_pages_of_other_packages_are_in_the_frame(client: TestClient, path: str) -> None:
+    """With the navigation, and a footer whose links lead to pages."""
+    page = client.get(path, headers={"Accept": "text/html"})
+    assert page.status_code == (404 if path == "/nothing" else 200)
+    assert all(f'href="/{name}"' in page.text for name in ("datasets", "train", "jobs", "models"))
+    footer = re.findall(r'<a href="([^"]+)"', page.text.partition("<footer")[2])
+    assert "/problems" in footer
+    for address in footer:
+        reply = client.get(address, headers={"Accept": "text/html"})
+        assert reply.headers["content-type"].startswith("text/html"), address
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -60,6 +60,14 @@ def test_suggestions_have_reasons(browser: Browser) -> None:
     assert fields["validation"] == ["validation-split"]
 
 
+def test_few_rows_a_column_suggest_a_straight_boundary(browser: Browser) -> None:
+    """300 rows of 40 columns do not fill the space."""
+    rows = csv_of(n_samples=300, n_features=40)
+    browser.send("/datasets", files={"file": ("wide.csv", rows, "text/csv")})
+    browser.follow("Train a model")
+    assert "Straight here: 40 columns, 300 rows." in browser.page.text
+
+
 def test_sparse_data_keep_their_zeros(browser: Browser) -> None:
     """By max-abs scaling and a straight boundary."""
     browser.send("/datasets", files={"file": ("few.libsvm", b"1 1:1\n-1 900:1\n" * 200)})

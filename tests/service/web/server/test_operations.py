@@ -126,7 +126,7 @@ def test_links_of_home_page_exist(client: TestClient) -> None:
     """Every link of `/` answers 200."""
     page = client.get("/").text
     links = {part.split('"')[0] for part in page.split('href="')[1:]}
-    assert {"/docs", "/v1/info", "/v1/solvers"} <= links
+    assert {"/docs", "/problems", "/train"} <= links
     for link in links:
         assert client.get(link).status_code == 200, link
 

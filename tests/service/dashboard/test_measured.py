@@ -1,0 +1,112 @@
+"""How good a model is, at a glance: intervals, the most frequent class, ties."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import precision_recall_curve
+from starlette.testclient import TestClient
+
+from service.dashboard.curves import STEPS, precision_recall
+from service.dashboard.formatting import between, counted, interval, roughly
+from service.jobs.engine.worker_process import Worker
+from svm.model.metrics import roc_curve
+from tests.service.dashboard.browser import Browser
+
+pytestmark = pytest.mark.one_application
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (35, 36), (1, 1), (950, 1000), (500, 1000)])
+def test_interval_is_that_of_wilson(hits: int, n: int) -> None:
+    """As SciPy computes it."""
+    expected = binomtest(hits, n).proportion_ci(0.95, "wilson")
+    assert interval(hits / n, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_precision_follows_from_the_roc_curve() -> None:
+    """As scikit-learn computes it at every threshold; each point of the curve is among them."""
+    random = np.random.default_rng(3)
+    positive, scores = random.random(300) < 0.2, random.integers(0, 40, 300) / 7
+    scores = scores + 3 * positive
+    curve = roc_curve(positive, scores)
+    assert curve is not None
+    rates = curve.false_positive_rate.tolist(), curve.true_positive_rate.tolist()
+    points = precision_recall(*rates, int(positive.sum()), int((~positive).sum()))
+    precision, recall, _ = precision_recall_curve(positive, scores)
+    expected = set(zip(recall.round(9), precision.round(9), strict=True))
+    corners = [(round(x, 9), round(y, 9)) for x, y in points[STEPS::STEPS]]
+    assert len(corners) > 10
+    assert set(corners) <= expected
+    assert points[-1] == pytest.approx((1.0, positive.mean()))
+
+
+def test_texts_of_numbers() -> None:
+    """One of a thing is not several."""
+    assert [counted(n, "class", "classes") for n in (1, 2)] == ["1 class", "2 classes"]
+    assert counted(1200, "row") == "1,200 rows"
+    assert between(35 / 36, 36) == "85.8 to 99.5 %"
+    assert [roughly(s) for s in (0.02, 2.4, 88, 91, 36_000)] == [
+        "1 s",
+        "2 s",
+        "90 s",
+        "2 min",
+        "600 min",
+    ]
+
+
+def test_accuracy_is_shown_with_what_it_is_worth(browser: Browser, worker: Worker) -> None:
+    """Its interval, and what the most frequent class alone would give; of job and version."""
+    browser.send("/samples/iris")
+    browser.go("/train")
+    browser.send("/train", seed="1")
+    job = browser.page.path
+    assert worker.take_next_job()
+    worth = (
+        r"% with 95 % confidence, from 36 rows; always predicting the most frequent class: 33.3 %"
+    )
+    for path in (job, "/models/iris"):
+        assert re.search(
+            rf"accuracy on the validation set [0-9.]+ to [0-9.]+ {worth}", browser.go(path).text
+        )
+
+
+def test_scores_that_chance_explains_are_ties(browser: Browser, worker: Worker) -> None:
+    """A straight boundary inside of a circle is worse than chance explains; a curved one with
+    another C is not."""
+    browser.send("/samples/circle")
+    browser.go("/compare")
+    browser.send("/comparisons", solver=["newton", "smo"], C="1, 2")
+    assert worker.take_next_job()
+    browser.go(browser.page.path)
+    assert "With 100 rows to check on" in browser.page.text
+    rows = re.findall(
+        r'<tr><td class="num">[0-9]</td><th scope="row">(\w+)(.*?)</tr>', browser.page.html, re.S
+    )
+    assert [(solver, "tie" in row) for solver, row in rows] == [
+        ("smo", False),
+        ("smo", True),
+        ("newton", False),
+        ("newton", False),
+    ]
+
+
+def test_thresholds_of_two_classes_are_on_the_page(
+    browser: Browser, worker: Worker, client: TestClient
+) -> None:
+    """With the counts of the classes, from which scripts compute precision and accuracy."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train")
+    assert worker.take_next_job()
+    browser.go("/models/moons")
+    browser.send("/models/moons/versions/1/evaluate")
+    assert worker.take_next_job()
+    page = browser.go(browser.page.path)
+    data = json.loads(page.html.split('id="threshold-data">')[1].split("</script>")[0])
+    assert data["rows"] == [200, 200]
+    assert len(data["threshold"]) == len(data["fpr"]) == len(data["tpr"])
+    assert "accuracy on these data" in page.text
