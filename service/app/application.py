@@ -173,7 +173,7 @@ def create_app(
     access = JobAccess(KINDS, job_store, event_log, watcher, streams, deliveries)
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
-    metrics.registry.register(predictor.unknown_cells)
+    metrics.registry.register(predictor.metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
