@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -15,9 +15,6 @@ from prometheus_client.registry import Collector
 from service.web.server.observability import Tally
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.encoding import Encoder
-
-if TYPE_CHECKING:
-    from service.predictions.loaded_models import LoadedModel
 
 MOST_VERSIONS = 200
 """Whose metrics are kept: each is a dozen lines of `/metrics`."""
@@ -43,6 +40,17 @@ class Unknown:
         return int(np.count_nonzero(unseen)), int(np.count_nonzero(missing))
 
 
+class Version(Protocol):
+    """What answers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def unknown(self) -> Unknown | None: ...
+
+
 class _Served(Tally):
     """Answered requests of a version."""
 
@@ -62,29 +70,29 @@ class PredictionMetrics(Collector):
         self._served: dict[tuple[str, int], _Served] = {}
         self._unknown: Counter[tuple[str, str]] = Counter()
 
-    def answered(self, model: LoadedModel, X: Matrix, started: float) -> None:
+    def answered(self, version: Version, X: Matrix, started: float) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
         now = perf_counter()
-        served = self._of(model, now)
+        served = self._of(version, now)
         served.rows += X.shape[0]
         served.count(now - started)
-        if model.unknown is not None and not is_sparse(X):
-            unseen, missing = model.unknown.count(X)
+        if version.unknown is not None and not is_sparse(X):
+            unseen, missing = version.unknown.count(X)
             if unseen:
-                self._unknown[model.name, "unseen"] += unseen
+                self._unknown[version.name, "unseen"] += unseen
             if missing:
-                self._unknown[model.name, "missing"] += missing
+                self._unknown[version.name, "missing"] += missing
 
-    def refused(self, model: LoadedModel) -> None:
+    def refused(self, version: Version) -> None:
         """Count a request that the model could not answer."""
-        self._of(model, perf_counter()).errors += 1
+        self._of(version, perf_counter()).errors += 1
 
-    def _of(self, model: LoadedModel, now: float) -> _Served:
-        served = self._served.get((model.name, model.version))
+    def _of(self, version: Version, now: float) -> _Served:
+        served = self._served.get((version.name, version.version))
         if served is None:
             while len(self._served) >= MOST_VERSIONS:
                 self._forget(min(self._served, key=lambda key: self._served[key].used_at))
-            served = self._served[model.name, model.version] = _Served()
+            served = self._served[version.name, version.version] = _Served()
         served.used_at = now
         return served
 

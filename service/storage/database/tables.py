@@ -123,10 +123,7 @@ jobs = Table(
     Index(None, "finished_at"),
     # Lists, the newest first. The last two contain kind and state, too: rows of another kind or
     # state are skipped without being read.
-    *(
-        Index(None, *of, "created_at", "id")
-        for of in ((), ("kind",), ("kind", "state"), ("state",))
-    ),
+    *(Index(None, *of.split(), "created_at", "id") for of in ("", "kind", "kind state", "state")),
     *(Index(None, of, "created_at", "id", "kind", "state") for of in ("model_name", "dataset_id")),
 )
 
