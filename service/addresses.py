@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import TypeAlias
 
 ANY = "*"
 _NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
@@ -22,6 +23,24 @@ def host_names(text: str) -> tuple[str, ...]:
                 "commas, such as svm.example.com, *.example.com, or * for any"
             )
     return names
+
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def callback_targets(text: str) -> tuple[tuple[str, ...], tuple[Network, ...]]:
+    """The host names in a list separated by commas, and the addresses and networks.
+
+    Raises ValueError if one is neither.
+    """
+    names: list[str] = []
+    networks: list[Network] = []
+    for part in _parts(text):
+        try:
+            networks.append(ipaddress.ip_network(part))
+        except ValueError:
+            names += host_names(part)
+    return tuple(names), tuple(networks)
 
 
 def proxy_addresses(text: str) -> str | list[str]:

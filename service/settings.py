@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable
@@ -17,10 +18,11 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationInfo,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.addresses import host_names, proxy_addresses
+from service.addresses import callback_targets, host_names, proxy_addresses
 
 PREFIX = "SVM_"
 OTHER_VARIABLES = {"SVM_URL", "SVM_API_KEY"}
@@ -119,6 +121,18 @@ def _check_hosts(names: str) -> str:
     return names
 
 
+def _check_callback_hosts(targets: str) -> str:
+    callback_targets(targets)
+    return targets
+
+
+def _check_callback_secret(text: str, given: ValidationInfo) -> str:
+    if given.data.get("callback_hosts") and not text:
+        raise ValueError("callbacks are signed: give `whsec_` and 24 to 64 random bytes in base64")
+    callback_secrets(text)
+    return text
+
+
 def _check_proxies(addresses: str) -> str:
     proxy_addresses(addresses)
     return addresses
@@ -188,6 +202,16 @@ class Settings(BaseSettings):
     """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and
     `X-Forwarded-Proto` are trusted; `*` for all, if only proxies can reach the service.
     Empty: none, the caller's address is that of its connection."""
+    callback_hosts: Annotated[str, AfterValidator(_check_callback_hosts)] = ""
+    """Hosts that a job's `callback` may call, separated by commas: `hooks.example.com`,
+    `*.example.com` for all its subdomains, `*` for any; they must have public addresses. An address
+    or network such as `10.0.0.0/24` allows those addresses, for hosts that are allowed by name,
+    too. Empty: no callbacks."""
+    callback_secret: Annotated[
+        str, AfterValidator(_check_callback_secret), Field(validate_default=True)
+    ] = ""
+    """Signs callbacks: `whsec_` and 24 to 64 random bytes in base64. While the secret is being
+    changed, the new and the old one, separated by a space: receivers accept either."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level that is logged, as JSON lines on standard error."""
     limits: Limits = Field(default_factory=Limits)
@@ -205,6 +229,20 @@ class Settings(BaseSettings):
             f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
             for name, value in values.items()
         }
+
+
+def callback_secrets(text: str) -> list[bytes]:
+    """The secrets in a list separated by spaces. Raises ValueError, which does not show them."""
+    secrets = []
+    for part in text.split():
+        try:
+            secret = base64.b64decode(part.removeprefix("whsec_"), validate=True)
+        except ValueError:
+            secret = b""
+        if not part.startswith("whsec_") or not 24 <= len(secret) <= 64:
+            raise ValueError("give `whsec_` and 24 to 64 random bytes in base64")
+        secrets.append(secret)
+    return secrets
 
 
 def misspelled(names: Iterable[str]) -> dict[str, str | None]:

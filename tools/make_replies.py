@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from service.web.docs import REPLIES
 from tests.journeys.server import Server, ok, running
+from tests.service.jobs.core.receiver import receiving
 from tools.make_tables import DOCS
 
 FLOWERS = (DOCS / "quickstart.md").read_text().partition("<<END\n")[2].partition("END\n")[0]
 ROWS = {"instances": [[1.5, 0.3], [5.4, 2.3]], "outputs": ["label", "decision"]}
+CALLBACK = "https://hooks.example.com/svm"
 TENSOR = {"name": "X", "shape": [2, 2], "datatype": "FP64", "data": [1.5, 0.3, 5.4, 2.3]}
 
 
 def recorded() -> dict[str, Any]:
     """One reply for each schema, by its name."""
+    callbacks = {"SVM_CALLBACK_HOSTS": "127.0.0.1", "SVM_CALLBACK_SECRET": f"whsec_{'A' * 32}"}
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(Path(folder) / "var", SVM_WORKERS="1") as server,
+        receiving() as receiver,
+        running(Path(folder) / "var", SVM_WORKERS="1", **callbacks) as server,
     ):
-        return dict(sorted(_replies(server).items()))
+        url = receiver.url("/ok")
+        replies = json.dumps(_replies(server, url), sort_keys=True)
+        made: dict[str, Any] = json.loads(replies.replace(url, CALLBACK))
+        return made
 
 
-def _replies(server: Server) -> dict[str, Any]:
+def _replies(server: Server, callback: str) -> dict[str, Any]:
     dataset_id = server.upload(FLOWERS.encode(), name="flowers")["id"]
     spec: dict[str, Any] = {
         "dataset_id": dataset_id,
@@ -34,7 +42,10 @@ def _replies(server: Server) -> dict[str, Any]:
         "scaling": "standardize",
         "seed": 1,
     }
-    job_id = server.finished(ok(server.http.post("/v1/jobs", json=spec), 202))["id"]
+    job = ok(server.http.post("/v1/jobs", json={**spec, "callback": callback}), 202)
+    job_id = server.finished(job)["id"]
+    while '"delivered"' not in server.http.get(f"/v1/jobs/{job_id}/deliveries").text:
+        time.sleep(0.1)
     alias = server.http.put(
         "/v1/models/flowers/aliases/champion", json={"version": 1}, headers={"If-None-Match": "*"}
     )
@@ -53,13 +64,14 @@ def _replies(server: Server) -> dict[str, Any]:
     ):
         ids[kind] = ok(server.http.post(f"/v1/{kind}", json=body), 202)["id"]
         server.finished({"id": ids[kind]})
-    version, job = "/v1/models/flowers/versions/1", f"/v1/jobs/{job_id}"
+    version, one = "/v1/models/flowers/versions/1", f"/v1/jobs/{job_id}"
     gets = {
         "DatasetRead": f"/v1/datasets/{dataset_id}",
         "DatasetPage": "/v1/datasets",
-        "JobRead": job,
+        "JobRead": one,
         "JobPage": "/v1/jobs?kind=train",
-        "TraceRead": f"{job}/trace",
+        "DeliveryList": f"{one}/deliveries",
+        "TraceRead": f"{one}/trace",
         "ModelRead": "/v1/models/flowers",
         "ModelPage": "/v1/models",
         "ModelVersionRead": version,
@@ -87,7 +99,7 @@ def _replies(server: Server) -> dict[str, Any]:
         "InferRead": ("/v2/models/flowers/infer", {"id": "7", "inputs": [TENSOR]}),
     }
     json_only = {"Accept": "application/json"}
-    events = server.http.get(f"{job}/events", headers=json_only)
+    events = server.http.get(f"{one}/events", headers=json_only)
     return {
         "AliasRead": ok(alias, 201),
         "EventPage": ok(events, 200),

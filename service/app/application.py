@@ -34,6 +34,9 @@ from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.jobs import routes as jobs
 from service.jobs import training
+from service.jobs.callbacks.deliveries import Deliveries
+from service.jobs.callbacks.destinations import Destinations
+from service.jobs.callbacks.sending import Sender
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.events import EventLog
@@ -59,7 +62,7 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.rows.parser import Parser
-from service.settings import Settings
+from service.settings import Settings, callback_secrets
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog
@@ -149,12 +152,13 @@ def create_app(
     parser = shared_parser or Parser()
     dataset_store = DatasetStore(database, blobs, job_with_dataset)
     contents = Contents(dataset_store, parser, blobs)
-    engine = Child("service.jobs.engine.supervisor", settings, supervisor)
-    job_store = JobStore(
-        database, blobs, limits.queued_jobs, limits.queued_jobs_per_caller, engine.wake
-    )
+    destinations, deliveries = Destinations(settings.callback_hosts), Deliveries(database)
+    sender = Sender(deliveries, destinations, callback_secrets(settings.callback_secret))
+    engine = Child("service.jobs.engine.supervisor", settings, supervisor, sender.wake)
+    queued = limits.queued_jobs, limits.queued_jobs_per_caller
+    job_store = JobStore(database, blobs, *queued, engine.wake, sender.wake)
     registry = ModelRegistry(database, blobs, job_with_model)
-    stores = Stores(job_store, dataset_store, registry, limits)
+    stores = Stores(job_store, dataset_store, registry, limits, destinations)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits)
@@ -166,10 +170,11 @@ def create_app(
     state = health.Health()
     event_log, audit_log = EventLog(database), AuditLog(database)
     watcher = Watcher(event_log, state)
-    access = JobAccess(KINDS, job_store, event_log, watcher, EventStreams(limits.event_streams))
+    streams = EventStreams(limits.event_streams)
+    access = JobAccess(KINDS, job_store, event_log, watcher, streams, deliveries)
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
-    metrics.registry.register(predictor.unknown_cells)
+    metrics.registry.register(predictor.metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -199,11 +204,13 @@ def create_app(
                     partial(event_log.prune, limits.history_s),
                     partial(reservations.prune, limits.history_s),
                     partial(audit_log.prune, limits.audit_s),
+                    partial(deliveries.prune, limits.history_s),
                 )
             ),
             asyncio.create_task(keep_reserve_forever(database, limits)),
             asyncio.create_task(return_memory_forever(metrics)),
             asyncio.create_task(watcher.run()),
+            asyncio.create_task(sender.run()),
             asyncio.create_task(authenticator.refresh_forever()),
         ]
         try:

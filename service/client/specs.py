@@ -26,6 +26,7 @@ class TrainSpec(TypedDict, total=False):
     seed: int | None
     set_alias: str | None
     tags: Mapping[str, str]
+    callback: str | None
 
 
 def plain(value: Any) -> Any:

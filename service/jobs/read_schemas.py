@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
+from service.jobs.callbacks.deliveries import Delivery
 from service.jobs.core.events import Event, Kind
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
@@ -16,6 +18,23 @@ from service.web.http.names import DatasetReference
 from service.web.http.tags import Tags
 from service.web.http.times import rfc3339
 from service.web.schemas import ReadModel, WriteModel
+
+
+def _check_url(url: str) -> str:
+    if urlsplit(url).port == 0:  # which raises for one above 65535
+        raise ValueError("port 0 cannot be called")
+    return url
+
+
+Callback = Annotated[
+    str,
+    AfterValidator(_check_url),
+    Field(
+        max_length=2048,
+        pattern=r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?][!\"$-~]*)?$",
+        examples=["https://hooks.example.com/svm"],
+    ),
+]
 
 
 class KindCreate(WriteModel):
@@ -27,6 +46,9 @@ class KindCreate(WriteModel):
     """Jobs with a higher priority start first."""
     tags: Tags = Field(default_factory=dict)
     """Your own keys and values, to find the job by."""
+    callback: Annotated[Callback | None, Field(exclude=True)] = None
+    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
+    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
 
 
 class JobCancel(WriteModel):
@@ -91,6 +113,7 @@ class AnyJobRead(ReadModel):
     dataset_id: str
     priority: int
     tags: dict[str, str]
+    callback: str | None
     attempt: int
     """How many times a worker has begun or resumed the job."""
     created_at: str
@@ -113,6 +136,7 @@ class AnyJobRead(ReadModel):
             "dataset_id": job.dataset_id,
             "priority": job.priority,
             "tags": job.tags,
+            "callback": job.callback,
             "attempt": job.attempt,
             "created_at": rfc3339(job.created_at),
             "started_at": rfc3339(job.started_at),
@@ -262,3 +286,38 @@ class EventPage(ReadModel):
     events: list[EventRead]
     next_page_token: str | None
     """Null on the last page; later events come after `Last-Event-ID` with the last `id`."""
+
+
+class DeliveryRead(ReadModel):
+    """What became of a callback."""
+
+    id: str
+    """The same in every attempt, as `webhook-id`."""
+    event: str
+    """`job.succeeded`, `job.failed` or `job.canceled`."""
+    url: str
+    state: Literal["waiting", "delivered", "failed"]
+    """`failed` after a day, or after the reply 410."""
+    attempts: int
+    created_at: str
+    next_attempt_at: str | None
+    """At the latest, while it waits."""
+    delivered_at: str | None
+    last_error: str | None
+    """Why the last attempt did not succeed."""
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Self:
+        names = ("id", "event", "url", "state", "attempts", "last_error")
+        return cls(
+            created_at=rfc3339(delivery.created_at),
+            next_attempt_at=rfc3339(delivery.next_at),
+            delivered_at=rfc3339(delivery.delivered_at),
+            **{name: getattr(delivery, name) for name in names},
+        )
+
+
+class DeliveryList(ReadModel):
+    """The deliveries of a job, the newest first."""
+
+    deliveries: list[DeliveryRead]

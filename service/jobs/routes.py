@@ -12,7 +12,7 @@ from service.jobs.collection_routes import Collection
 from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
-from service.jobs.read_schemas import JOB_FORM, TraceRead
+from service.jobs.read_schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.http.content_negotiation import choose
@@ -27,7 +27,8 @@ TRACE_COLUMNS = (
 
 def router(access: JobAccess) -> Routes:
     """`/v1/jobs` and all below it, except for what queues a training."""
-    routes = Collection(access, JOB_FORM).add_rest(_kind).routes
+    collection = Collection(access, JOB_FORM)
+    routes = collection.add_rest(_kind).routes
 
     @routes.get(
         "/{id}/trace",
@@ -52,6 +53,20 @@ def router(access: JobAccess) -> Routes:
         text = io.StringIO()
         csv.writer(text).writerows([trace.columns, *trace.rows])
         return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+    @routes.get(
+        "/{id}/deliveries",
+        operation_id="list_job_deliveries",
+        summary="List the deliveries of a job's callback",
+        description="One for the end of a job of any kind that has a `callback`: whether the "
+        "receiver has it, how many attempts there were, and the last error.",
+        responses=responses("invalid-parameter", "not-found"),
+    )
+    @requires_scope("read", "predict", "train")
+    def list_deliveries(request: Request, id: JobId) -> DeliveryList:
+        collection.get(request, id)
+        listed = access.deliveries.of_job(id)
+        return DeliveryList(deliveries=[DeliveryRead.of(each) for each in listed])
 
     return routes
 

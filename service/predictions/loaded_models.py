@@ -16,7 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import to_bytes
-from service.predictions.unknown_cells import Unknown
+from service.predictions.metrics import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, Batcher
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
+from service.predictions.metrics import PredictionMetrics
 from service.predictions.targets import Target, find_target
-from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from service.web.access.fast_path import Reply
@@ -76,7 +77,7 @@ class Predictor:
         self._models = models
         self._limits = limits
         self._batcher = Batcher()
-        self.unknown_cells = UnknownCells()
+        self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
     @property
@@ -113,17 +114,26 @@ class Predictor:
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
         """Raises ServiceError: see `LoadedModels.get`, `wire_format.decode`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)
-        exchange, in_thread = call.exchange, self._batcher.in_thread
+        try:
+            return await self._answer_of(model, call.exchange, body)
+        except Exception:
+            self.metrics.refused(model)
+            raise
+
+    async def _answer_of(self, model: LoadedModel, exchange: Exchange, body: bytes) -> Reply:
+        started, in_thread = perf_counter(), self._batcher.in_thread
         soon = _is_read_inline(exchange, body)
         if soon:
             asked = exchange.read(body, model)
         else:
             asked = await in_thread(partial(exchange.read, body, model))
         answer = await self._batcher.score(model, asked.X)
-        self._count_unknown(model, asked.X)
         if soon and _is_written_inline(model, asked):
-            return exchange.reply(asked, answer)
-        return await in_thread(partial(exchange.reply, asked, answer))
+            reply = exchange.reply(asked, answer)
+        else:
+            reply = await in_thread(partial(exchange.reply, asked, answer))
+        self.metrics.answered(model, asked.X, started)
+        return reply
 
     def answer_inline(
         self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
@@ -132,7 +142,7 @@ class Predictor:
         this turn of the loop, if nothing needs time: the model is loaded, the body small and
         sound. False, and nothing happens, if that is not so: `answer` then says why, or takes
         its time."""
-        exchange = call.exchange
+        exchange, started = call.exchange, perf_counter()
         try:
             model = self._models.at_hand(call.target.name, call.target.reference)
             if model is None or not _is_read_inline(exchange, body):
@@ -143,7 +153,7 @@ class Predictor:
             now = self._batcher.score_now(model, asked.X) if alone else None
             reply = None if now is None else exchange.reply(asked, now)
             if reply is not None:
-                self._count_unknown(model, asked.X)
+                self.metrics.answered(model, asked.X, started)
         except Exception:  # `answer` meets it again and reports it
             return False
         if reply is not None:
@@ -158,7 +168,7 @@ class Predictor:
                 return
             try:
                 reply = exchange.reply(asked, answer)
-                self._count_unknown(model, asked.X)
+                self.metrics.answered(model, asked.X, started)
             except Exception as error:
                 deliver(error)
             else:
@@ -166,10 +176,6 @@ class Predictor:
 
         self._batcher.submit(model, asked.X, scored)
         return True
-
-    def _count_unknown(self, model: LoadedModel, X: Matrix) -> None:
-        if model.unknown is not None:
-            self.unknown_cells.add(model.name, model.unknown, X)
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:

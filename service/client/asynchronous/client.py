@@ -211,6 +211,7 @@ class AsyncClient:
         *,
         format: str = "csv",
         tags: Mapping[str, str] | None = None,
+        callback: str | None = None,
     ) -> AsyncJob:
         """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
@@ -220,16 +221,23 @@ class AsyncClient:
             "outputs": list(outputs),
             "format": format,
             "tags": dict(tags or {}),
+            "callback": callback,
         }
         return await self._queued("/v1/batch-predictions", body)
 
     async def evaluate(
-        self, dataset: AnyDataset, model: AnyModel, *, tags: Mapping[str, str] | None = None
+        self,
+        dataset: AnyDataset,
+        model: AnyModel,
+        *,
+        tags: Mapping[str, str] | None = None,
+        callback: str | None = None,
     ) -> AsyncJob:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
-        return await self._queued("/v1/evaluations", {**about, "tags": dict(tags or {})})
+        body = {**about, "tags": dict(tags or {}), "callback": callback}
+        return await self._queued("/v1/evaluations", body)
 
     async def compare(
         self,

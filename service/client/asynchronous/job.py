@@ -38,6 +38,11 @@ class AsyncJob(JobFields):
         self.data = await self._session.json(replace(call, wait_s=wait_s))
         return self
 
+    async def deliveries(self) -> list[dict[str, Any]]:
+        """What became of its `callback`: `state`, `attempts`, `last_error` and more."""
+        call = calls.get(calls.path_of("v1", "jobs", self.id, "deliveries"))
+        return list((await self._session.json(call))["deliveries"])
+
     async def wait(
         self, timeout_s: float | None = None, *, progress_bar: bool | None = None
     ) -> AsyncJob:

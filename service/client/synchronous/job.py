@@ -38,6 +38,11 @@ class Job(JobFields):
         self.data = self._session.json(replace(call, wait_s=wait_s))
         return self
 
+    def deliveries(self) -> list[dict[str, Any]]:
+        """What became of its `callback`: `state`, `attempts`, `last_error` and more."""
+        call = calls.get(calls.path_of("v1", "jobs", self.id, "deliveries"))
+        return list((self._session.json(call))["deliveries"])
+
     def wait(self, timeout_s: float | None = None, *, progress_bar: bool | None = None) -> Job:
         """Wait until it has succeeded; returns the job.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from service.jobs.callbacks.deliveries import Deliveries
 from service.jobs.core.events import EventLog
 from service.jobs.core.kind import Kind
 from service.jobs.core.store import JobStore
@@ -22,3 +23,4 @@ class JobAccess:
     watcher: Watcher
     """Long polls and event streams wait for it, and end early once it is closing."""
     streams: EventStreams
+    deliveries: Deliveries

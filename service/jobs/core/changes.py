@@ -8,11 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.errors import NotFound
-from service.jobs.core.events import EventBuilder, record
+from service.jobs.callbacks import deliveries
+from service.jobs.core.events import EventBuilder, end, record
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State, sources
 from service.storage.database import now
 from service.storage.database.tables import job_parts, jobs
+from service.web.http.times import rfc3339
 
 
 def locked(connection: sa.Connection, job_id: str) -> Job:
@@ -58,7 +60,16 @@ def carry_out(
     record(connection, [job], *builders)
     if job.is_final:
         connection.execute(_DELETE_PARTS, {"ended": job.id})
+        if job.callback is not None:
+            deliveries.write(connection, job.id, job.callback, _report(job))
     return job
+
+
+def _report(job: Job) -> dict[str, Any]:
+    """What a callback gets: the event `end`, and what job it is about."""
+    about = {"id": job.id, "kind": job.kind, "url": f"/v1/jobs/{job.id}", "tags": job.tags}
+    data = {**about, **end(job)[1]}
+    return {"type": f"job.{job.state}", "timestamp": rfc3339(job.finished_at), "data": data}
 
 
 _DELETE_PARTS = sa.delete(job_parts).where(job_parts.c.job_id == sa.bindparam("ended"))

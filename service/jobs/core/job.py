@@ -22,6 +22,8 @@ class Job:
     """Who created it; callers share the workers fairly."""
     request_id: str | None
     """The request that made it, for the logs."""
+    callback: str | None
+    """The URL that is called when the job ends."""
     spec: dict[str, Any]
     """The request that made the job, with every default written out."""
     tags: dict[str, str]

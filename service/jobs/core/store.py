@@ -45,6 +45,7 @@ class NewJob:
     model_name: str | None
     priority: int
     tags: Mapping[str, str]
+    callback: str | None = None
     needs_version: tuple[str, int] | None = None
     """The model version (name, number) that it reads."""
 
@@ -76,13 +77,16 @@ class JobStore:
         queue_limit: int,
         queued_per_caller: int | None = None,
         on_queued: Callable[[], None] = lambda: None,
+        on_ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_queued` is called after a commit by which a job may wait for a worker."""
+        """`on_queued` is called after a commit by which a job may wait for a worker, `on_ended`
+        after one that ended a job."""
         self._database = database
         self._blobs = blobs
         self._queue_limit = queue_limit
         self._queued_per_caller = queued_per_caller
         self._on_queued = on_queued
+        self._on_ended = on_ended
 
     def create(
         self, new: NewJob, caller: str, request_id: str | None = None, also: Also | None = None
@@ -206,6 +210,7 @@ class JobStore:
                 job = _changed(connection, job, requested, events.state)
             _note(connection, "job.cancel", job, effect)
         if effect is Effect.AT_ONCE:
+            self._on_ended()
             self._blobs.delete(checkpoint_folder(job_id))
         if job.state is State.QUEUED:
             self._on_queued()

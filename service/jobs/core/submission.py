@@ -13,6 +13,7 @@ import structlog
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
+from service.jobs.callbacks.destinations import Destinations
 from service.jobs.core.job import Job
 from service.jobs.core.kind import Kind
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
@@ -30,6 +31,8 @@ class Request(Protocol):
     def priority(self) -> int: ...
     @property
     def tags(self) -> dict[str, str]: ...
+    @property
+    def callback(self) -> str | None: ...
 
 
 Body = TypeVar("Body", bound=Request)
@@ -43,6 +46,8 @@ class Stores:
     datasets: DatasetStore
     models: ModelRegistry
     limits: Limits
+    destinations: Destinations
+    """Of callbacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,8 @@ class Submission(ABC, Generic[Body]):
             return error
 
     def _new(self, body: Body) -> NewJob:
+        if body.callback is not None:
+            self.stores.destinations.require(body.callback)
         draft = self.draft(body)
         needs = draft.needs
         return NewJob(
@@ -124,6 +131,7 @@ class Submission(ABC, Generic[Body]):
             needs_version=None if needs is None else (needs.model_name, needs.version),
             priority=body.priority,
             tags=body.tags,
+            callback=body.callback,
         )
 
     def _log(self, job: Job) -> None:

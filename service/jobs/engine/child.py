@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from service.jobs.engine.forked import Forked
 from service.settings import Settings
@@ -33,13 +35,22 @@ logger = logging.getLogger(__name__)
 class Child:
     """Keeps one child process alive between `start` and `stop`."""
 
-    def __init__(self, module: str, settings: Settings, first: Forked | None = None) -> None:
-        """`first` is a process that waits for its first byte to do the same as the module."""
+    def __init__(
+        self,
+        module: str,
+        settings: Settings,
+        first: Forked | None = None,
+        on_told: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`first` is a process that waits for its first byte to do the same as the module.
+        `on_told` is called, in another thread, when the child has written to its standard
+        output."""
         self._module = module
         self._settings = settings
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._first = first
+        self._on_told = on_told
         self._process: subprocess.Popen[bytes] | Forked | None = None
         self._supervisor = threading.Thread(target=self._supervise, name=module, daemon=True)
 
@@ -93,6 +104,8 @@ class Child:
                     pause = MAX_PAUSE_S
                     continue
             self._first = None
+            listener = threading.Thread(target=self._listen, args=(process.stdout,), daemon=True)
+            listener.start()
             self.wake()
             code = process.wait()
             self._process = None
@@ -103,11 +116,18 @@ class Child:
             failed_early = time.monotonic() - started < HEALTHY_S
             pause = min(MAX_PAUSE_S, max(0.5, 2 * pause)) if failed_early else 0.0
 
+    def _listen(self, output: IO[bytes]) -> None:
+        """Until the child and all its processes have ended."""
+        with output:
+            while os.read(output.fileno(), 4096):
+                self._on_told()
+
     def _launch(self) -> subprocess.Popen[bytes]:
         inherited = {name: value for name, value in os.environ.items() if name[:4] != "SVM_"}
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", self._module],
             stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then stops the child
             env={
                 "NUMBA_CACHE_DIR": str(machine_code_folder(self._settings.data_dir)),

@@ -31,11 +31,14 @@ class Forked:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # or both processes would write what is in it
         reader, writer = os.pipe()
+        told, teller = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _become_child(reader, prepare, run)
+            _become_child(reader, teller, prepare, run)
         os.close(reader)
+        os.close(teller)
         self.stdin = os.fdopen(writer, "wb", buffering=0)
+        self.stdout = os.fdopen(told, "rb", buffering=0)
 
     def wait(self) -> int:
         """Wait for its end, once. Its exit code, or less than 0 for a signal."""
@@ -46,7 +49,9 @@ class Forked:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _become_child(reader: int, prepare: Callable[[], None], run: Callable[[], None]) -> None:
+def _become_child(
+    reader: int, teller: int, prepare: Callable[[], None], run: Callable[[], None]
+) -> None:
     """Never returns."""
     code = 1
     try:
@@ -54,6 +59,7 @@ def _become_child(reader: int, prepare: Callable[[], None], run: Callable[[], No
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(reader, 0)
+        os.dup2(teller, 1)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # among them the lock of the data directory
         prepare()
         gc.enable()

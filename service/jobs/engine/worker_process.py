@@ -85,11 +85,15 @@ def run(
         with suppress(BlockingIOError, BrokenPipeError):  # they are awake, or all ends
             os.write(bell, WAKE)
 
+    def tell() -> None:
+        with suppress(BlockingIOError, BrokenPipeError):  # it is awake, or all ends
+            os.write(1, WAKE)
+
     def work() -> None:
         code = 1
         try:
             with one_blas_thread:  # once, not for every job
-                worker = Worker(settings, stopping, name, wake_others)
+                worker = Worker(settings, stopping, name, wake_others, tell)
                 code = 0 if worker.run(woken, dead, stays) else 1
         except BaseException:
             logger.exception("the worker failed")
@@ -114,11 +118,14 @@ class Worker:
         stopping: threading.Event,
         name: str | None = None,
         wake_others: Callable[[], None] = lambda: None,
+        on_left: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_left` is called when a job was left, ended or not."""
         database = Database(settings.database_url)
         blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
+        self._on_left = on_left
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         most = settings.limits.running_jobs_per_caller
         self._leases = Leases(database, blobs, most)
@@ -193,6 +200,7 @@ class Worker:
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
             logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
+        self._on_left()
         return True
 
     def take_next_part(self) -> bool:

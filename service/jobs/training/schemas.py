@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
+from service.jobs.read_schemas import Callback
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
@@ -236,6 +237,9 @@ class JobCreate(WriteModel):
     """An alias to point to the new version when the job succeeds."""
     tags: Tags = Field(default_factory=dict)
     """Your own keys and values, to find the job by."""
+    callback: Annotated[Callback | None, Field(exclude=True)] = None
+    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
+    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""

@@ -87,6 +87,7 @@ jobs = Table(
     Column("priority", Integer, nullable=False),
     Column("caller", String, nullable=False),  # callers share the workers
     Column("request_id", String),  # of the request that created the job, for the logs
+    Column("callback", String),  # URL that is called at the end
     Column("spec", JSON, nullable=False),
     Column("tags", JSON, nullable=False),
     Column("dataset_id", String, nullable=False),
@@ -122,12 +123,8 @@ jobs = Table(
     Index(None, "finished_at"),
     # Lists, the newest first. The last two contain kind and state, too: rows of another kind or
     # state are skipped without being read.
-    Index(None, "created_at", "id"),
-    Index(None, "kind", "created_at", "id"),
-    Index(None, "kind", "state", "created_at", "id"),
-    Index(None, "state", "created_at", "id"),
-    Index(None, "model_name", "created_at", "id", "kind", "state"),
-    Index(None, "dataset_id", "created_at", "id", "kind", "state"),
+    *(Index(None, *of.split(), "created_at", "id") for of in ("", "kind", "kind state", "state")),
+    *(Index(None, of, "created_at", "id", "kind", "state") for of in ("model_name", "dataset_id")),
 )
 
 job_tags = _tags_of(jobs, "job_tags")
@@ -140,6 +137,20 @@ job_events = Table(
     Column("kind", String, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("data", JSON, nullable=False),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("job_id", String, nullable=False, index=True),  # which can be deleted
+    Column("created_at", Float, nullable=False),
+    Column("url", String, nullable=False),
+    Column("body", String, nullable=False),  # JSON, as it is sent
+    Column("attempts", Integer, nullable=False),  # number of leases; writes of senders check it
+    Column("next_at", Float, index=True),  # of the next attempt, or end of the lease; null: none
+    Column("delivered_at", Float),
+    Column("last_error", String),
 )
 
 job_parts = Table(
@@ -293,10 +304,7 @@ audit = Table(
     Column("subject", String, nullable=False),  # the first two parts of the path, for filters
     Column("result", JSON, nullable=False),  # what the change resulted in
     Index(None, "created_at", "id"),
-    Index(None, "actor", "created_at", "id"),
-    Index(None, "key_id", "created_at", "id"),
-    Index(None, "action", "created_at", "id"),
-    Index(None, "subject", "created_at", "id"),
+    *(Index(None, one, "created_at", "id") for one in ("actor", "key_id", "action", "subject")),
 )
 
 identity = Table(

@@ -29,3 +29,19 @@ def upgrade() -> None:
         op.create_index(
             op.f(f"ix_audit_{column}_created_at_id"), "audit", [column, "created_at", "id"]
         )
+    op.add_column("jobs", sa.Column("callback", sa.String()))
+    op.create_table(
+        "deliveries",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("created_at", sa.Float(), nullable=False),
+        sa.Column("url", sa.String(), nullable=False),
+        sa.Column("body", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("next_at", sa.Float()),
+        sa.Column("delivered_at", sa.Float()),
+        sa.Column("last_error", sa.String()),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_deliveries")),
+    )
+    for column in ("job_id", "next_at"):
+        op.create_index(op.f(f"ix_deliveries_{column}"), "deliveries", [column])

@@ -1,0 +1,166 @@
+"""Deliveries: requests to the callbacks of jobs, from the end of a job until a receiver has it.
+
+A row is written in the transaction that ends the job. A sender leases it by moving the time of its
+next attempt, so another one, of any replica, takes over if the sender dies. Receivers get each
+delivery at least once, always with the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from service.storage.database import Database, new_id, now
+from service.storage.database.tables import deliveries
+
+LEASE_S = 30.0
+"""More than an attempt can take."""
+FIRST_PAUSE_S = 5.0
+"""Before the second attempt; doubled before each further one, up to an hour."""
+LONGEST_PAUSE_S = 3600.0
+DAY_S = 24 * 3600.0
+"""After this time there are no further attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A row of the table."""
+
+    id: str
+    job_id: str
+    created_at: float
+    url: str
+    body: str
+    attempts: int
+    """Number of leases; writes check it."""
+    next_at: float | None
+    """Time of the next attempt, or the end of the lease; None if there is none."""
+    delivered_at: float | None
+    last_error: str | None
+
+    @property
+    def event(self) -> str:
+        """Its type."""
+        return str(json.loads(self.body)["type"])
+
+    @property
+    def state(self) -> Literal["waiting", "delivered", "failed"]:
+        if self.delivered_at is not None:
+            return "delivered"
+        return "failed" if self.next_at is None else "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an attempt."""
+
+    status: int | None
+    """Of the reply, if there was one."""
+    error: str | None
+    """Why it was not accepted; None if it was."""
+    is_final: bool = False
+    """The receiver wants no further attempt."""
+
+
+def write(connection: sa.Connection, job_id: str, url: str, body: Mapping[str, Any]) -> None:
+    """Write a delivery in the transaction of what it reports."""
+    values = {
+        "id": new_id("msg"),
+        "job_id": job_id,
+        "created_at": now(),
+        "url": url,
+        "body": json.dumps(body, separators=(",", ":")),
+        "attempts": 0,
+        "next_at": now(),
+    }
+    connection.execute(sa.insert(deliveries).values(values))
+
+
+class Deliveries:
+    """The table. Safe to share between threads; only one task may `look`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen: bytes | None = None
+        self._due_at = -math.inf
+
+    def look(self) -> bool:
+        """Whether a delivery may be due, in microseconds: with SQLite, only after a commit or at
+        the time that was set."""
+        mark = self._database.commits()
+        if mark is not None and mark == self._seen and time.monotonic() < self._due_at:
+            return False
+        self._seen = mark
+        return True
+
+    @property
+    def pause_s(self) -> float:
+        """Time until the next one is due, as far as `take` knows."""
+        return max(0.0, self._due_at - time.monotonic())
+
+    def take(self, most: int) -> list[Delivery]:
+        """Lease deliveries that are due. Writes nothing if there are none."""
+        self._due_at = -math.inf
+        with self._database.read() as connection:
+            due_in = connection.scalar(_DUE_IN)
+        if due_in is None or due_in > 0:
+            self._due_at = math.inf if due_in is None else time.monotonic() + due_in
+            return []
+        due = (
+            sa.select(deliveries.c.id)
+            .where(deliveries.c.next_at <= now())
+            .order_by(deliveries.c.next_at)
+            .limit(most)
+            .with_for_update(skip_locked=True)
+        )
+        # A lost lease or outcome means another attempt, which receivers expect anyway.
+        with self._database.write(synced=False) as connection:
+            ids = connection.scalars(due).all()
+            leased = (
+                sa.update(deliveries)
+                .where(deliveries.c.id.in_(ids))
+                .values(next_at=now() + LEASE_S, attempts=deliveries.c.attempts + 1)
+                .returning(*deliveries.c)
+            )
+            return [Delivery(**row._mapping) for row in connection.execute(leased)]
+
+    def settle(self, delivery: Delivery, answer: Answer) -> None:
+        """Write what came of an attempt, unless another one has begun meanwhile."""
+        values: dict[str, Any] = {"last_error": answer.error}
+        if answer.error is None:
+            values |= {"delivered_at": now(), "next_at": None}
+        elif answer.is_final:
+            values["next_at"] = None
+        else:
+            pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (delivery.attempts - 1))
+            later = now() + pause_s
+            too_late = later > deliveries.c.created_at + DAY_S
+            values["next_at"] = sa.case((too_late, None), else_=later)
+        ours = deliveries.c.id == delivery.id, deliveries.c.attempts == delivery.attempts
+        with self._database.write(synced=False) as connection:
+            connection.execute(sa.update(deliveries).where(*ours).values(values))
+
+    def of_job(self, job_id: str) -> list[Delivery]:
+        """The newest first."""
+        statement = (
+            sa.select(deliveries)
+            .where(deliveries.c.job_id == job_id)
+            .order_by(deliveries.c.created_at.desc())
+        )
+        with self._database.read() as connection:
+            return [Delivery(**row._mapping) for row in connection.execute(statement)]
+
+    def prune(self, kept_s: float) -> None:
+        """Delete those that were written more than this ago, and a day."""
+        old = deliveries.c.created_at < now() - max(kept_s, DAY_S)
+        with self._database.write() as connection:
+            connection.execute(sa.delete(deliveries).where(old, deliveries.c.next_at.is_(None)))
+
+
+_DUE_IN = sa.select(sa.func.min(deliveries.c.next_at) - now())

@@ -1,0 +1,134 @@
+"""Counts predictions by model and version, and cells that a model's training rows did not have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from service.web.server.observability import Tally
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.encoding import Encoder
+
+MOST_VERSIONS = 200
+"""Whose metrics are kept: each is a dozen lines of `/metrics`."""
+
+
+class Unknown:
+    """Finds the unknown cells of one model of a table."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        kinds = np.array([column.kind == "category" for column in encoder.columns], dtype=bool)
+        self._encoder = encoder
+        self._lowest: Vector = np.where(kinds, 0.0, -np.inf)
+        self._no_gaps = encoder.missing == 0
+        self._all_trained = bool((encoder.counts > 0).all())
+
+    def count(self, X: Vector) -> tuple[int, int]:
+        """Cells with a level that no training row had, and missing cells in columns that had none
+        in training. X has raw values."""
+        if self._all_trained and np.count_nonzero(self._lowest <= X) == X.size:
+            return 0, 0  # most rows; NaN is not larger than anything
+        unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
+        missing = np.isnan(X) & self._no_gaps
+        return int(np.count_nonzero(unseen)), int(np.count_nonzero(missing))
+
+
+class Version(Protocol):
+    """What answers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def unknown(self) -> Unknown | None: ...
+
+
+class _Served(Tally):
+    """Answered requests of a version."""
+
+    __slots__ = ("errors", "rows", "used_at")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = self.errors = 0
+        self.used_at = 0.0
+
+
+class PredictionMetrics(Collector):
+    """Predictions by model and version, of the `MOST_VERSIONS` that were used last. Belongs to one
+    event loop."""
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, int], _Served] = {}
+        self._unknown: Counter[tuple[str, str]] = Counter()
+
+    def answered(self, version: Version, X: Matrix, started: float) -> None:
+        """Count an answered request that `started` at this time of `perf_counter`."""
+        now = perf_counter()
+        served = self._of(version, now)
+        served.rows += X.shape[0]
+        served.count(now - started)
+        if version.unknown is not None and not is_sparse(X):
+            unseen, missing = version.unknown.count(X)
+            if unseen:
+                self._unknown[version.name, "unseen"] += unseen
+            if missing:
+                self._unknown[version.name, "missing"] += missing
+
+    def refused(self, version: Version) -> None:
+        """Count a request that the model could not answer."""
+        self._of(version, perf_counter()).errors += 1
+
+    def _of(self, version: Version, now: float) -> _Served:
+        served = self._served.get((version.name, version.version))
+        if served is None:
+            while len(self._served) >= MOST_VERSIONS:
+                self._forget(min(self._served, key=lambda key: self._served[key].used_at))
+            served = self._served[version.name, version.version] = _Served()
+        served.used_at = now
+        return served
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        del self._served[key]
+        name = key[0]
+        if all(other != name for other, _ in self._served):
+            self._unknown.pop((name, "unseen"), None)
+            self._unknown.pop((name, "missing"), None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the registry."""
+        labels = ("model", "version")
+        rows = CounterMetricFamily("svm_prediction_rows", "Rows predicted.", labels=labels)
+        errors = CounterMetricFamily(
+            "svm_prediction_errors",
+            "Requests that a version did not answer, such as for wrong rows.",
+            labels=labels,
+        )
+        durations = HistogramMetricFamily(
+            "svm_prediction_seconds",
+            "Time from the body of a request to its reply, by the version that answered; the count "
+            "is that of answered requests.",
+            labels=labels,
+        )
+        for (name, version), served in list(self._served.items()):
+            of = [name, str(version)]
+            rows.add_metric(of, served.rows)
+            errors.add_metric(of, served.errors)
+            durations.add_metric(of, served.cumulative(), served.seconds)
+        cells = CounterMetricFamily(
+            "svm_prediction_unknown_cells",
+            "Cells of answered rows with a level that no training row had (unseen), or missing "
+            "cells in columns that had none in training (missing).",
+            labels=["model", "reason"],
+        )
+        for labels_of, count in list(self._unknown.items()):
+            cells.add_metric(labels_of, count)
+        yield from (rows, errors, durations, cells)
