@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Matrix, Vector
 from svm.kernel.kernels import inner_products
 from svm.problem.problem import Problem
 
@@ -20,9 +20,14 @@ SIDE = 512
 
 def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
     """k(x_left, x_right), (len(left), len(right))."""
+    return _values(problem, problem.rows_at(left), left, right)
+
+
+def _values(problem: Problem, rows: Matrix, left: Indices, right: Indices) -> Vector:
+    """The same, if the rows on the left are in memory."""
     assert problem.kernel is not None
-    X, norms = problem.matrix, problem.squared_norms
-    products = inner_products(X[problem.rows[left]], X[problem.rows[right]])
+    norms = problem.squared_norms
+    products = inner_products(rows, problem.rows_at(right))
     values = problem.kernel.of_products(products, norms[left], norms[right])
     if problem.intercept == "augmented":
         values += 1.0
@@ -36,11 +41,12 @@ def sums_over(problem: Problem, left: Indices, coefficients: Vector) -> Vector:
     width = max(1, min(len(support), 2048))
     height = max(1, BLOCK_VALUES // width)
     for i in range(0, len(left), height):
-        rows = left[i : i + height]
+        some = left[i : i + height]
+        rows = problem.rows_at(some)
         for j in range(0, len(support), width):
             problem.interrupted()
-            some = support[j : j + width]
-            out[i : i + height] += gram(problem, rows, some) @ coefficients[some]
+            others = support[j : j + width]
+            out[i : i + height] += _values(problem, rows, some, others) @ coefficients[others]
     return out
 
 

@@ -292,18 +292,25 @@ class Problem:
     def sample(self, share: int) -> Problem:
         """The problem with the same λ on every `share`-th run of `RUN` neighbors, in memory."""
         kept = (np.arange(0, self.n_samples, RUN * share)[:, None] + np.arange(RUN)).ravel()
-        kept = kept[kept < self.n_samples]
-        numbers = self._numbers(kept, slice(0, len(kept)))
-        X, weights = self.X, self.unequal_weights
+        return self.on(kept[kept < self.n_samples])
+
+    def on(self, kept: Indices) -> Problem:
+        """The problem with the same λ on the rows at some positions, ascending, in memory."""
+        weights = self.unequal_weights
         return replace(
             self,
-            X=X.read(numbers) if isinstance(X, StoredRows) else X[numbers],
+            X=self.rows_at(kept),
             some_rows=None,
             y=self.y[kept],
             unequal_weights=None if weights is None else weights[kept],
             shared_norms=None,
             cluster=None,
         )
+
+    def rows_at(self, positions: Indices) -> Matrix:
+        """The rows at some positions, in memory; ascending if they are in files."""
+        numbers = self._numbers(positions, slice(0, len(positions)))
+        return self.X.read(numbers) if isinstance(self.X, StoredRows) else self.X[numbers]
 
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""

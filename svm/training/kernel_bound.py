@@ -19,13 +19,13 @@ from dataclasses import replace
 import numpy as np
 
 from svm.classifiers import LinearClassifier
-from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.data.stored_rows import stored_values
+from svm.data.matrices import Vector
+from svm.data.stored_rows import Rows, is_csr, stored_values
 from svm.kernel import AnyKernel
 from svm.problem import Problem
 from svm.problem.certificate import PairCertificate
 from svm.problem.kernel_products import inner_forms, sums_over
-from svm.problem.objectives import best_multiple, dual, feasible, primal_point
+from svm.problem.objectives import best_multiple, dual, feasible, primal, primal_point
 from svm.solvers.smoothed_hinge import Active, gradient, line_search, slopes_at, solver_of_hessian
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
@@ -53,26 +53,41 @@ def bound_of(prepared: Prepared, pair: BinaryTraining) -> float:
     """A lower bound of the optimum of a pair's problem with the kernel itself; the same bits after
     any interruption. The last solve and the kernel values take at most half of the work of the
     feature map each, in multiplications."""
-    problem, spec, X = pair.problem, prepared.features.spec, prepared.unmapped
+    spec, X = prepared.features.spec, prepared.unmapped
     assert isinstance(spec, Nystroem)
     assert X is not None
-    classifier = pair.solver.classifier(problem, pair.state)
-    assert isinstance(classifier, LinearClassifier)
+    problem, classifier = _served(prepared, pair)
     n, m = problem.X.shape
     work = 0.5 * n * m * (prepared.features.n_inputs + m) / len(prepared.splits)
     with np.errstate(over="ignore", under="ignore"):
         return kernel_bound(problem, classifier, spec.kernel, X, work)
 
 
-def with_kernel(pair: PairCertificate, bound: float) -> PairCertificate:
-    """The certificate of the same model with the kernel itself, from that with features."""
+def _served(prepared: Prepared, pair: BinaryTraining) -> tuple[Problem, LinearClassifier]:
+    """The pair's problem with the features that the model computes of rows to predict: they are
+    not rounded, also if it was trained in single precision."""
+    classifier = pair.solver.classifier(pair.problem, pair.state)
+    assert isinstance(classifier, LinearClassifier)
+    if pair.problem.dtype == np.float64:
+        return pair.problem, classifier
+    return replace(pair.problem, X=prepared.served, shared_norms=None), classifier
+
+
+def with_kernel(
+    prepared: Prepared, pair: BinaryTraining, own: PairCertificate, bound: float
+) -> PairCertificate:
+    """The certificate of the same model with the kernel itself, from its `own` with features."""
+    problem, classifier = _served(prepared, pair)
+    cost, stated = own.primal, own.solver_objective
+    if problem is not pair.problem:
+        cost = primal(problem, classifier.coefficients, classifier.intercept)
+        stated = pair.solver.stated(problem, cost)
     factor = 1.0 + ROUNDING
-    stated = factor * pair.solver_objective
-    return replace(pair, primal=factor * pair.primal, solver_objective=stated, dual=bound)
+    return replace(own, primal=factor * cost, solver_objective=factor * stated, dual=bound)
 
 
 def kernel_bound(
-    problem: Problem, classifier: LinearClassifier, kernel: AnyKernel, X: Matrix, work: float
+    problem: Problem, classifier: LinearClassifier, kernel: AnyKernel, X: Rows, work: float
 ) -> float:
     """A lower bound of the optimum with the kernel.
 
@@ -97,10 +112,12 @@ def forms_above(problem: Problem, exact: Problem, alpha: Vector, n_groups: int) 
     (2, 2), for the columns of α (n_samples, 2)."""
     support = np.flatnonzero(alpha.any(axis=1))
     missing = np.zeros((2, 2))
+    signed = _signed(problem, alpha.T).T
     for k in range(n_groups):
+        some = support[k::n_groups]
         group = np.zeros_like(alpha)
-        group[support[k::n_groups]] = alpha[support[k::n_groups]]
-        forms = inner_forms(exact, _signed(problem, group.T).T)
+        group[some] = alpha[some]
+        forms = inner_forms(exact.on(some), signed[some])
         missing += (1.0 + ROUNDING) * forms - _mapped_forms(problem, group)
     return _mapped_forms(problem, alpha) + n_groups * missing
 
@@ -112,8 +129,8 @@ def _trained(problem: Problem, classifier: LinearClassifier) -> Vector:
     return feasible(problem, max(tried, key=lambda alpha: dual(problem, alpha)))
 
 
-def _groups_for(X: Matrix, n_support: int, work: float) -> int:
-    each = stored_values(X) / X.shape[0] + VALUE_COST[is_sparse(X)]
+def _groups_for(X: Rows, n_support: int, work: float) -> int:
+    each = stored_values(X) / X.shape[0] + VALUE_COST[is_csr(X)]
     return max(1, int(0.5 * n_support * n_support * each / work))
 
 

@@ -7,6 +7,7 @@ The terms follow the code that allocates: `svm.training.preparation`, `svm.probl
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from svm.data.columns import Columns
@@ -18,6 +19,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLE_VALUES, SAMPLED_FROM, Newton
 from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
+from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
@@ -96,7 +98,9 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         total += n * FLOAT * shares
     total += FLOAT * width * (kept * len(problems) + PASSING_VECTORS * threads)
     if isinstance(pipeline.features, Nystroem):
-        total += FLOAT * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
+        total += _bound_bytes(size, width)
+        if pipeline.solver.dtype == "float32" and not in_files:
+            total += FLOAT * n * width  # the features of the model served
     if pipeline.kernel is not None:
         # X as kernel values are computed from it; rows of the kernel matrix, cached and in use.
         K = size.n_classes
@@ -143,6 +147,15 @@ def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns) -> int:
     return passing + max(
         2 * rows_bytes(form) + training_bytes(whole, form, in_files=False) for form in forms
     )
+
+
+def _bound_bytes(size: DataSize, width: int) -> int:
+    """While the kernel itself bounds a model on Nyström features; with the rows of one group."""
+    n, each = size.n_samples, size.stored_values / size.n_samples + VALUE_COST[size.sparse]
+    work = max(0.5 * n * width * (size.n_features + width), LEAST_WORK)
+    group = min(1.0, math.sqrt(2.0 * work / each) / n)
+    passing = FLOAT * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
+    return passing + math.ceil(group * rows_bytes(size))
 
 
 def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,9 +71,8 @@ class Prepared:
     """(n_samples, n_outputs) after scaling and feature map."""
     norms: Vector | None
     """(n_samples,) ‖x‖² of its rows; None if they stay in files."""
-    unmapped: Matrix | None
-    """The rows before a Nyström map, for a certificate with the kernel itself; None if they stay in
-    files, or if their features are rounded to single precision."""
+    unmapped: Rows | None
+    """The rows before a Nyström map, for a certificate with the kernel itself."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
     """Shared by all problems, and by all trainings that share this."""
@@ -85,6 +85,18 @@ class Prepared:
     """(n_samples,) > 0, of the rows; None if they have none."""
     kept: Indices | None = None
     """Numbers of the rows among those given, if some had weight 0 and were left out."""
+
+    @cached_property
+    def served(self) -> Rows:
+        """X of a Nyström map as the model sees rows that it predicts: not rounded to single
+        precision."""
+        assert self.unmapped is not None
+        if self.X.dtype == np.float64:
+            return self.X
+        transform = self.features.transform
+        if isinstance(self.unmapped, StoredRows):
+            return self.unmapped.rewritten(transform, self.features.n_outputs)
+        return transform(self.unmapped)
 
 
 def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
@@ -159,9 +171,7 @@ def prepare(
     else:
         places = _places(pipeline.features, names, encoder)
         features = fit_features(pipeline.features, X, seed, places)
-    unmapped = None
-    if isinstance(features.spec, Nystroem) and pipeline.solver.dtype == "float64":
-        unmapped = None if isinstance(X, StoredRows) else X
+    unmapped = X if isinstance(features.spec, Nystroem) else None
     X = _mapped(X, features, pipeline, interrupted)
     norms = None if isinstance(X, StoredRows) else _norms(X, executor)
     kernel, kernel_rows = pipeline.kernel, None

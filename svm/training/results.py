@@ -142,9 +142,9 @@ def _certificate(
     )
     exact = None
     if kernel_bounds is not None:
-        bounds = zip(own, kernel_bounds.tolist(), strict=True)
+        bounds = zip(pairs, own, kernel_bounds.tolist(), strict=True)
         exact = Certificate(
-            tuple(with_kernel(pair, bound) for pair, bound in bounds), asked_gap, "exact"
+            tuple(with_kernel(prepared, *one) for one in bounds), asked_gap, "exact"
         )
     return Certificate(own, asked_gap, of_kernel, exact)
 

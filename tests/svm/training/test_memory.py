@@ -50,6 +50,11 @@ CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "squares": ({"solver": BLOCKS, "scaling": "max-abs", "features": Square()}, N, D, 2),
     "fourier": ({"solver": BLOCKS, "features": RandomFourier(n_components=100)}, N, D, 2),
     "nystroem": ({"solver": GradientDescent(), "features": Nystroem(n_components=60)}, N, 20, 2),
+    "nystroem newton": ({"solver": Newton(), "features": Nystroem(n_components=60)}, N, 20, 2),
+    "nystroem single": (
+        {"solver": Newton(dtype="float32"), "features": Nystroem(n_components=60)},
+        *(N, 20, 2),
+    ),
     "products": ({"solver": Newton(), "features": Polynomial()}, N, 12, 2),
     "newton": ({"solver": Newton()}, 300_000, 8, 2),
     "newton one-vs-one": ({"solver": Newton()}, N, 8, 6),
@@ -58,7 +63,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "kernel": ({"solver": KernelPegasos()}, 3000, 10, 2),
     "kernel one-vs-one": ({"solver": SMO()}, 3000, 30, 6),
 }
-DENSE_ONLY = ("nystroem", "products", "wide", "many rows")
+DENSE_ONLY = ("nystroem", "nystroem newton", "nystroem single", "products", "wide", "many rows")
 
 
 @pytest.mark.parametrize("place", ["dense", "csr", "dense files", "csr files"])
