@@ -15,7 +15,7 @@ from svm.data.matrices import CACHED_VALUES, Indices, Signs, Vector
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
 FEW_CLASSES = 32
-"""Up to so many, a product with zeros for other pairs takes less time than to choose the pairs."""
+"""Up to this number, a product with zeros for other pairs takes less time than to choose pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,13 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
 
 def _sums_by_class(values: Vector, n_classes: int) -> Vector:
     """Over the pairs of each class, (n_samples, n_classes): added for j, subtracted for i."""
+    sums: Vector
     if n_classes <= FEW_CLASSES:
-        return np.matvec(_signs(n_classes), values)
-    pairs, signs = _pairs_of_classes(n_classes)
-    return np.vecdot(np.take(values, pairs, axis=1), signs)
+        sums = np.matvec(_signs(n_classes), values)
+    else:
+        pairs, signs = _pairs_of_classes(n_classes)
+        sums = np.vecdot(np.take(values, pairs, axis=1), signs)
+    return sums
 
 
 @lru_cache(maxsize=8)
