@@ -14,6 +14,9 @@ from svm.data.matrices import CACHED_VALUES, Indices, Signs, Vector
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
+FEW_CLASSES = 32
+"""Up to this number, a product with zeros for other pairs takes less time than to choose pairs."""
+
 
 @dataclass(frozen=True, slots=True)
 class BinarySplit:
@@ -67,23 +70,42 @@ def one_vs_one_decision(scores: Vector, n_classes: int) -> Vector:
     -1/3 … 1/3 by the row's largest, are added: they decide between equal votes only. The label is
     the largest entry; if even the sums are equal, the lower class number.
     """
-    pairs, signs = _pairs_of_classes(n_classes)
     lower = np.arange(n_classes - 1.0, -1.0, -1.0)  # pairs in which each class is i
     values = np.empty((len(scores), n_classes))
-    rows = max(1, CACHED_VALUES // pairs.size)
+    rows = max(1, CACHED_VALUES // n_classes**2)
     for start in range(0, len(scores), rows):
-        own = np.take(scores[start : start + rows], pairs, axis=1)
-        sums = np.vecdot(own, signs)
-        votes = np.vecdot((own > 0.0).astype(np.float64), signs) + lower
+        some = np.ascontiguousarray(scores[start : start + rows])
+        sums = _sums_by_class(some, n_classes)
+        votes = _sums_by_class((some > 0.0).astype(np.float64), n_classes) + lower
         largest = np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0)
         values[start : start + rows] = votes + sums / largest / 3.0
     return values
 
 
+def _sums_by_class(values: Vector, n_classes: int) -> Vector:
+    """Over the pairs of each class, (n_samples, n_classes): added for j, subtracted for i."""
+    sums: Vector
+    if n_classes <= FEW_CLASSES:
+        sums = np.matvec(_signs(n_classes), values)
+    else:
+        pairs, signs = _pairs_of_classes(n_classes)
+        sums = np.vecdot(np.take(values, pairs, axis=1), signs)
+    return sums
+
+
+@lru_cache(maxsize=8)
+def _signs(n_classes: int) -> Vector:
+    """(n_classes, n_pairs): +1 if the class is j in the pair, -1 if it is i, else 0."""
+    pairs, signs = _pairs_of_classes(n_classes)
+    matrix = np.zeros((n_classes, n_classes * (n_classes - 1) // 2))
+    np.put_along_axis(matrix, pairs, signs, axis=1)
+    return matrix
+
+
 @lru_cache(maxsize=8)
 def _pairs_of_classes(n_classes: int) -> tuple[Indices, Vector]:
-    """For each class the numbers of its pairs, and +1 if it is the positive one, else -1: both
-    (n_classes, n_classes - 1)."""
+    """For each class the numbers of its pairs, and +1 if it is j, -1 if it is i: both (n_classes,
+    n_classes - 1)."""
     lower, higher = np.triu_indices(n_classes, 1)
     every = np.arange(n_classes)[:, None]
     pairs = np.nonzero((lower == every) | (higher == every))[1].reshape(n_classes, -1)

@@ -42,8 +42,6 @@ from svm.transforms.scaling import Scaling, ScalingName
 WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
-KERNEL_VALUES = 1 << 20
-"""Of one block: many, as the support vectors are read from memory once per block."""
 MIN_WIDTH = 32
 
 
@@ -167,10 +165,9 @@ class FittedPipeline:
             widths.append(self.features.n_outputs)
         if not self.takes_sparse:
             widths.append(self.n_features)
-        rows = BLOCK_VALUES // max(widths)
         if self.kernel is not None:
-            rows = min(rows, KERNEL_VALUES // max(1, self.coefficients.shape[1]))
-        return max(1, rows)
+            widths.append(self.coefficients.shape[1])
+        return max(1, BLOCK_VALUES // max(widths))
 
     @cached_property
     def _kernel_evaluator(self) -> KernelEvaluator:

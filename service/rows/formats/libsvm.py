@@ -207,11 +207,10 @@ def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
 
 
 def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
-    """All numbers of lines; None if something is no number."""
-    # Most are written as in JSON, except for the sign of a label.
-    numbers = read_list(
-        b"[%b]" % text.replace(b"\n+", b"\n").removeprefix(b"+").translate(_COMMAS)[:-1]
-    )
+    """All numbers of lines; None if something else is there."""
+    # Most are written as in JSON, except for the sign of a label. In JSON -0 is 0.
+    listed = text.replace(b"\n+", b"\n").removeprefix(b"+").translate(_COMMAS)
+    numbers = None if b"-0," in listed else read_list(b"[%b]" % listed[:-1])
     if numbers is not None:
         return numbers
     try:

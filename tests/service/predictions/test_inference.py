@@ -398,3 +398,26 @@ def test_index_of_ten_thousand_models_does_not_hold_the_loop(
         assert index[0] == {"name": "model-0", "version": "1", "state": "READY", "reason": ""}
     gc.unfreeze()
     assert min(longest) < 0.02
+
+
+def test_heads_that_are_sent_again_mean_the_same_and_no_more(
+    url: str, registered: RegisteredModels
+) -> None:
+    """Their numbers, and the model that is asked, may be others."""
+    models = {"iris": fitted_pipeline(), "other": fitted_pipeline(("a", "b"), seed=1)}
+    models["wide"] = fitted_pipeline(n_features=4)
+    for name, fitted in models.items():
+        registered.add(name, fitted)
+    tensor = {"name": "x", "shape": [1, 3], "datatype": "FP64"}
+    outputs = [{"name": "decision", "parameters": {"binary_data": True}}]
+    head = json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
+    headers = {"Inference-Header-Content-Length": str(len(head))}
+    for row in X:
+        for name, fitted in models.items():
+            path = f"{url}/v2/models/{name}/infer"
+            reply = httpx2.post(path, content=head + row.tobytes(), headers=headers)
+            if name == "wide":
+                assert (reply.status_code, reply.json()["code"]) == (422, "feature-mismatch")
+                continue
+            end = int(reply.headers["Inference-Header-Content-Length"])
+            assert reply.content[end:] == fitted.decision_function(row[None]).tobytes()

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from svm.data.matrices import Vector
-from svm.model.multiclass import codes_from_decision, decision, one_vs_one_decision, splits_of
+from svm.data.matrices import CACHED_VALUES, Vector
+from svm.model.multiclass import (
+    FEW_CLASSES,
+    codes_from_decision,
+    decision,
+    one_vs_one_decision,
+    splits_of,
+)
 from tests.svm.cases.strategies import PROPERTY
 
 
@@ -70,6 +76,20 @@ def test_row_is_decided_alone(scores: Vector) -> None:
     together = one_vs_one_decision(scores, 4)
     alone = np.concatenate([one_vs_one_decision(row[None], 4) for row in scores])
     assert together.tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("n_classes", [3, FEW_CLASSES, FEW_CLASSES + 1, 60])
+def test_many_rows_are_decided_as_alone(n_classes: int) -> None:
+    """Few classes and many, in batches of several blocks: the votes and sums of a slow count."""
+    n_pairs = n_classes * (n_classes - 1) // 2
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(CACHED_VALUES // n_classes**2 + 3, n_pairs))
+    together = one_vs_one_decision(scores, n_classes)
+    some = [0, 1, len(scores) - 1]
+    alone = np.concatenate([one_vs_one_decision(scores[[i]], n_classes) for i in some])
+    assert together[some].tobytes() == alone.tobytes()
+    assert one_vs_one_decision(np.asfortranarray(scores), n_classes).tobytes() == together.tobytes()
+    assert codes_from_decision(alone).tolist() == [winner(scores[i], n_classes) for i in some]
 
 
 def test_two_classes_are_decided_by_the_sign() -> None:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import GaussianKernel, PolynomialKernel
+from svm.model.linear_scorer import LinearScorer
 from svm.model.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
 from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import AnySolver, KernelPegasos, Newton
@@ -178,6 +179,29 @@ def test_decision_is_the_score_of_the_scaled_row() -> None:
     scaling = Scaling("standardize", np.array([1.0, -1.0]), np.array([2.0, 0.5]))
     model = fitted([[3.0, 4.0]], [0.25], scaling=scaling)
     assert model.decision_function([[2.0, 0.0], [1.0, -1.0]]).tolist() == [9.75, 0.25]
+
+
+@pytest.mark.parametrize("far", [0.0, 3.0, 400.0, 1e6, 1e12])
+def test_offset_costs_few_bits_however_large_it_is(far: float) -> None:
+    """It is part of the intercepts, or subtracted from each row if it is large beside the scale. A
+    constant column, which has no weight, does not decide which."""
+    random = np.random.default_rng(0)
+    scaling = Scaling("standardize", np.array([far, -far, 1e15]), np.array([0.5, 2.0, 1.0]))
+    coefficients = np.append(random.normal(size=(3, 2)), np.zeros((3, 1)), axis=1)
+    model = FittedPipeline(
+        classes=np.arange(3),
+        scaling=scaling,
+        features=FeatureMap(Identity(), 3),
+        coefficients=coefficients,
+        intercepts=np.ones(3),
+    )
+    rows = np.array([far, -far, 1e15]) + random.normal(size=(50, 3)) * [0.5, 2.0, 0.0]
+    assert isinstance(model._unscaled, LinearScorer)
+    assert (model._unscaled.offset is None) == (far < 1000)
+    expected = scaling.transform(rows) @ coefficients.T + 1.0
+    np.testing.assert_allclose(model.problem_scores(rows), expected, rtol=0, atol=2e-12)
+    alone = np.concatenate([model.problem_scores(row[None]) for row in rows])
+    assert model.problem_scores(rows).tobytes() == alone.tobytes()
 
 
 def test_positive_score_is_the_second_class_and_a_tie_the_first() -> None:

@@ -185,6 +185,42 @@ def test_a_long_text_is_one_document(tail: bytes) -> None:
     assert read_document(b'{"outputs": [], "instances": [%b]%b' % (rows, tail), 3) is None
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_long_texts_of_objects_are_read_in_pieces(first: bool) -> None:
+    """Among lists; names that are not of features are those of all pieces, in their order."""
+    values = np.random.default_rng(0).normal(size=(PIECE_BYTES // 20, 2)).tolist()
+    rows = [{"b:c": b, "x": "[,]", "a": a} if i % 2 else [a, b] for i, (a, b) in enumerate(values)]
+    rows[-1] = {"y": None, "a": values[-1][0], "b:c": values[-1][1]}
+    document, outputs = {"instances": rows}, {"outputs": ["label"]}
+    body = json.dumps(outputs | document if first else document | outputs).encode()
+    assert len(body) > 2 * PIECE_BYTES
+    read = read_any_document(body, Columns(2, NAMES))
+    assert read is not None
+    assert (read[0].tolist(), read[1], read[2]) == (values, outputs, ("x", "y"))
+    lines = read_any_lines([json.dumps(row).encode() for row in rows], Columns(2, NAMES))
+    assert lines is not None
+    assert (lines[0].tolist(), lines[1]) == (values, ("x", "y"))
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b', "instances": [{"a": 1, "b:c": 2}]}',
+        b', "outputs": ["label"], "outputs": ["label"]}',
+        b', "outputs": ["label"]}',
+        b"]}",
+        b"",
+        b"} x",
+    ],
+)
+def test_a_long_text_of_objects_is_one_document(tail: bytes) -> None:
+    """Names that come twice, in one piece or in two, and a wrong end are given up."""
+    rows = b",".join([b'{"a": 0.1234567890123456, "b:c": 2}'] * (PIECE_BYTES // 20))
+    columns = Columns(2, NAMES)
+    assert read_any_document(b'{"instances": [%b]}' % rows, columns) is not None
+    assert read_any_document(b'{"outputs": [], "instances": [%b]%b' % (rows, tail), columns) is None
+
+
 def test_the_parser_is_free_after_what_is_given_up() -> None:
     """It refuses a text as long as anything refers to the one before."""
     for _ in range(3):

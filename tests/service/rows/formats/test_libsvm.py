@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from service.errors import InvalidContent, TooLarge
-from service.rows.spec import LIBSVM, NPY
+from service.rows.columns import Columns
+from service.rows.formats.libsvm import LINES_AT_ONCE, read_rows
+from service.rows.spec import LIBSVM, NPY, RowLimits
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import Result, places, refusal, upload
+from tests.svm.cases.strategies import PROPERTY
 
 
 def dense(result: Result) -> list[list[float]]:
@@ -55,6 +61,41 @@ def test_ways_to_write_the_same(text: str) -> None:
     """Blanks, comments and stored zeros say nothing: the digest is the same."""
     expected = upload("1 1:1 2:2\n2 2:3\n", LIBSVM).parsed.matrix_digest
     assert upload(text, LIBSVM).parsed.matrix_digest == expected
+
+
+@PROPERTY
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers(-(10**25), 10**25).map(str),
+            st.sampled_from(["-0", "+0.5", ".5", "5.", "007", "1E5", "1e-0", "-0.0", "+1e+3"]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_numbers_have_the_bits_of_python(texts: list[str]) -> None:
+    """However they are written: as in JSON or not."""
+    line = " ".join(f"{j}:{text}" for j, text in enumerate(texts, 1))
+    columns, limits = Columns(len(texts)), RowLimits(10, 10**6, 10**6)
+    expected = struct.pack(f"{len(texts)}d", *map(float, texts))
+    for label in ("", "+1 ", "1 ", "-0 "):
+        X: Any = read_rows(f"{label}{line}\n".encode(), columns, limits).X
+        assert X.data.tobytes() == expected
+
+
+def test_many_lines_of_a_body() -> None:
+    """They are read in parts; rows of faults are counted in the whole body."""
+    columns, limits = Columns(3), RowLimits(10**5, 10**6, 10**6)
+    lines = [f"1:{i} 3:0.5" for i in range(2 * LINES_AT_ONCE + 7)]
+    X: Any = read_rows("\n".join(lines).encode(), columns, limits).X
+    assert X.toarray().tolist() == [[i, 0, 0.5] for i in range(len(lines))]
+    row = LINES_AT_ONCE + 3
+    lines[row - 1] = "1.0:5"
+    with pytest.raises(InvalidContent) as caught:
+        read_rows("\n".join(lines).encode(), columns, limits)
+    assert [fault.row for fault in caught.value.faults] == [row]
 
 
 def test_index_base_zero() -> None:
