@@ -106,7 +106,7 @@ class Stream(NamedTuple):
 def addresses(settings_of_module: Settings) -> Iterator[tuple[Address, Address]]:
     """Of the service, and of one whose protocol passes on everything."""
     slow = create_app(settings_of_module)
-    slow.http_protocol = partial(MessageProtocol, slow.connection_limits)  # type: ignore[arg-type]
+    slow.http_protocol = partial(MessageProtocol, slow.connection_limits)  # type: ignore[arg-type, assignment]
     with served(create_app(settings_of_module)) as url, served(slow) as slow_url:
         registered = RegisteredModels(settings_of_module)
         registered.add("iris", fitted_pipeline(n_features=3))
@@ -126,10 +126,9 @@ def a_message(random: Random, last: bool) -> tuple[bytes, bytes]:
     headers = random.sample(HEADERS, random.choice((0, 1, 1, 2, 4)))
     version = b"1.1"
     if last:
-        headers.append(random.choice(LAST))
         version = random.choice((b"1.1", b"1.1", b"1.0", b"2.0"))
-        if version == b"1.0":
-            headers.append(b"Connection: close")
+        if version != b"2.0":  # one reason is enough: of two the packets decide
+            headers.append(b"Connection: close" if version == b"1.0" else random.choice(LAST))
     form = random.random()
     if form < 0.15:
         headers.append(b"Transfer-Encoding: chunked")
@@ -182,8 +181,11 @@ def _parsed(said: bytes, methods: list[bytes]) -> Iterator[object]:
         body, said = said[:size], said[size:]
         request_id = headers.pop("x-request-id")
         headers.pop("date", None)
-        own = request_id == "one"
-        yield status, headers, own, re.sub(rb'"request_id": ?"[^"]*"', b"", body)
+        if " 431 " in status:
+            yield status  # its path and id may not have arrived
+        else:
+            own = request_id == "one"
+            yield status, headers, own, re.sub(rb'"request_id": ?"[^"]*"', b"", body)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "among others"])
