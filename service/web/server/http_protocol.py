@@ -122,7 +122,7 @@ class ServiceProtocol(MessageProtocol):
             kept.complete = True
             self._answer(kept)
 
-    # What uvicorn is told, and when
+    # What is reported to uvicorn, and when
 
     def _is_prediction(self, kept: Kept) -> bool:
         """Whether the answerer may be able to answer this request; its header is complete."""

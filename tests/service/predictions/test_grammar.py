@@ -1,4 +1,4 @@
-"""Any requests in any packets get the replies of the slow way, on which uvicorn is told of each
+"""Any requests in any packets get the replies of the slow way, on which uvicorn receives each
 byte at once and the application answers everything."""
 
 from __future__ import annotations
