@@ -50,6 +50,8 @@ class Load:
     rows: int
     connections: int
     media_type: str = "application/json"
+    differing: bool = False
+    """Every request has a trace and an id of its own, as callers send them."""
 
     @property
     def inference(self) -> bool:
@@ -57,11 +59,16 @@ class Load:
 
     def __str__(self) -> str:
         form = self.media_type.rpartition("/")[2]
-        return f"{self.model} {form} {self.rows} rows, {self.connections} connections"
+        heads = ", differing heads" if self.differing else ""
+        return f"{self.model} {form} {self.rows} rows, {self.connections} connections{heads}"
 
 
 LOADS = (
-    *(Load("linear64", 1, connections) for connections in (1, 16, 64)),
+    *(
+        Load("linear64", 1, connections, differing=differing)
+        for connections in (1, 16, 64)
+        for differing in (False, True)
+    ),
     Load("linear64", 100, 16),
     Load("linear256", 1000, 1),
     *(Load("linear64", 100, 16, media) for media in ("application/x-npy", "text/csv")),
@@ -120,7 +127,7 @@ def _measure(
     if "peer" in servers and load.media_type == "application/json":
         urls["peer"] = f"{servers['peer'].url}/predict/{load.model}"
         httpx2.post(urls["peer"], content=body, headers=headers, timeout=60).raise_for_status()
-    script = wrk_script(folder, body, headers)
+    script = wrk_script(folder, body, headers, load.differing)
     rates: dict[str, list[float]] = {name: [] for name in urls}
     costs: dict[str, list[float]] = {name: [] for name in urls}
     for round_number in range(rounds + 1):
@@ -166,7 +173,7 @@ def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     return file.getvalue(), headers
 
 
-def wrk_script(folder: Path, body: bytes, headers: dict[str, str]) -> Path:
+def wrk_script(folder: Path, body: bytes, headers: dict[str, str], differing: bool = False) -> Path:
     (folder / "body").write_bytes(body)
     script = folder / "load.lua"
     lines = [
@@ -174,8 +181,27 @@ def wrk_script(folder: Path, body: bytes, headers: dict[str, str]) -> Path:
         f'wrk.body = io.open("{folder / "body"}", "rb"):read("*a")',
         *(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()),
     ]
-    script.write_text("\n".join(lines))
+    script.write_text("\n".join(lines) + (_DIFFERING if differing else ""))
     return script
+
+
+_DIFFERING = """
+local requests, n = {}, 0
+function init(_)
+  for i = 1, 1000 do
+    local headers = {}
+    for name, value in pairs(wrk.headers) do headers[name] = value end
+    headers["traceparent"] = string.format("00-%032x-%016x-01", i * 7919, i * 104729)
+    headers["X-Request-Id"] = string.format("request-%d", i)
+    requests[i] = wrk.format("POST", nil, headers)
+  end
+end
+function request()
+  n = n % #requests + 1
+  return requests[n]
+end
+"""
+"""Made before the first one is sent, so that the load costs wrk no more."""
 
 
 def wrk(url: str, script: Path, connections: int, seconds: float) -> tuple[float, int]:

@@ -188,6 +188,9 @@ class Settings(BaseSettings):
     """Timeout for the header of a request."""
     body_idle_s: PositiveFloat = 15
     """Timeout for the body of a request: ends it if less than 4 KiB arrive in this time."""
+    keep_alive_s: PositiveInt = 75
+    """How long a connection stays open between two requests. A proxy must close it first, or it
+    sends a request into a connection that was just closed: nginx closes after 60 s."""
     connections: PositiveInt = 4096
     """Most connections open at once; further ones receive 503. Fewer if the process may open
     too few files: half of what its hard limit allows besides 128 other files."""

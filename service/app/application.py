@@ -195,9 +195,7 @@ def create_app(
                 await warm_up((*pages, warm_up_predictions), state)
             else:
                 await warm_up(pages, state)
-                tasks.append(
-                    asyncio.create_task(warm_up_for_first_model(registry, database, state))
-                )
+                tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
         tasks += [
             asyncio.create_task(
                 prune_forever(

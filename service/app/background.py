@@ -81,18 +81,13 @@ async def warm_up(steps: Steps, state: Health) -> None:
         await asyncio.sleep(CHECK_S)
 
 
-async def warm_up_for_first_model(
-    registry: ModelRegistry, database: Database, state: Health
-) -> None:
+async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
     """Warm up predictions as soon as there is a model. Until then the process stays small."""
-    exists, seen = False, None
+    exists = False
     while not exists:
         await asyncio.sleep(MODEL_CHECK_S)
-        mark = database.commits()
-        if mark is None or mark != seen:
-            with suppress(Unavailable):
-                exists = await run_sync(has_models, registry)
-                seen = mark
+        with suppress(Unavailable):
+            exists = await run_sync(has_models, registry)
     await warm_up((warm_up_predictions,), state)
 
 

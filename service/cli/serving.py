@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 TICK_S = 1.0
-IDLE_S = 75
-"""Timeout of an idle connection. A proxy must close it first, or it sends a request into a
-connection that was just closed: nginx closes after 60 s."""
 
 
 def serve(host: str, port: int) -> None:
@@ -73,7 +70,7 @@ def serve(host: str, port: int) -> None:
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=proxy_addresses(settings.proxies),
             timeout_graceful_shutdown=GRACE_S,
-            timeout_keep_alive=IDLE_S,
+            timeout_keep_alive=settings.keep_alive_s,
             backlog=BACKLOG,
         )
         _Server(config, app, host, listener.getsockname()[1]).run([listener])

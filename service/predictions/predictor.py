@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -28,6 +28,19 @@ INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""
 INLINE_BINARY_BYTES = 4 * 1024 * 1024
 """The same for numbers in binary, which are only checked to be finite."""
+
+_DECIDING = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"content-encoding",
+        b"content-type",
+        b"inference-header-content-length",
+    }
+)
+"""Headers that exchanges get to see."""
+MAX_CALLS = 1024
+"""Calls that are remembered, by path and these headers."""
 
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
 
@@ -77,6 +90,7 @@ class Predictor:
         self._models = models
         self._limits = limits
         self._batcher = Batcher()
+        self._remembered = lru_cache(MAX_CALLS)(self._new_call)
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
@@ -89,8 +103,14 @@ class Predictor:
 
         Raises UnsupportedFormat, NotAcceptable.
         """
+        deciding = [header for header in headers if header[0] in _DECIDING]
+        return self._remembered(path, tuple(deciding))
+
+    def _new_call(
+        self, path: bytes, headers: tuple[tuple[bytes, bytes], ...]
+    ) -> PredictionCall | None:
         target = find_target(path)
-        return None if target is None else self.call_of(target, headers)
+        return None if target is None else self.call_of(target, list(headers))
 
     def call_of(
         self, target: Target, headers: RawHeaders, outputs: str | None = None
@@ -139,10 +159,10 @@ class Predictor:
         self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
     ) -> bool:
         """Answer at once if the request is `alone`, or else together with others at the end of
-        this turn of the loop, if nothing needs time: the model is loaded, the body small and
-        sound. False, and nothing happens, if that is not so: `answer` then says why, or takes
-        its time."""
+        this turn of the loop, if nothing needs time: the model is loaded, the body small. False,
+        and nothing happens, if that is not so."""
         exchange, started = call.exchange, perf_counter()
+        model: LoadedModel | None = None
         try:
             model = self._models.at_hand(call.target.name, call.target.reference)
             if model is None or not _is_read_inline(exchange, body):
@@ -154,8 +174,11 @@ class Predictor:
             reply = None if now is None else exchange.reply(asked, now)
             if reply is not None:
                 self.metrics.answered(model, asked.X, started)
-        except Exception:  # `answer` meets it again and reports it
-            return False
+        except Exception as error:
+            if model is not None:
+                self.metrics.refused(model)
+            deliver(error)
+            return True
         if reply is not None:
             deliver(reply)
             return True
@@ -164,6 +187,7 @@ class Predictor:
 
         def scored(answer: Answer | Exception) -> None:
             if isinstance(answer, Exception):
+                self.metrics.refused(model)
                 deliver(answer)
                 return
             try:

@@ -167,26 +167,16 @@ class Database:
         """Names of the models that any process has changed since the last call, in microseconds;
         None if this is not known. Models that are not named have not changed.
 
-        Only one reader may call it. PostgreSQL reports the changes of other processes with a delay
-        of at most `model_changes.STALE_S`.
+        Only one reader may call it. The changes of other processes are reported with a delay of at
+        most `model_changes.STALE_S`.
         """
-        changes = self._changes()
-        return None if changes is None else changes.take()
-
-    def commits(self) -> bytes | None:
-        """A mark that changes with every commit of any process, in microseconds; None if there is
-        none, as with PostgreSQL. Read it before the data that it is about."""
-        changes = self._changes() if self._is_sqlite else None
-        return changes.mark() if isinstance(changes, SQLiteModelChanges) else None
-
-    def _changes(self) -> ModelChanges | None:
         if self._model_changes is None:
             make = SQLiteModelChanges if self._is_sqlite else PostgresModelChanges
             try:
                 self._model_changes = make(self._reading)
-            except (OSError, sqlite3.Error):
+            except sqlite3.Error:
                 return None
-        return self._model_changes
+        return self._model_changes.take()
 
     def migrate(self, revision: str | None = None) -> None:
         """Upgrade the schema to a revision, by default the newest, if it is older.

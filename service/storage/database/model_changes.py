@@ -1,19 +1,17 @@
 """Reports which models have changed, to invalidate caches.
 
 A process caches the versions that references point to, and asks with every request which of them
-to drop. So this takes microseconds and never waits for the network. Each change of a model gives
+to drop: a comparison of times, and every 20 ms of requests a query. Each change of a model gives
 its name the next number in the table `model_changes`, in the same transaction
 (`database.note_change`); other commits, such as the progress of a training, do not write to it.
 """
 
 from __future__ import annotations
 
-import mmap
 import sqlite3
 import threading
 import time
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
@@ -21,28 +19,27 @@ import sqlalchemy as sa
 import structlog
 
 POLL_S = 0.02
-"""Interval of queries to PostgreSQL while there are readers."""
+"""Interval of queries while there are readers: SQLite's answers are at most this old."""
 STALE_S = 0.05
 """An older answer is not used."""
 RETRY_S = 1.0
-"""Time until a retry to reach PostgreSQL."""
+"""Time until a retry to reach the database."""
 CLOSE_S = 3.0
-INDEX_HEADER_BYTES = 48
-"""Size of the first copy of the header of the log's index, which has a counter of transactions."""
 IDLE_S = 1.0
 """After this time without a reader the polling pauses."""
 
 ANY = "*"
 """Reported instead of a name: any model may have changed."""
 
-_NEWEST = "SELECT coalesce(max(number), 0) FROM model_changes"
+_NEWEST = f"SELECT '{ANY}', coalesce(max(number), 0) FROM model_changes"
 _CHANGED_SINCE = "SELECT model_name, number FROM model_changes WHERE number > "
 
 log = structlog.stdlib.get_logger("service.storage")
 
 
 class ModelChanges(Protocol):
-    """Reports the changes of all processes, this one included, to one reader."""
+    """Reports the changes of all processes to one reader: those of this one at once, those of
+    others within `STALE_S`."""
 
     def take(self) -> Collection[str] | None:
         """Names of the models that were changed since the last call, or `ANY`; None if this is not
@@ -55,62 +52,46 @@ class ModelChanges(Protocol):
 
 
 class SQLiteModelChanges:
-    """Reads the header of the index of SQLite's log, which is in shared memory and makes a commit
-    visible to all processes (https://sqlite.org/walformat.html, 2.1). The table is only read after
-    a commit.
-
-    `PRAGMA data_version` compares the same bytes, behind two file locks: 8 µs, not 0.2.
-    """
+    """The reader itself asks the database, in 10 µs: a thread could wait longer for the
+    interpreter's lock than an answer may be old."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        path = str(engine.url.database)
-        # A reader does not wait for writers, only for the recovery of the log after a crash: then
-        # the answer is None. The index stays mapped while the connection is open.
+        # It does not wait for writers, only for the recovery of the log after a crash: then the
+        # answer is None.
         self._connection = sqlite3.connect(
-            f"file:{quote(path)}?mode=rw",
+            f"file:{quote(str(engine.url.database))}?mode=rw",
             uri=True,
             timeout=0,
             isolation_level=None,
             check_same_thread=False,
         )
-        try:
-            [(self._seen,)] = self._connection.execute(_NEWEST).fetchall()
-            with Path(f"{path}-shm").open("rb") as file:
-                self._index = mmap.mmap(file.fileno(), INDEX_HEADER_BYTES, access=mmap.ACCESS_READ)
-        except BaseException:
-            self._connection.close()
-            raise
-        self._header = b""
-
-    def mark(self) -> bytes:
-        """Changes with every commit."""
-        return self._index[:INDEX_HEADER_BYTES]
+        self._seen = -1
+        self._as_of = -float("inf")
 
     def take(self) -> Collection[str] | None:
-        first = not self._header
-        header = self.mark()  # before the table: a commit in between is seen next time
-        if header == self._header:
+        now = time.monotonic()
+        if now - self._as_of < POLL_S:
             return ()
+        self._as_of = now  # before it is asked: what this process commits meanwhile resets it
         try:
-            rows = self._connection.execute(_CHANGED_SINCE + "?", (self._seen,)).fetchall()
+            query = _NEWEST if self._seen < 0 else f"{_CHANGED_SINCE}{self._seen:d}"
+            rows = self._connection.execute(query).fetchall()
         except sqlite3.Error:
+            self._as_of = -float("inf")
             return None
-        self._header = header
         self._seen = max((number for _, number in rows), default=self._seen)
-        return [ANY] if first else [name for name, _ in rows]
+        return [name for name, _ in rows]
 
     def committed(self, names: Iterable[str]) -> None:
-        pass  # the log's index shows it
+        self._as_of = -float("inf")
 
     def close(self) -> None:
-        self._index.close()
         self._connection.close()
 
 
 class PostgresModelChanges:
-    """A thread polls PostgreSQL, so that an answer is at most `STALE_S` older than the commits of
-    other processes. If there is no such answer, because the database does not respond or polling
-    has just begun, `take` returns None."""
+    """A thread asks the database. If there is no answer younger than `STALE_S`, because the
+    database does not respond or polling has just begun, `take` returns None."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -122,16 +103,15 @@ class PostgresModelChanges:
         self._thread.start()
 
     def take(self) -> Collection[str] | None:
-        now = time.monotonic()
-        changed: Collection[str] | None = ()
-        with self._lock:
-            self._asked = now
-            if now - self._as_of > STALE_S:
-                changed = None
-            elif self._changed:
-                changed, self._changed = self._changed, set()
+        now = self._asked = time.monotonic()
         if not self._wanted.is_set():
             self._wanted.set()
+        if now - self._as_of > STALE_S:
+            return None
+        if not self._changed:
+            return ()
+        with self._lock:
+            changed, self._changed = self._changed, set()
         return changed
 
     def committed(self, names: Iterable[str]) -> None:
@@ -156,16 +136,16 @@ class PostgresModelChanges:
 
     def _poll(self, connection: sa.Connection) -> None:
         # The database can have been restored from a backup, and use the same numbers again.
-        seen = connection.exec_driver_sql(_NEWEST).scalar_one()
+        _, seen = connection.exec_driver_sql(_NEWEST).one()
         with self._lock:
             self._changed.add(ANY)
         while self._wanted.wait() and not self._closed.is_set():
             asked_at = time.monotonic()
-            rows = connection.exec_driver_sql(_CHANGED_SINCE + "%s", (seen,)).all()
+            rows = connection.exec_driver_sql(f"{_CHANGED_SINCE}{seen:d}").all()
             with self._lock:
                 self._changed.update(name for name, _ in rows)
                 self._as_of = asked_at
-                if asked_at - self._asked > IDLE_S:
-                    self._wanted.clear()
+            if asked_at - self._asked > IDLE_S:
+                self._wanted.clear()
             seen = max((number for _, number in rows), default=seen)
             self._closed.wait(POLL_S)

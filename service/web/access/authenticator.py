@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 
@@ -39,8 +38,6 @@ class Authenticator:
         requests_per_s: float | None,
         hosts: Hosts,
     ) -> None:
-        self.on_change: list[Callable[[], None]] = []
-        """Called after keys have changed, to clear caches of callers."""
         self._keys = keys
         self._auth = auth
         self._requests_per_s = requests_per_s
@@ -91,19 +88,12 @@ class Authenticator:
         if present != self._present:
             self._present = present
             self._callers.clear()
-            for clear in self.on_change:
-                clear()
 
     async def refresh_forever(self) -> None:
-        seen: bytes | None = None
         while self._auth != "off":
             await asyncio.sleep(REFRESH_S)
-            mark = self._keys.mark()
-            if mark is not None and mark == seen:
-                continue
             try:
                 await self.refresh()
-                seen = mark
             except Unavailable:
                 pass  # without the database no key can be revoked
             except Exception:

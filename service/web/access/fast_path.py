@@ -62,7 +62,7 @@ class Answerer(Protocol):
         alone: bool,
     ) -> bool:
         """Call `deliver` in this turn of the event loop, immediately if the request is `alone` in
-        it. Returns False if that is not possible."""
+        it. Returns False if that takes too long, or if it is not known how long."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""
@@ -108,7 +108,8 @@ class _Route:
 
 
 def as_response(reply: Reply) -> Response:
-    return Response(reply.body, media_type=reply.media_type, headers=dict(reply.headers))
+    # `Response` would add a charset to its own `media_type`.
+    return Response(reply.body, headers={"Content-Type": reply.media_type, **dict(reply.headers)})
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -33,11 +33,11 @@ class Hosts:
     def allow(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         """Whether the Host header is allowed. A request without one is allowed: browsers always
         send it."""
-        return self._any or all(
-            value in self._known or self._allows(value)
-            for name, value in headers
-            if name == b"host"
-        )
+        if not self._any:
+            for name, value in headers:
+                if name == b"host" and value not in self._known and not self._allows(value):
+                    return False
+        return True
 
     def _allows(self, value: bytes) -> bool:
         match = _HOST.fullmatch(value)

@@ -52,10 +52,6 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def mark(self) -> bytes | None:
-        """See `Database.commits`: as long as it stays the same, so do the keys."""
-        return self._database.commits()
-
     def all(self) -> list[Key]:
         """All keys, revoked ones included, oldest first."""
         with self._database.read() as connection:

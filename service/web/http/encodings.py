@@ -34,7 +34,7 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
         rest, size = body, 0
         try:
             # In pieces, which are joined after the limit was checked.
-            while rest or (len(pieces[-1]) == PIECE_BYTES and not inflater.eof):
+            while rest or (pieces and len(pieces[-1]) == PIECE_BYTES and not inflater.eof):
                 pieces.append(inflater.decompress(rest, PIECE_BYTES))
                 rest, size = inflater.unconsumed_tail, size + len(pieces[-1])
                 if size > limit:

@@ -29,9 +29,8 @@ def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
     """Its size in bytes. Raises Refusal."""
     if version not in VERSIONS:
         raise _malformed(f"the request is HTTP/{version}; send HTTP/1.1")
-    size, hosts, codings = len(url), 0, 0
+    size, hosts, codings = size_of(url, headers), 0, 0
     for name, value in headers:
-        size += field_bytes(name, value)
         if name == b"host":
             hosts += 1
         elif name == b"transfer-encoding":
@@ -45,6 +44,11 @@ def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
     if hosts > 1 or (not hosts and version == "1.1"):
         raise _malformed(f"the request has {hosts or 'no'} Host headers; send one")
     return size
+
+
+def size_of(url: bytes, headers: RawHeaders) -> int:
+    """Bytes of a header."""
+    return len(url) + sum(field_bytes(name, value) for name, value in headers)
 
 
 def field_bytes(name: bytes, value: bytes) -> int:

@@ -1,193 +1,236 @@
-"""The server's HTTP protocol class: predictions whose header was parsed before skip the parser.
+"""The server's HTTP protocol class: predictions are answered when their last byte has arrived.
 
-If the same header comes again, the request is not parsed, and a large body is received into one
-buffer: uvicorn copies it several times. In every other case, and after an error, the parser gets
-the bytes as they were received.
+uvicorn makes a scope, a cycle and a task for every request. Here, what its parser reports of a
+message is kept until the message is complete, and a prediction is then answered directly. What is
+kept of anything else (another request, a fault, half a header) is passed on to uvicorn, as if the
+parser reported it only now. So all bytes are parsed once, by one parser, and whatever is not
+answered here takes the way that it would have taken anyway.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from service.errors import ServiceError
 from service.web.access.fast_path import Reply
-from service.web.server.body_receiver import BodyReceiver
-from service.web.server.cached_request import CachedRequest
-from service.web.server.header_cache import CacheEntry, RawHeader
-from service.web.server.inline_replies import InlineReplyProtocol
-from service.web.server.observability import new_request_id
-from service.web.server.parsed_request import ParsedRequest
+from service.web.bodies.body_budget import DETAIL
+from service.web.http.callers import Caller
+from service.web.server.header_rules import HEADER_BYTES, Refusal, size_of
+from service.web.server.lingering_close import LingeringClose
+from service.web.server.messages import MessageProtocol
+from service.web.server.observability import request_id_of
+from service.web.server.server_context import ServerContext
 
-LARGE_BYTES = 128 * 1024
-"""A body of this size gets a buffer of its own, and a task without ASGI."""
+_UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest"})
+"""Headers that only the application understands."""
 
 
-class ServiceProtocol(InlineReplyProtocol):
+@dataclass(eq=False)
+class Kept:
+    """The message that began last, if uvicorn does not know of it; `url` and `headers` are those
+    of the protocol. Once complete, it is being answered."""
+
+    started: float
+    call: Any = None
+    """None until the header is complete."""
+    caller: Caller | None = None
+    chunks: list[bytes] = field(default_factory=list)
+    received: int = 0
+    """Bytes of the chunks."""
+    complete: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class ServiceProtocol(MessageProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._cached: CachedRequest | None = None
-        self._header: RawHeader | None = None
-        """Of the message that the parser reads; added to the cache if it is fit for it."""
+    def __init__(self, context: ServerContext, *args: Any, **options: Any) -> None:
+        super().__init__(context.limits, *args, **options)
+        self._context = context
+        self._share = context.limits.bodies.share()
+        self._kept: Kept | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._cached is not None and self._cached.task is not None:
-            self._cached.task.cancel()
-        self._cached = None  # now, not when the connection is collected
+        self._forget()
         super().connection_lost(exc)
 
-    # Receiving
-
-    def data_received(self, data: bytes) -> None:
-        cached = self._cached
-        if cached is not None:
-            self._count_bytes(len(data))
-            if cached.complete:
-                cached.keep(data)
-                self.flow.pause_reading()
-            else:
-                cached.add(data)
-                self._proceed(cached)
+    def _await_more(self) -> None:
+        kept = self._kept
+        if kept is None:
             return
-        self._header = None
-        if not self._in_message and (self.cycle is None or self.cycle.response_complete):
-            found = self._context.header_cache.find(data)
-            if found is not None:
-                header, entry = found
-                limit_bytes = self._context.answerer.body_limit_bytes
-                if (
-                    entry is not None
-                    and header.end < header.size <= header.end + limit_bytes
-                    # The parser separates several requests in one packet.
-                    and len(data) <= header.size
-                    and not self.flow.write_paused
-                    and entry.caller.is_within_rate()
-                ):
-                    self._start_cached(header, entry, data)
-                    return
-                self._header = header
-        super().data_received(data)
-
-    def _start_cached(self, header: RawHeader, entry: CacheEntry, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        self._in_header = False
-        self._progress_at = self.loop.time()
-        call, caller = entry
-        cached = CachedRequest(header, call, caller, time.perf_counter(), [data], len(data))
-        self._cached = cached
-        self._proceed(cached)
-
-    def received(self, nbytes: int) -> None:
-        """The buffer of a large body has received bytes."""
-        self._count_bytes(nbytes)
-        cached = self._cached
-        if cached is not None and not cached.missing:
-            self._receive_by(self)
-            self._proceed(cached)
-
-    def _proceed(self, cached: CachedRequest) -> None:
-        if cached.missing:
-            self._await_more(cached)
-            return
-        cached.complete = True
-        body = cached.body()
-        answerer = self._context.answerer
-        if answerer.answer_inline(cached.call, body, self._deliver_cached, alone=self._alone):
-            return
-        if len(body) >= LARGE_BYTES:
-            cached.task = self.loop.create_task(self._answer_in_task(cached, body))
-        else:
-            self._parse_after_all(cached)
-
-    def _await_more(self, cached: CachedRequest) -> None:
-        if not self._share.n_bytes and not self._context.answerer.knows(cached.call):
-            self._parse_after_all(cached)
-            return
-        if cached.missing >= LARGE_BYTES:
-            receiver = BodyReceiver(self, cached, self._share)
-            if receiver.has_room():
-                self._receive_by(receiver)
-                return
-        elif self._share.reserve(cached.received):
-            return
-        self.refuse_body()
-
-    def refuse_body(self, url: bytes | None = None) -> None:
-        """Reply 503: there is no memory for the rest of the body."""
-        cached, self._cached = self._cached, None
-        super().refuse_body(url if cached is None else cached.url)
-
-    def _receive_by(self, protocol: asyncio.BaseProtocol) -> None:
-        # uvloop checks the type of the protocol when it starts to read.
-        self.transport.pause_reading()
-        self.transport.set_protocol(protocol)
-        self.transport.resume_reading()
-
-    # Answers
-
-    async def _answer_in_task(self, cached: CachedRequest, body: bytes) -> None:
-        try:
-            reply = await self._context.answerer.answer(cached.call, body)
-        except Exception as error:
-            self._deliver_cached(error)
-        else:
-            self._deliver_cached(reply)
-
-    def _deliver_cached(self, reply: Reply | Exception) -> None:
-        cached = self._cached
-        if cached is None or self.transport.is_closing():
-            self._cached = None
-        elif isinstance(reply, Exception) or self.flow.write_paused:
-            self._parse_after_all(cached)
-        else:
-            self._cached = None
-            self._write(reply, new_request_id(), not self._limits.ending)
-            self._record(cached.caller, cached.call, cached.started)
-            self.server_state.total_requests += 1
-            self._continue_after(cached)
-
-    def _parse_after_all(self, cached: CachedRequest) -> None:
-        """Give the request to the parser. Nothing was done so far that it would need to know."""
-        self._cached = None
-        self._share.release()
-        super().data_received(cached.whole())
-        self._continue_after(cached)
-
-    def _continue_after(self, cached: CachedRequest) -> None:
-        if cached.next is not None:
-            self.flow.resume_reading()
-        for data in cached.next or ():
-            self.data_received(data)
+        if kept.call is None or not (
+            self._share.n_bytes or self._context.answerer.knows(kept.call)
+        ):
+            self._pass_on()
+        elif not self._share.reserve(kept.received):
+            self._forget()
+            self._refuse(503, "overloaded", DETAIL)
+            LingeringClose(self, self.transport)
 
     # What the parser reports
 
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        self._header = None  # later bytes belong to another message
+    def on_message_begin(self) -> None:
+        if self._kept is not None:
+            self._pass_on()  # its client has not waited for the reply
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            super().on_message_begin()
+        else:
+            self.url, self.headers = b"", []
+            self._in_header = self._in_message = True
+            self._progress_at = self.loop.time()
+            self._kept = Kept(time.perf_counter())
 
-    def _for_answerer(self, cycle: RequestResponseCycle) -> ParsedRequest | None:
-        parsed = super()._for_answerer(cycle)
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._kept is None:
+            super().on_header(name, value)
+        else:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        kept = self._kept
+        if kept is None:
+            super().on_headers_complete()
+            return
+        self._in_header = self._fields_only = False
+        if not self._is_prediction(kept):
+            self._pass_on()
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        kept = self._kept
+        if kept is None:
+            super().on_body(body)
+        else:
+            self._count_bytes(len(body))
+            kept.chunks.append(body)
+            kept.received += len(body)
+
+    def on_message_complete(self) -> None:
+        kept = self._kept
+        if kept is None:
+            super().on_message_complete()
+        else:
+            self._in_message = False
+            kept.complete = True
+            self._answer(kept)
+
+    # What is reported to uvicorn, and when
+
+    def _is_prediction(self, kept: Kept) -> bool:
+        """Whether the answerer may be able to answer this request; its header is complete."""
+        parser, headers = self.parser, self.headers
         if (
-            parsed is not None
-            and self._header is not None
-            and cycle.keep_alive
-            and all(name != b"x-request-id" for name, _ in parsed.headers)
+            parser.get_method() != b"POST"
+            or parser.get_http_version() != "1.1"
+            or not parser.should_keep_alive()
+            or parser.should_upgrade()  # its body is read by another parser
+            or self.flow.write_paused
         ):
-            self._context.header_cache.add(self._header, CacheEntry(parsed.call, parsed.caller))
-        return parsed
+            return False
+        values = dict(headers)
+        if len(values) < len(headers) or b"host" not in values or not _UNUSUAL.isdisjoint(values):
+            return False
+        answerer = self._context.answerer
+        if not 0 < int(values.get(b"content-length", 0)) <= answerer.body_limit_bytes:
+            return False
+        if self._packet_size > HEADER_BYTES and size_of(self.url, headers) > HEADER_BYTES:
+            return False
+        caller = self._context.authenticator.authenticate_without_address(headers)
+        if caller is None or not caller.has_scope("predict") or not caller.is_within_rate():
+            return False
+        try:
+            kept.call = answerer.call(self.url, headers)
+        except ServiceError:
+            return False  # the application reports it
+        kept.caller = caller
+        return kept.call is not None
+
+    def _pass_on(self) -> None:
+        """Report to uvicorn what is kept. The parser still knows how that message began, even when
+        it has just begun with the next one."""
+        kept = self._kept
+        if kept is None:
+            return
+        url, headers = self.url, self.headers
+        self._forget()
+        super().on_message_begin()
+        super().on_url(url)
+        for name, value in headers:
+            super().on_header(name, value)
+        if kept.call is not None:
+            super().on_headers_complete()
+            for chunk in kept.chunks:
+                super().on_body(chunk)
+            if kept.complete:
+                super().on_message_complete()
+
+    def _forget(self) -> None:
+        kept, self._kept = self._kept, None
+        self._share.release()
+        if kept is not None and kept.task is not None:
+            kept.task.cancel()
+
+    def _end_with(self, refusal: Refusal) -> None:
+        self._pass_on()
+        super()._end_with(refusal)
+
+    # Answers
+
+    def _answer(self, kept: Kept) -> None:
+        if len(kept.chunks) > 1:
+            kept.chunks = [b"".join(kept.chunks)]
+        [body] = kept.chunks
+        deliver = partial(self._deliver, kept)
+        # Whether no other connection can bring a request in this turn of the loop.
+        alone = len(self.server_state.connections) == 1
+        if not self._context.answerer.answer_inline(kept.call, body, deliver, alone=alone):
+            kept.task = self.loop.create_task(self._answer_later(kept.call, body, deliver))
+
+    async def _answer_later(
+        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
+    ) -> None:
+        try:
+            reply = await self._context.answerer.answer(call, body)
+        except Exception as error:
+            deliver(error)
+        else:
+            deliver(reply)
+
+    def _deliver(self, kept: Kept, reply: Reply | Exception) -> None:
+        if kept is not self._kept or self.transport.is_closing():
+            return  # it was passed on, or the connection ends
+        kept.task = None
+        if isinstance(reply, Exception) or self.flow.write_paused:
+            self._pass_on()
+            return
+        self._kept = None
+        self._share.release()
+        caller, last = kept.caller, self._limits.ending
+        assert caller is not None
+        state, context = self.server_state, self._context
+        self.transport.write(context.reply(state, reply, request_id_of(self.headers), last))
+        if last:
+            self.transport.close()
+        state.total_requests += 1
+        caller.count()
+        context.metrics.record("POST", kept.call.route, 200, time.perf_counter() - kept.started)
 
     # Timeouts
 
     def _close_unused(self) -> None:
-        if self._cached is None:
+        if self._kept is None:
             super()._close_unused()
 
     def _check_sender(self, silent_s: float) -> None:
-        if self._cached is None:
+        if self._kept is None:
             super()._check_sender(silent_s)
-        elif not self._cached.complete and silent_s > self._limits.body_idle_s:
+        elif not self._kept.complete and silent_s > self._limits.body_idle_s:
             self._end("timeout: the body was not complete")

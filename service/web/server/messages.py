@@ -32,6 +32,7 @@ class MessageProtocol(LimitedProtocol):
         """Size of the lines of this message's header and trailers."""
         self._packet_bytes = 0
         """Size of what certainly belongs to them, even to a line without end."""
+        self._packet_size = 0
         self._fields_only = False
         self._in_trailers = False
         """No byte of a chunk was received since its size."""
@@ -43,6 +44,7 @@ class MessageProtocol(LimitedProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
             return
+        self._packet_size = len(data)
         self._unset_keepalive_if_required()
         self._fields_only = self._in_header or self._in_trailers or not self._in_message
         try:
@@ -50,10 +52,12 @@ class MessageProtocol(LimitedProtocol):
         except HttpParserError as error:
             self._end_with(refusal_of(error))
             return
+        if self._in_message:
+            self._await_more()
         if self.transport.is_closing():
             return
         if self._fields_only:
-            self._packet_bytes += len(data)
+            self._packet_bytes += self._packet_size
         elif self._in_header or self._in_trailers:
             self._packet_bytes = len(data) - data.rfind(b"\n") - 1  # of a line without end
         if self._packet_bytes > HEADER_BYTES:
@@ -71,6 +75,9 @@ class MessageProtocol(LimitedProtocol):
 
     def _should_upgrade(self) -> bool:
         return False
+
+    def _await_more(self) -> None:
+        """A message is not complete."""
 
     # What the parser reports
 

@@ -9,10 +9,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from service.web.access.authenticator import Authenticator
-from service.web.access.fast_path import Answerer
+from service.web.access.fast_path import Answerer, Reply
 from service.web.http.headers import add_headers
 from service.web.server.connections import ConnectionLimits
-from service.web.server.header_cache import HeaderCache
 from service.web.server.observability import Metrics
 
 
@@ -22,19 +21,26 @@ class ServerContext:
     authenticator: Authenticator
     metrics: Metrics
     limits: ConnectionLimits
-    header_cache: HeaderCache = field(default_factory=HeaderCache, init=False)
-    _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
+    _preamble: tuple[object, str] = field(default=(None, ""), init=False)
 
-    def __post_init__(self) -> None:
-        self.authenticator.on_change.append(self.header_cache.clear)
+    def reply(self, state: ServerState, reply: Reply, request_id: str, last: bool) -> bytes:
+        """All bytes of a reply; `last`: the connection is then closed."""
+        more = "connection: close\r\n" if last else ""
+        for title, content in reply.headers:
+            more += f"{title}: {content}\r\n"
+        header = (
+            f"{self._first_lines(state)}{request_id}\r\ncontent-type: {reply.media_type}\r\n"
+            f"content-length: {len(reply.body)}\r\n{more}\r\n"
+        )
+        return header.encode("latin-1") + reply.body
 
-    def preamble(self, state: ServerState) -> bytes:
-        """The first lines of every reply. They change once a second, when uvicorn updates the
-        date."""
+    def _first_lines(self, state: ServerState) -> str:
+        """Of every reply. They change once a second, when uvicorn updates the date."""
         headers = state.default_headers
         if self._preamble[0] is not headers:
             fixed = MutableHeaders()
             add_headers(fixed)
             lines = [b"%b: %b\r\n" % header for header in (*headers, *fixed.raw)]
-            self._preamble = headers, b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))
+            text = b"".join((STATUS_LINE[200], *lines, b"x-request-id: ")).decode("latin-1")
+            self._preamble = headers, text
         return self._preamble[1]

@@ -14,12 +14,10 @@ from contextlib import ExitStack, suppress
 import numpy as np
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.app import create_app
 from service.settings import Limits, Settings
 from service.web.server import connections
-from service.web.server.http_protocol import ServiceProtocol
 from tests.connection import Connection
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
@@ -66,10 +64,10 @@ def values(reply: tuple[int, dict[str, str], bytes]) -> list[float]:
 
 
 def test_requests_cut_anywhere(address: tuple[str, int]) -> None:
-    """In two packets, cut at every position, before and after the header is cached."""
+    """In two packets, cut at every position."""
     whole = request(body(2.0))
     with Connection(address) as client:
-        for cut in [*range(1, len(whole), 7), len(whole)]:
+        for cut in range(1, len(whole) + 1):
             client.send(whole[:cut], whole[cut:], pause_s=0.001)
             assert values(client.reply()) == decision(2.0), cut
 
@@ -89,10 +87,8 @@ def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> N
 
 
 def test_next_request_arrives_before_the_reply(address: tuple[str, int]) -> None:
-    """A cached header, followed by a part of the next request or all of it."""
+    """A request, followed by a part of the next one or all of it."""
     with Connection(address) as client:
-        client.send(request(body(1.0)))
-        client.reply()
         second = request(body(2.0))
         for cut in (0, 1, 30, len(second)):
             client.send(request(body(1.0)), second[:cut])
@@ -103,7 +99,7 @@ def test_next_request_arrives_before_the_reply(address: tuple[str, int]) -> None
 
 @pytest.mark.parametrize("size", [40_000, 130_000, 400_000, 5_000_000])
 def test_large_bodies(address: tuple[str, int], size: int) -> None:
-    """By the parser or into a buffer, in one packet or many; then another request."""
+    """In one packet or many; then another request."""
     X = np.random.default_rng(0).normal(size=(max(1, size // 6000), 300))
     content = json.dumps({"instances": X.tolist(), "outputs": ["decision"]}).encode()
     expected = fitted_pipeline(n_features=300).decision_function(X).tolist()
@@ -150,8 +146,9 @@ def common_requests(n_rows: int) -> Iterator[bytes]:
     yield request(json_part + X.tobytes(), length, path="/v2/models/wide/infer")
 
 
-def test_cached_headers_need_no_application(settings: Settings) -> None:
-    """From the second request on, for any size, and with the same reply."""
+def test_predictions_need_no_application(settings: Settings) -> None:
+    """Once the model is loaded: for any size, with headers that differ each time, and with the same
+    reply."""
     app = create_app(settings)
     seen: list[str] = []
     app.add_middleware(Counting, seen=seen)
@@ -164,8 +161,9 @@ def test_cached_headers_need_no_application(settings: Settings) -> None:
                 client.send(whole)
                 first = client.reply()
                 seen.clear()
-                for _ in range(2):
-                    client.send(whole)
+                for number in range(3):
+                    more = b"\r\nX-Request-Id: %d\r\nX-%d: a\r\nHost:" % (number, number)
+                    client.send(whole.replace(b"\r\nHost:", more, 1))
                     again = client.reply()
                     assert (again[0], again[2]) == (200, first[2]), whole[:300]
                 assert not seen, whole[:300]
@@ -198,8 +196,8 @@ def test_uncommon_requests(address: tuple[str, int]) -> None:
             assert values(client.reply()) == decision(2.0)
 
 
-def test_cached_header_with_another_length(address: tuple[str, int]) -> None:
-    """A cached header is used for bodies of other lengths."""
+def test_bodies_of_any_length(address: tuple[str, int]) -> None:
+    """One after the other on a connection."""
     with Connection(address) as client:
         for value in (1.0, 1.5, 1.25, 1.0, 1.5):
             client.send(request(body(value)))
@@ -240,20 +238,19 @@ def test_stalled_bodies_end_their_connections(address: tuple[str, int]) -> None:
 
 
 def test_slow_body_is_received(address: tuple[str, int]) -> None:
-    """Some kilobytes within each timeout, with a cached header or a new one."""
+    """Some kilobytes within each timeout, by protocol and application."""
     content = body(2.0) + b" " * 20_000
-    with Connection(address) as known, Connection(address) as new:
-        known.send(request(body(2.0)))
-        assert values(known.reply()) == decision(2.0)
-        for client in (known, new):
-            client.send(request(content)[: -len(content)])
+    paths = PATH, f"{PATH}?outputs=decision"  # answered by the protocol, and by the application
+    with Connection(address) as one, Connection(address) as other:
+        for client, path in zip((one, other), paths, strict=True):
+            client.send(request(content, path=path)[: -len(content)])
         began = time.monotonic()
         for i in range(0, len(content), 3000):
-            for client in (known, new):
+            for client in (one, other):
                 client.send(content[i : i + 3000])
             time.sleep(TIMEOUT_S / 5)
         assert time.monotonic() - began > TIMEOUT_S
-        for client in (known, new):
+        for client in (one, other):
             assert values(client.reply()) == decision(2.0)
 
 
@@ -345,7 +342,6 @@ def test_header_has_a_limit(address: tuple[str, int], line: bytes) -> None:
 
 
 def test_inline_replies_have_the_headers_of_all_others(address: tuple[str, int]) -> None:
-    """With a cached header and without."""
     with Connection(address) as client:
         inline, slow = [], []
         for _ in range(3):
@@ -373,7 +369,7 @@ def test_disconnects_do_not_affect_others(address: tuple[str, int]) -> None:
 
 
 def test_every_reply_has_its_own_id_and_a_date(address: tuple[str, int]) -> None:
-    """Also with a cached header; a caller's id is returned."""
+    """A caller's id is returned."""
     seen = set()
     with Connection(address) as client:
         for _ in range(5):
@@ -405,10 +401,3 @@ def test_client_that_does_not_read_is_disconnected(
         time.sleep(1.5)
         with pytest.raises((ConnectionResetError, AssertionError)):
             deque((client.reply() for _ in range(replies)), maxlen=0)
-
-
-def test_uvicorn_starts_requests_by_the_method_that_we_override() -> None:
-    """Otherwise all predictions would take the slow path, and only their time would show it."""
-    names = HttpToolsProtocol.on_headers_complete.__code__.co_names
-    assert "_start_asgi_task" in names
-    assert ServiceProtocol._start_asgi_task is not HttpToolsProtocol._start_asgi_task

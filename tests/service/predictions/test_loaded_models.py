@@ -16,6 +16,7 @@ from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
+from service.storage.database.model_changes import STALE_S
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
@@ -59,12 +60,17 @@ class CountingRegistry(ModelRegistry):
 
 
 class Serving:
-    """Loaded models as the service has them, beside the registered that a worker writes to."""
+    """Loaded models as the service has them, beside `registered`, another process's unless it is
+    the service's `own`."""
 
     def __init__(
-        self, registered: RegisteredModels, settings: Settings, capacity_bytes: int = 2**30
+        self,
+        registered: RegisteredModels,
+        settings: Settings,
+        capacity_bytes: int = 2**30,
+        own: bool = False,
     ) -> None:
-        database = Database(settings.database_url)
+        database = registered.database if own else Database(settings.database_url)
         self.registry = CountingRegistry(database, registered.blobs)
         self.models = LoadedModels(database, self.registry, capacity_bytes)
         self._close = database.close
@@ -90,21 +96,23 @@ def test_model_is_loaded_once(registered: RegisteredModels, settings: Settings) 
     assert serving.registry.files.loads == 1
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["own", "other"])
 def test_moved_alias_is_seen_by_the_next_request(
-    registered: RegisteredModels, settings: Settings
+    registered: RegisteredModels, settings: Settings, own: bool
 ) -> None:
-    """Also if another connection moved it, as that of a worker or a second replica."""
+    """Moved by this process; what a worker or a second replica has moved, after `STALE_S`."""
     registered.add("iris", set_alias="default")
-    serving = Serving(registered, settings)
+    serving = Serving(registered, settings, own=own)
+    pause_s = 0.0 if own else STALE_S
 
     async def ask() -> None:
         for version in range(2, 6):
             registered.add("iris", fitted_pipeline(seed=version), set_alias="default")
-            await asyncio.sleep(0)  # the next turn of the loop
+            await asyncio.sleep(pause_s)
             assert (await serving.models.get("iris", None)).version == version
             assert (await serving.models.get("iris", "latest")).version == version
         registered.registry.delete("iris", force=True)
-        await asyncio.sleep(0)
+        await asyncio.sleep(pause_s)
         with pytest.raises(NotFound):
             await serving.models.get("iris", None)
 
@@ -125,6 +133,7 @@ def test_a_model_is_looked_up_again_only_when_it_has_changed(
             registered.add("digits", set_alias="default")
         assert serving.registry.look_ups == 1
         registered.add("iris")
+        await asyncio.sleep(STALE_S)
         assert (await serving.models.get("iris", "latest")).version == 2
         assert serving.registry.look_ups == 2
 
@@ -160,7 +169,7 @@ def test_a_look_up_from_before_a_change_answers_no_request_from_after_it(
 ) -> None:
     """It is not remembered either."""
     registered.add("iris")
-    serving = Serving(registered, settings)
+    serving = Serving(registered, settings, own=True)
 
     async def ask() -> list[int]:
         serving.registry.open.clear()
@@ -262,7 +271,7 @@ def test_version_set_aside_no_longer_answers(
         registered.replace_file(version, b"")
         with pytest.raises(Corrupt):
             registered.registry.files.open_artifact(version)
-        await asyncio.sleep(0)  # the next turn of the loop
+        await asyncio.sleep(STALE_S)
         with pytest.raises(Corrupt):
             await serving.models.get("iris", None)
 

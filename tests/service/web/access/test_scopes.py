@@ -206,7 +206,7 @@ def test_every_path_of_predictions_checks_the_key(
     keys: Keys,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Repeatedly, so that the header is cached; a revoked key is refused."""
+    """One after the other; a revoked key is refused."""
     registered.add()
     other = bearer(keys.create("reading", ["read"])[1])
     key, text = keys.create("asking", ["predict"])

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from service.errors import TooLarge
-from service.web.http.encodings import PIECE_BYTES, Inflater
+from service.errors import TooLarge, UnsupportedFormat
+from service.web.http.encodings import PIECE_BYTES, Inflater, inflate
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES + 5])
@@ -36,3 +36,10 @@ def test_decompression_bomb_is_refused() -> None:
     with pytest.raises(TooLarge, match="100:1"):
         sizes.extend(map(len, inflater.feed(compressed)))
     assert sum(sizes) <= 100 * len(compressed)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate"])
+def test_empty_body_is_not_compressed_data(encoding: str) -> None:
+    """It is refused as an incomplete one."""
+    with pytest.raises(UnsupportedFormat, match="not complete"):
+        inflate(b"", encoding, 1000)

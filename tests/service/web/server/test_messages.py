@@ -120,7 +120,7 @@ def test_many_offers_in_one_packet(address: tuple[str, int]) -> None:
 
 
 def test_prediction_with_an_offer_is_answered(address: tuple[str, int]) -> None:
-    """Repeatedly: such a header is never cached."""
+    """One after the other."""
     request = (
         b"POST /v1/models/none/predict HTTP/1.1\r\nHost: x\r\n%bContent-Length: 2\r\n\r\n{}" % H2C
     )
