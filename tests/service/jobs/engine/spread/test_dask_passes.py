@@ -171,11 +171,12 @@ def test_dask_is_imported_only_for_an_address() -> None:
         "assert not {'dask', 'distributed'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    assert spreading("auto", None, *[None] * 3, None) is None  # type: ignore[arg-type]
     warnings: list[str] = []
-    chosen = spreading("always", None, *[None] * 3, warnings.append)  # type: ignore[arg-type]
+    nothing: Any = None
+    assert spreading("auto", None, nothing, nothing, nothing, warnings.append) is None
+    chosen = spreading("always", None, nothing, nothing, nothing, warnings.append)
     assert chosen is not None
-    assert chosen(None, None) is None  # type: ignore[arg-type]
+    assert chosen(nothing, nothing) is None
     assert warnings == [
         "The training was not spread over machines: this service has no SVM_DASK_ADDRESS."
     ]
