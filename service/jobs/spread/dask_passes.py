@@ -252,7 +252,10 @@ class DaskPasses(Elsewhere):
         return self._accepted(now, answer)
 
     def _refused(self, worker: str, answered: Reply) -> None:
+        known = worker in self._not_before
         self._not_before[worker] = time.monotonic() + REFUSED_S
+        if known:
+            return
         message = f"worker {answered.worker} of Dask at {worker} is not used: {answered.refusal}"
         logger.error(message)
         self._warn(message)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from service.jobs.spread.answering import Reply
+from service.jobs.spread.choosing import spreading
 from service.jobs.spread.connection import Connection, check_private
 from service.jobs.spread.dask_passes import DaskPasses, _Sent
 from service.jobs.spread.recipes import DatasetRecipe
@@ -21,7 +24,7 @@ from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training import Training
 from svm.training.preparation import Prepared
-from tests.service.jobs.engine.spread.clusters import Cluster, FileRecipe, cluster
+from tests.service.jobs.engine.spread.clusters import ROOT, Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 
 PIPELINE = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-3))
@@ -159,6 +162,24 @@ def test_lost_scheduler_is_no_failure_of_the_job(spread: Spread) -> None:
             spread.cluster.restart_scheduler()
 
     assert spread.bits_with(at_epoch) == spread.expected
+
+
+def test_dask_is_imported_only_for_an_address() -> None:
+    """Not by the service or its workers; a job that must be spread has a warning why it is not."""
+    code = (
+        "import sys, service.app, service.jobs.engine.worker_process as w; w.import_all();"
+        "assert not {'dask', 'distributed'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    warnings: list[str] = []
+    nothing: Any = None
+    assert spreading("auto", None, nothing, nothing, nothing, warnings.append) is None
+    chosen = spreading("always", None, nothing, nothing, nothing, warnings.append)
+    assert chosen is not None
+    assert chosen(nothing, nothing) is None
+    assert warnings == [
+        "The training was not spread over machines: this service has no SVM_DASK_ADDRESS."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.processes import until
 
-pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.timeout(300)]
+pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.torture, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import spread as benchmark
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
@@ -50,6 +51,10 @@ def test_bits_survive_many_losses(tmp_path: Path) -> None:
             for worker in made.workers:
                 worker.send_signal(signal.SIGCONT)
         spread.connection.close()
+
+
+def test_benchmark_runs() -> None:
+    benchmark.main(20_000, 54)
 
 
 def _lose(made: Cluster, random: np.random.Generator) -> None:
