@@ -13,7 +13,7 @@ from svm.kernel.row_products import kernel_values
 from svm.loops.smo import solve_pairs, solve_singles
 from svm.problem.objectives import dual, evaluate
 from svm.solvers import smo
-from svm.solvers.smo import WORKING_SET
+from svm.solvers.working_sets import WORKING_SET
 from tests.svm.cases import twins
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import train
