@@ -218,9 +218,9 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; waits a moment for those in use by other threads."""
-        if self._model_changes is not None:
-            self._model_changes.close()
-            self._model_changes = None
+        changes, self._model_changes = self._model_changes, None
+        if changes is not None and not self._is_sqlite:
+            changes.close()
         deadline = time.monotonic() + CLOSE_S
         for engine in (self._writing, self._reading, self._checking):
             pool = engine.pool
@@ -228,6 +228,8 @@ class Database:
             while pool.checkedout() and time.monotonic() < deadline:
                 time.sleep(0.01)  # a thread of a canceled request still uses it
             engine.dispose()
+        if changes is not None and self._is_sqlite:
+            changes.close()
 
 
 def present_revision(database: Database) -> str | None:

@@ -75,8 +75,12 @@ class SQLiteModelChanges:
         )
         try:
             [(self._seen,)] = self._connection.execute(_NEWEST).fetchall()
-            with Path(f"{path}-shm").open("rb") as file:
-                self._index = mmap.mmap(file.fileno(), INDEX_HEADER_BYTES, access=mmap.ACCESS_READ)
+            # Stays open: closing it drops all locks of this process on the index, and the next
+            # process that opens the database truncates an index without locks.
+            self._file = Path(f"{path}-shm").open("rb")  # noqa: SIM115
+            self._index = mmap.mmap(
+                self._file.fileno(), INDEX_HEADER_BYTES, access=mmap.ACCESS_READ
+            )
         except BaseException:
             self._connection.close()
             raise
@@ -103,8 +107,10 @@ class SQLiteModelChanges:
         pass  # the log's index shows it
 
     def close(self) -> None:
-        self._index.close()
+        """After all other connections of this process: see above."""
         self._connection.close()
+        self._index.close()
+        self._file.close()
 
 
 class PostgresModelChanges:
