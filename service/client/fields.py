@@ -93,6 +93,7 @@ class JobFields(Resource):
     dataset_digest: str
     priority: int
     tags: dict[str, str]
+    callback: str | None
     attempt: int
     created_at: str
     started_at: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -158,3 +159,21 @@ def test_call_takes_microseconds(database: Database) -> None:
     for _ in range(10_000):
         database.changed_models()
     assert time.perf_counter() - started < 1.0  # 2 µs each on a quiet machine
+
+
+def test_process_keeps_its_locks_on_the_log_index(database: Database) -> None:
+    """To close any file of the index would drop them: the next process that opens the database
+    would find no other one, and would truncate the index, which this one has mapped (SIGBUS)."""
+    with database.read() as connection:
+        connection.execute(sa.select(sa.func.count()).select_from(models))
+        assert locks_on_index(database)
+        database.changed_models()
+        assert locks_on_index(database)
+    assert locks_on_index(database)
+
+
+def locks_on_index(database: Database) -> list[str]:
+    """Of this process, as the kernel lists them."""
+    index = Path(database.url.removeprefix("sqlite:///") + "-shm").stat().st_ino
+    lines = Path("/proc/locks").read_text().splitlines()
+    return [line for line in lines if f" {os.getpid()} " in line and f":{index} " in line]
