@@ -83,21 +83,11 @@ def write(connection: sa.Connection, job_id: str, url: str, body: Mapping[str, A
 
 
 class Deliveries:
-    """The table. Safe to share between threads; only one task may `look`."""
+    """The table. Safe to share between threads; only one task may `take`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._seen: bytes | None = None
         self._due_at = -math.inf
-
-    def look(self) -> bool:
-        """Whether a delivery may be due, in microseconds: with SQLite, only after a commit or at
-        the time that was set."""
-        mark = self._database.commits()
-        if mark is not None and mark == self._seen and time.monotonic() < self._due_at:
-            return False
-        self._seen = mark
-        return True
 
     @property
     def pause_s(self) -> float:

@@ -101,12 +101,11 @@ class Sender:
         free = AT_ONCE - len(self._active)
         if free == 0:
             return LOOK_S
-        if self._deliveries.look():
-            for delivery in await run_sync(self._deliveries.take, free):
-                self._client = self._client or await run_sync(_new_client)
-                task = asyncio.create_task(self._deliver(delivery))
-                self._active.add(task)
-                task.add_done_callback(self._ended)
+        for delivery in await run_sync(self._deliveries.take, free):
+            self._client = self._client or await run_sync(_new_client)
+            task = asyncio.create_task(self._deliver(delivery))
+            self._active.add(task)
+            task.add_done_callback(self._ended)
         return min(LOOK_S, max(SHORTEST_S, self._deliveries.pause_s))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
