@@ -21,7 +21,7 @@ class Guide(StaticFiles):
     """The pages of the site; only their own inline scripts and styles apply."""
 
     def __init__(self) -> None:
-        super().__init__(directory=SITE, html=True, check_dir=False)
+        super().__init__(directory=SITE, html=True)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -36,5 +36,6 @@ def _policy(page: Path) -> str:
 
 
 def mount(app: DocumentedAPI) -> None:
-    """Add the site to the application."""
-    app.mount("/guide", Guide())
+    """Add the site to the application, if it was built."""
+    if SITE.exists():
+        app.mount("/guide", Guide())

@@ -180,11 +180,14 @@ def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
         raise _without("/solver/lambda", "lambda")
     middle = solver.pop("C", 1)
     grid = {"solver": [solver], "C": [float(f"{factor * middle:.12g}") for factor in FACTORS]}
-    for name in body.keys() - ComparisonCreate.model_fields.keys() - {"solver"}:
-        raise _without(f"/{name}", name)
+    without = body.keys() - ComparisonCreate.model_fields.keys() - {"solver"}
+    for name in without:
+        if body[name] != JobCreate.model_fields[name].default:
+            raise _without(f"/{name}", name)
     if "validation" not in body:
         raise InvalidContent.at("/validation", "invalid-field", "a check has to rank the values")
-    return {name: value for name, value in body.items() if name != "solver"} | {"grid": grid}
+    kept = body.keys() - without - {"solver"}
+    return {name: body[name] for name in kept} | {"grid": grid}
 
 
 def is_expert(entries: Entries) -> bool:
