@@ -162,7 +162,6 @@ class Predictor:
         this turn of the loop, if nothing needs time: the model is loaded, the body small. False,
         and nothing happens, if that is not so."""
         exchange, started = call.exchange, perf_counter()
-        model: LoadedModel | None = None
         try:
             model = self._models.at_hand(call.target.name, call.target.reference)
             if model is None or not _is_read_inline(exchange, body):
@@ -175,8 +174,6 @@ class Predictor:
             if reply is not None:
                 self.metrics.answered(model, asked.X, started)
         except Exception as error:
-            if model is not None:
-                self.metrics.refused(model)
             deliver(error)
             return True
         if reply is not None:
@@ -187,7 +184,6 @@ class Predictor:
 
         def scored(answer: Answer | Exception) -> None:
             if isinstance(answer, Exception):
-                self.metrics.refused(model)
                 deliver(answer)
                 return
             try:

@@ -236,6 +236,7 @@ class Keeper:
             edges = layout.edges[first : last + 1]
             rows = slice(int(edges[0]) - offset, int(edges[-1]) - offset)
             run = Run(
+                leaf=first,
                 edges=edges,
                 y=y[rows],
                 weights=self._ones if weights is None else weights[rows],

@@ -89,6 +89,8 @@ class Pass:
 class Run:
     """Some neighboring leaves, as a pass gets them."""
 
+    leaf: int
+    """Number of the first one. Edges do not tell: leaves can be empty."""
     edges: Indices
     """Positions among the rows of the problem at which they begin, and the end."""
     y: Signs

@@ -264,6 +264,7 @@ class Problem:
                 rows = slice(int(edges[first]), int(edges[last]))
                 weights = self.unequal_weights
                 run = Run(
+                    leaf=first,
                     edges=edges[first : last + 1],
                     y=self.y[rows],
                     weights=self.leaf_weights if weights is None else weights[rows],

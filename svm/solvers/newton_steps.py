@@ -108,7 +108,7 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     starts = np.zeros(len(notes) + 1, dtype=np.int64)
     starts[1:] = np.cumsum(notes[:, 2])
     chosen = problem.compute(
-        *(_choose, *near, starts, problem.leaves, stride), of=of, chooses=True, together=0
+        *(_choose, *near, starts, stride), of=of, chooses=True, together=0
     ).made[0]
     count = -(-n_active // stride)
     share = count / n_active if n_active else 1.0
@@ -140,22 +140,22 @@ def _near_margin(run: Run, smoothing: float, following: float) -> None:
     near_margin(*rows, smoothing, following, starts, none, np.empty(0), run.notes)
 
 
-def _choose(
-    run: Run, smoothing: float, following: float, starts: Indices, edges: Indices, stride: int
-) -> None:
+def _choose(run: Run, smoothing: float, following: float, starts: Indices, stride: int) -> None:
     """Choose the rows near the margin, or every `stride`-th of them, with what is added to their
-    sᵢ aᵢ yᵢ. `starts`: how many are before each leaf, and all; `edges` are those of the leaves."""
+    sᵢ aᵢ yᵢ. `starts`: how many are before each leaf, and all."""
     from svm.loops.newton import near_margin
 
-    first = int(np.searchsorted(edges[:-1], run.edges[0], side="right")) - 1
-    own = starts[first : first + len(run.edges)]
+    own = starts[run.leaf : run.leaf + len(run.edges)]
     most = int(own[-1] - own[0])
     positions, pulls = np.empty(most, dtype=np.int64), np.empty(most)
     scores, centers = run.of
     rows, notes = (run.inner, run.y, run.weights, scores, centers), np.empty((len(own) - 1, 3))
     near_margin(*rows, smoothing, following, own - own[0], positions, pulls, notes)
-    some = slice(-int(own[0]) % stride, most, stride)
-    run.chosen = Chosen(positions[some] + run.rows.start, pulls[some].copy())
+    positions += run.rows.start
+    if stride > 1:
+        some = slice(-int(own[0]) % stride, most, stride)
+        positions, pulls = positions[some].copy(), pulls[some].copy()
+    run.chosen = Chosen(positions, pulls)
 
 
 def relative_gap_of(state: NewtonState) -> float:

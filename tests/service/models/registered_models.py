@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from service.settings import Settings
 from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.database.model_changes import POLL_S
 from service.storage.database.tables import model_versions
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
@@ -108,7 +110,13 @@ class RegisteredModels:
                 n_support_vectors=5,
                 set_alias=set_alias,
             )
+        time.sleep(POLL_S)  # then every service knows of it
         return self.registry.get_version(name, version)
+
+    def move(self, name: str, version: int) -> None:
+        """Move the alias `default`; every service knows of it then."""
+        self.registry.set_alias(name, "default", version, lambda _: None)
+        time.sleep(POLL_S)
 
     def set_metrics(self, version: ModelVersion, metrics: dict[str, Any]) -> None:
         """As if its job had measured these."""

@@ -81,7 +81,7 @@ def test_version_and_alias_answer(client: TestClient, registered: RegisteredMode
         return int(predict(client, {"instances": ROWS}, path).json()["model"]["version"])
 
     assert answering("iris") == 3
-    registered.registry.set_alias("iris", "default", 1, lambda _: None)
+    registered.move("iris", 1)
     assert answering("iris") == 1
     assert answering("iris/versions/2") == 2
     assert answering("iris/aliases/latest") == 3
@@ -122,7 +122,7 @@ def test_alias_moves_at_once(client: TestClient, registered: RegisteredModels) -
         try:
             for step in range(20):
                 version = step % 2 + 1
-                registered.registry.set_alias("iris", "default", version, lambda _: None)
+                registered.move("iris", version)
                 answered = predict(client, {"instances": ROWS}).json()["model"]["version"]
                 assert answered == version
         finally:

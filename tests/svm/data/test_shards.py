@@ -119,6 +119,19 @@ def test_threads_and_files_change_no_bit(
         assert bits(train(pipeline, rows, labels, threads=threads).result()) == expected
 
 
+def test_classes_one_after_the_other(tmp_path: Path) -> None:
+    """Most pairs have no rows in some shards, among them the first."""
+    X, _ = large(False)
+    labels = np.arange(len(X)) * 4 // len(X)
+    X[:, 0] += labels
+    pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-3))
+    expected = train(pipeline, X, labels).result()
+    assert expected.certificate.worst.relative_gap <= 1e-3
+    for threads in (1, 3):
+        found = train(pipeline, stored(X, tmp_path), labels, threads=threads).result()
+        assert bits(found) == bits(expected)
+
+
 def test_threads_share_the_passes() -> None:
     """A single training of many shards uses other threads than the caller's."""
     X, labels = large(False)
