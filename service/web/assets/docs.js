@@ -11,7 +11,7 @@ const names = {
   "input": (element) => parameter(element) ?? element.placeholder,
 };
 
-function mend() {
+function label() {
   for (const [selector, nameOf] of Object.entries(names)) {
     for (const element of document.querySelectorAll(`${selector}:not([aria-label])`)) {
       if (!element.labels?.length) element.setAttribute("aria-label", nameOf(element));
@@ -20,12 +20,16 @@ function mend() {
   for (const scrolled of document.querySelectorAll("pre.microlight:not([tabindex])")) {
     scrolled.tabIndex = 0;
   }
+  for (const heading of document.querySelectorAll(":is(h3, h4, h5):not([aria-level])")) {
+    heading.setAttribute("aria-level", heading.tagName[1] - 1); // the title is the only h1 or h2
+  }
   for (const link of document.querySelectorAll(".opblock-summary-control a[href]")) {
     link.removeAttribute("href");
   }
 }
 
-new MutationObserver(mend).observe(document.getElementById("swagger-ui"), {
+document.getElementById("swagger-ui").setAttribute("role", "main");
+new MutationObserver(label).observe(document.getElementById("swagger-ui"), {
   childList: true,
   subtree: true,
 });
