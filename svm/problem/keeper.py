@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from svm.data.matrices import Floats, Indices, Matrix
 from svm.data.shards import Sum
-from svm.problem.passes import Chosen, Parts, Pass, RowValues, Run
+from svm.problem.passes import Chosen, Leaves, Parts, Pass, RowValues
 from svm.problem.problem import operand_of
 
 SETUP = "setup"
@@ -176,8 +176,7 @@ class Keeper:
             live = task.live.union(task.step.makes, self._layout.row_values)
             for piece in [piece for piece in self._values if piece[0] not in live]:
                 del self._values[piece]
-            answer_s = time.monotonic() - started
-            return Answer(**{**_fields(answer), "seconds": answer_s})
+            return replace(answer, seconds=time.monotonic() - started)
 
     def _cells(self, unit: int, each: int) -> range:
         return range(unit * each, min((unit + 1) * each, self._layout.n_cells))
@@ -222,44 +221,30 @@ class Keeper:
         last_leaf = min(cells.stop * layout.leaves, layout.n_leaves)
         offset = int(layout.edges[first_leaf])
         n_rows = int(layout.edges[last_leaf]) - offset
-        y = self._joined(LABELS, cells)
-        weights = self._joined(WEIGHTS, cells) if layout.weighted else None
         of = [self._joined(name, cells) for name in step.of]
         made = tuple(np.empty(n_rows) for _ in range(one.makes))
         if one.over is not None:  # a copy, as the task may come again
             made[0][:] = of[one.over]
         noted = np.empty((last_leaf - first_leaf, one.notes))
-        chosen: list[Run] = []
-
-        def run_of(first: int, last: int) -> Run:
-            last = min(last, last_leaf)
-            edges = layout.edges[first : last + 1]
-            rows = slice(int(edges[0]) - offset, int(edges[-1]) - offset)
-            run = Run(
-                leaf=first,
-                edges=edges,
-                y=y[rows],
-                weights=self._ones if weights is None else weights[rows],
-                of=tuple(v if isinstance(v, Chosen) else v[rows] for v in of),
-                out=np.zeros(one.size),
-                notes=noted[first - first_leaf : last - first_leaf],
-                made=tuple(values[rows] for values in made),
-                parts=self._parts,
-            )
-            if one.chooses:
-                chosen.append(run)
-            return run
-
+        leaves = Leaves(
+            leaf=first_leaf,
+            edges=layout.edges[first_leaf : last_leaf + 1],
+            y=self._joined(LABELS, cells),
+            weights=self._joined(WEIGHTS, cells) if layout.weighted else None,
+            ones=self._ones,
+            of=of,
+            made=made,
+            notes=noted,
+            parts=self._parts,
+        )
         each = max(1, one.together)
-        total = one.computed(range(first_leaf // each, -(-last_leaf // each)), run_of)
+        total, chosen = one.computed(range(first_leaf // each, -(-last_leaf // each)), leaves)
         for name, values in zip(step.makes, made, strict=False):
             for cell in cells:
                 own = layout.rows(cell)
                 self._values[name, cell] = values[own.start - offset : own.stop - offset]
         if one.chooses:
-            self._values[step.makes[-1], cells.start] = Chosen.joined(
-                [run.chosen for run in chosen if run.chosen is not None]
-            )
+            self._values[step.makes[-1], cells.start] = Chosen.joined(chosen)
         return total, noted
 
     def _parts(self, chosen: slice | Indices) -> Parts:
@@ -297,10 +282,6 @@ class Keeper:
             self._free_bytes -= size
             self._operands[leaf] = operand
         return operand
-
-
-def _fields(answer: Answer) -> dict[str, Any]:
-    return {name: getattr(answer, name) for name in Answer.__dataclass_fields__}
 
 
 def _merged(nodes: dict[tuple[int, int], Sum]) -> dict[tuple[int, int], Sum]:

@@ -127,10 +127,9 @@ def _losses(run: Run) -> None:
     for k, (first, last) in enumerate(pairwise(edges.tolist())):
         leaf = slice(first, last)
         y, f = run.y[leaf], run.of[0][leaf]
-        weights = run.weights[leaf] if len(run.weights) == len(run.y) else run.weights[: len(y)]
         short = 1.0 - y * f
         losses = np.maximum(short, 0.0, out=short)
-        run.notes[k] = weights @ losses, np.count_nonzero((f > 0.0) != (y > 0))
+        run.notes[k] = run.weights_of(leaf) @ losses, np.count_nonzero((f > 0.0) != (y > 0))
 
 
 def _count_inside(run: Run) -> None:

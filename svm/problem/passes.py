@@ -69,20 +69,59 @@ class Pass:
     """Leaves of a run, a power of two; 0 is any number, for short work on each row: such a pass
     has no sum."""
 
-    def computed(self, units: range, run_of: Callable[[int, int], Run]) -> Sum:
-        """The sum over some units of `together` leaves, a whole subtree; `run_of` gives the run of
-        the leaves from one number to another."""
+    def computed(self, units: range, leaves: Leaves) -> tuple[Sum, list[Chosen]]:
+        """The sum over some units of `together` leaves, a whole subtree; and the chosen rows."""
+        chosen: list[Chosen] = []
+
+        def over_leaves(first: int, last: int) -> Sum:
+            run = leaves.run(first, last, np.zeros(self.size))
+            self.function(run, *self.given)
+            if run.chosen is not None:
+                chosen.append(run.chosen)
+            return run.out
+
         if self.together == 0:
-            run = run_of(units.start, units.stop)
-            self.function(run, *self.given)
-            return run.out
+            return over_leaves(units.start, units.stop), chosen
+        k = self.together
+        return subtree_sum(lambda unit: over_leaves(unit * k, (unit + 1) * k), units), chosen
 
-        def of_unit(k: int) -> Sum:
-            run = run_of(k * self.together, (k + 1) * self.together)
-            self.function(run, *self.given)
-            return run.out
 
-        return subtree_sum(of_unit, units)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaves:
+    """Neighboring leaves in one process, which a pass cuts into runs."""
+
+    leaf: int
+    """Number of the first one."""
+    edges: Indices
+    """Positions among the rows of the problem at which they begin, and the end."""
+    y: Signs
+    """(n_rows,), as all that follows."""
+    weights: Vector | None
+    """None if all are 1."""
+    ones: Vector
+    """As many as the longest leaf has rows: its weights, if all are 1."""
+    of: Sequence[RowValues]
+    made: Sequence[Vector]
+    notes: Floats
+    """(n_leaves, …)"""
+    parts: Callable[[slice | Indices], Parts]
+
+    def run(self, first: int, last: int, out: Sum) -> Run:
+        """The leaves from one number to another, or to the end."""
+        leaves = slice(first - self.leaf, min(last - self.leaf, len(self.edges) - 1))
+        edges, begin = self.edges[leaves.start : leaves.stop + 1], int(self.edges[0])
+        rows = slice(int(edges[0]) - begin, int(edges[-1]) - begin)
+        return Run(
+            leaf=first,
+            edges=edges,
+            y=self.y[rows],
+            weights=self.ones if self.weights is None else self.weights[rows],
+            of=tuple(v if isinstance(v, Chosen) else v[rows] for v in self.of),
+            out=out,
+            notes=self.notes[leaves],
+            made=tuple(values[rows] for values in self.made),
+            parts=self.parts,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,10 +160,15 @@ class Run:
         inner: Indices = self.edges - self.edges[0]
         return inner
 
-    @property
-    def own_weights(self) -> Vector:
-        """(n_rows,), for a run of one leaf."""
-        return self.weights[: len(self.y)]
+    def weights_of(self, rows: slice | Indices) -> Vector:
+        """Of the rows at some positions in this run."""
+        weights: Vector
+        if len(self.weights) == len(self.y):
+            weights = self.weights[rows]
+            return weights
+        n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        weights = self.weights[:n] if n <= len(self.weights) else np.ones(n)
+        return weights
 
 
 @dataclass(frozen=True, slots=True)

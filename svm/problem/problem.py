@@ -27,7 +27,7 @@ from svm.hyperparameters import Intercept
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_rows import KernelRows
 from svm.problem import passes
-from svm.problem.passes import Chosen, Cluster, Parts, Pass, Passed, RowValues, Run
+from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
 from svm.stopping import CostChange
 
 BLOCK = 1 << 25
@@ -124,10 +124,8 @@ class Problem:
         return np.ones(self.n_samples) if self.unequal_weights is None else self.unequal_weights
 
     @cached_property
-    def leaf_weights(self) -> Vector:
-        """(n_samples,), or ones for the rows of the longest leaf: for loops over leaves."""
-        if self.unequal_weights is not None:
-            return self.unequal_weights
+    def _ones_of_a_leaf(self) -> Vector:
+        """As many as the longest leaf has rows."""
         return np.ones(int(np.diff(self.leaves).max()))
 
     @property
@@ -256,31 +254,18 @@ class Problem:
 
         def of_run(units: range) -> tuple[Sum, list[Chosen]]:
             reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
-            parts, chosen = partial(self.parts, reader=reader), []
-            runs: list[Run] = []
-
-            def run_of(first: int, last: int) -> Run:
-                last = min(last, n)
-                rows = slice(int(edges[first]), int(edges[last]))
-                weights = self.unequal_weights
-                run = Run(
-                    leaf=first,
-                    edges=edges[first : last + 1],
-                    y=self.y[rows],
-                    weights=self.leaf_weights if weights is None else weights[rows],
-                    of=tuple(v if isinstance(v, Chosen) else v[rows] for v in of),
-                    out=np.zeros(size),
-                    notes=noted[first:last],
-                    made=tuple(values[rows] for values in made),
-                    parts=parts,
-                )
-                if chooses:
-                    runs.append(run)
-                return run
-
-            total = one.computed(units, run_of)
-            chosen = [run.chosen for run in runs if run.chosen is not None]
-            return total, chosen
+            leaves = Leaves(
+                leaf=0,
+                edges=edges,
+                y=self.y,
+                weights=self.unequal_weights,
+                ones=self._ones_of_a_leaf,
+                of=of,
+                made=made,
+                notes=noted,
+                parts=partial(self.parts, reader=reader),
+            )
+            return one.computed(units, leaves)
 
         every = subtrees(-(-n // max(1, together)), self.executor.threads)
         results = self.executor.map(of_run, every)

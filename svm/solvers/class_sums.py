@@ -52,30 +52,43 @@ class EndOfStep:
 
 
 def fresh(
-    problem: Problem, w: Vector, intercept: float, centers: RowValues, mu: float
+    problem: Problem,
+    w: Vector,
+    intercept: float,
+    centers: RowValues,
+    mu: float,
+    *,
+    makes_scores: bool,
 ) -> tuple[DualPoint, float, RowValues]:
-    """(The dual point of the slopes with these weights; Σ sᵢ hinge; the scores fᵢ), in one pass.
+    """(The dual point of the slopes with these weights; Σ sᵢ hinge; the scores fᵢ, or else an empty
+    array), in one pass.
 
     aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1): the centers themselves if μ is infinite.
     """
     d = problem.n_features
     passed = problem.compute(
-        _fresh, w, intercept, mu, of=[centers], size=2 * d + 3, notes=2, makes=1
+        *(_fresh, w, intercept, mu),
+        of=[centers],
+        size=2 * d + 3,
+        notes=2,
+        makes=1 if makes_scores else 0,
     )
     out = passed.total
     sums, totals = out[: 2 * d].reshape(2, d), out[2 * d : 2 * d + 2]
     largest = passed.notes.max(axis=0)
-    return DualPoint(sums, totals, largest), float(out[-1]), passed.made[0]
+    scores = passed.made[0] if makes_scores else np.empty(0)
+    return DualPoint(sums, totals, largest), float(out[-1]), scores
 
 
 def _fresh(run: Run, w: Vector, intercept: float, mu: float) -> None:
     from svm.loops.newton import scores_and_sums
 
-    d, (centers,), (scores,) = len(w), run.of, run.made
+    d, (centers,) = len(w), run.of
+    scores = run.made[0] if run.made else np.empty(len(run.y))
     sums, totals = run.out[: 2 * d].reshape(2, d), run.out[2 * d :]
     run.notes[0] = 0.0
     for part, operand, rows in run.parts(run.rows):
-        slopes = (run.y[part], run.own_weights[part], centers[part], mu)
+        slopes = (run.y[part], run.weights_of(part), centers[part], mu)
         made = (scores[part], sums, totals, run.notes[0])
         scores_and_sums(operand, rows, w, intercept, *slopes, *made)
 
@@ -126,7 +139,7 @@ def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_e
     changed, first, further = np.empty(n, np.int64), np.empty(n), np.empty(n)
     run.notes[0] = 0.0
     slopes = changed, first, further, totals, run.notes[0, :4]
-    given = run.y, run.own_weights, scores, changes, centers
+    given = run.y, run.weights_of(slice(0, n)), scores, changes, centers
     count = loops.end_of_step(*given, before, mu, length, ends, *slopes)
     run.notes[0, 4] = count
     changed = changed[:count]

@@ -261,6 +261,7 @@ class GradientDescent(Hyperparameters):
 def _add_violations(run: Run, w: Vector, b: float) -> None:
     from svm.loops.gradient_descent import add_violations
 
-    d, out, weights = len(w), run.out, run.own_weights
+    d, out = len(w), run.out
     for part, operand, rows in run.parts(run.rows):
-        add_violations(operand, rows, run.y[part], weights[part], w, b, out[:d], out[d:])
+        weights = run.weights_of(part)
+        add_violations(operand, rows, run.y[part], weights, w, b, out[:d], out[d:])

@@ -260,7 +260,7 @@ class Newton(Hyperparameters):
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
         slopes = best_slopes_of(problem, state)
-        point, hinge, _ = fresh(problem, w, intercept, slopes, np.inf)
+        point, hinge, _ = fresh(problem, w, intercept, slopes, np.inf, makes_scores=False)
         return replace(
             state,
             best_slopes=slopes,

@@ -203,6 +203,6 @@ def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
     if len(state.sums) and state.epoch % UPDATES and relative_gap_of(state) >= PRECISE_GAP:
         return state
     at = state.w, state.intercept, state.centers, state.slope_smoothing
-    point, _, scores = fresh(problem, *at)
+    point, _, scores = fresh(problem, *at, makes_scores=True)
     work = state.work + pass_work(problem)
     return replace(state, scores=scores, sums=point.sums, work=work)

@@ -202,21 +202,13 @@ def _add_hessian(
     for start in range(0, len(active), GATHER_ROWS):
         some = slice(start, min(start + GATHER_ROWS, len(active)))
         block, chosen = buffer[: some.stop - start], active[some]
-        factors = np.sqrt(_weights(run, chosen) / unit).astype(precision)
+        factors = np.sqrt(run.weights_of(chosen - run.rows.start) / unit).astype(precision)
         for part, operand, rows in run.parts(chosen):
             scaled_rows(operand, rows, factors[part], block[part, :d])
             if pulls:  # while the rows are in the processor's cache
                 add_rows(operand, rows, pull[some][part], sums)
         block[:, d] = factors if constant else 0.0
         hessian += np.matmul(block.T, block, out=product)
-
-
-def _weights(run: Run, chosen: Indices) -> Vector:
-    """Those of some rows of a run."""
-    if len(run.weights) == len(run.y):
-        weights: Vector = run.weights[chosen - run.rows.start]
-        return weights
-    return np.ones(len(chosen))
 
 
 def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tuple[Solve, Vector]:
@@ -264,7 +256,7 @@ def _add_squares(run: Run, d: int, unit: float, pulls: bool) -> None:
     from svm.loops.products import add_rows, weighted_squares
 
     active, pull = run.of[0].within(run.rows)
-    curvature = unit * _weights(run, active)
+    curvature = unit * run.weights_of(active - run.rows.start)
     for part, operand, rows in run.parts(active):
         weighted_squares(operand, rows, curvature[part], run.out[:d])
         if pulls:
@@ -277,7 +269,7 @@ def _add_product(run: Run, w: Vector, b: float, unit: float) -> None:
 
     out, d = run.out, len(w)
     active, _ = run.of[0].within(run.rows)
-    curvature = unit * _weights(run, active)
+    curvature = unit * run.weights_of(active - run.rows.start)
     for part, operand, rows in run.parts(active):
         out[d] = curvature_product(operand, rows, curvature[part], w, b, out[:d], float(out[d]))
 

@@ -28,8 +28,9 @@ from service.jobs.kinds import KINDS
 from service.jobs.parts.helping import Kept, PartWork, carry_out_part
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.offers import Offers
+from service.jobs.spread.access import check_database, check_store, check_versions
 from service.jobs.spread.connection import Connection
-from service.jobs.spread.hands import Hands, check_access
+from service.jobs.spread.hands import Hands
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -225,9 +226,11 @@ class Worker:
 
 def take_parts(expected: str) -> int:
     """Take parts of jobs in this process, a worker of Dask, while there are any; returns how many.
-    Raises as `check_access`."""
+    Raises NoAccess."""
     settings, taken = Settings(), 0
-    check_access(expected, settings)
+    check_versions(expected)
+    check_store(settings)
+    check_database(settings)
     worker = _hand()
     while worker.take_next_part():
         taken += 1

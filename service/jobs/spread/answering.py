@@ -9,11 +9,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 
-from service import __version__
 from service.errors import ServiceError
-from service.jobs.spread.recipes import NoAccess
+from service.jobs.spread.access import NoAccess, check_versions
 from service.settings import Settings
-from svm.checkpoints import platform
 from svm.problem.keeper import SETUP, Answer, Keeper, Task
 from svm.training.blas import one_blas_thread
 
@@ -40,23 +38,18 @@ class Reply:
     refusal: str = ""
 
 
-def versions() -> str:
-    """On which the bits of results depend."""
-    return f"svm-service {__version__} {platform()}"
-
-
 def reply(task: Task, expected: str) -> Reply:
     """Of this process to a task of a process with the `expected` versions."""
     from distributed import get_worker
 
     own = f"{socket.gethostname()}:{os.getpid()}", get_worker().address
-    if versions() != expected:
-        refusal = f"it has {versions()}, but the job {expected}; install the same on both"
-        return Reply(*own, refusal=refusal)
     try:
+        check_versions(expected)
         with one_blas_thread:
             return Reply(*own, _keeper_answer(task))
-    except (NoAccess, OSError, ServiceError) as error:
+    except NoAccess as error:
+        return Reply(*own, refusal=str(error))
+    except (OSError, ServiceError) as error:
         return Reply(*own, refusal=f"it cannot read the rows: {error}")
 
 

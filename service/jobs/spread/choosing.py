@@ -13,14 +13,13 @@ from svm.data.matrices import Indices
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.problem.passes import Cluster
+from svm.training.binary_problems import Spread
 from svm.training.preparation import Prepared
 
 SpreadMode: TypeAlias = Literal["auto", "never", "always"]
 
 AUTO_SHARDS = 512
 """From this number on, 4 GiB of numbers, a step takes much longer than its messages."""
-
-Spreading: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
 
 
 def spreading(
@@ -30,7 +29,7 @@ def spreading(
     rows: Indices,
     pipeline: Pipeline,
     warn: Callable[[str], None],
-) -> Spreading | None:
+) -> Spread | None:
     """What a training on these rows of a dataset asks for a cluster; None if it should not ask.
 
     `warn` gets why a training that is always to be spread is not.

@@ -17,7 +17,8 @@ from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any
 
-from service.jobs.spread.answering import Reply, reply, versions
+from service.jobs.spread.access import versions
+from service.jobs.spread.answering import Reply, reply
 from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-from service.jobs.spread.answering import versions
+from service.jobs.spread.access import versions
 from service.jobs.spread.connection import Connection
-from service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +39,3 @@ class Hands:
                 )
             except (OSError, RuntimeError, CancelledError) as error:
                 logger.warning("a worker of Dask could not be asked for help: %s", error)
-
-
-def check_access(expected: str, settings: Settings) -> None:
-    """Raises ValueError if this process has other than the `expected` versions, or no access to
-    what the machines share."""
-    if versions() != expected:
-        raise ValueError(f"it has {versions()}, but the job {expected}; install the same on both")
-    if settings.sqlite_file is not None or not settings.blob_url.startswith("s3://"):
-        raise ValueError(
-            "a worker of Dask needs SVM_DATABASE_URL and SVM_BLOB_URL, the PostgreSQL database "
-            "and the S3 store of the service"
-        )

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.datasets.files import DatasetFiles
+from service.jobs.spread.access import check_store
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
@@ -17,10 +18,6 @@ from svm.model.pipeline import Pipeline
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap
 from svm.transforms.scaling import Scaling
-
-
-class NoAccess(Exception):
-    """A worker cannot read the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +50,7 @@ class DatasetRecipe:
     def open(self) -> OpenRows:
         """Raises NoAccess, and what the store raises."""
         settings = Settings()
-        if not settings.blob_url.startswith("s3://"):
-            raise NoAccess(
-                f"SVM_BLOB_URL is the local folder {settings.blob_url}; give it the S3 store of "
-                "the service, and the variables AWS_… that lead there"
-            )
+        check_store(settings)
         X = DatasetFiles(open_blobs(settings)).rows_in_files(self.dataset)
         if self.chosen is not None:
             bits = np.unpackbits(self.chosen, count=self.dataset.n_samples)

@@ -125,7 +125,7 @@ def test_worker_without_access_is_refused_by_name(spread: Spread) -> None:
         spread.recipe = given
     assert len(spread.warnings) == 2
     for warning in spread.warnings:
-        assert "is not used: it cannot read the rows: SVM_BLOB_URL is the local folder" in warning
+        assert "is not used: SVM_BLOB_URL is the local folder" in warning
 
 
 def test_worker_with_other_versions_is_refused_by_name(spread: Spread) -> None:
