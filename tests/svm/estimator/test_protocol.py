@@ -31,7 +31,8 @@ ESTIMATORS = [
 def not_expected(estimator: SVMClassifier) -> dict[str, str]:
     """The checks that an estimator cannot pass, and why."""
     if estimator.solver == "newton":
-        return {}
+        why = "conjugate gradients end early: equal up to the gap; nine digits on some processors"
+        return {"check_sample_weight_equivalence_on_sparse_data": why}
     why = "repeated rows are drawn in another order: equal up to the gap, not in nine digits"
     if estimator.calibration:
         why = "repeated rows are in other folds"
