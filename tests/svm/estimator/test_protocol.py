@@ -31,8 +31,7 @@ ESTIMATORS = [
 def not_expected(estimator: SVMClassifier) -> dict[str, str]:
     """The checks that an estimator cannot pass, and why."""
     if estimator.solver == "newton":
-        why = "conjugate gradients end early: equal up to the gap; nine digits on some processors"
-        return {"check_sample_weight_equivalence_on_sparse_data": why}
+        return {}
     why = "repeated rows are drawn in another order: equal up to the gap, not in nine digits"
     if estimator.calibration:
         why = "repeated rows are in other folds"
@@ -44,6 +43,8 @@ def not_expected(estimator: SVMClassifier) -> dict[str, str]:
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_expected)  # type: ignore[untyped-decorator]
 def test_protocol(estimator: SVMClassifier, check: Callable[[Any], None]) -> None:
     """All of scikit-learn's own checks."""
+    if estimator.solver == "newton" and "sample_weight_equivalence_on_sparse" in str(check):
+        pytest.skip("conjugate gradients end early: nine equal digits depend on the processor")
     check(estimator)
 
 
