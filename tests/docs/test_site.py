@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.journeys.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.conftest import server
 from tests.journeys.server import Server
-from tests.journeys.test_dashboard import CHROMIUM, Watched, chromium
 from tools.make_site import SITE
 
 __all__ = ["chromium", "server"]
-
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +71,7 @@ def test_no_file_comes_from_another_host(site: Path) -> None:
         assert loaded == [], page
 
 
-@in_a_browser
+@IN_A_BROWSER
 @pytest.mark.parametrize("word", ["categorical", "retry", "timeout", "GPU", "Windows", "kill"])
 def test_search_finds(server: Server, chromium: Browser, word: str) -> None:
     context = chromium.new_context()
@@ -88,7 +86,7 @@ def test_search_finds(server: Server, chromium: Browser, word: str) -> None:
     context.close()
 
 
-@in_a_browser
+@IN_A_BROWSER
 def test_pages_on_a_phone(server: Server, chromium: Browser) -> None:
     """No page is wider than the screen, and none breaks its own Content-Security-Policy."""
     context = chromium.new_context(viewport={"width": 390, "height": 844})

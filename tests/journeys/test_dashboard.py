@@ -1,55 +1,29 @@
-"""The pages in a real browser, from a file to predictions, without errors.
-
-It needs Chromium from the system (`apt-get install chromium`), and is skipped without it.
-"""
+"""The pages in a real browser, from a file to predictions, without errors."""
 
 from __future__ import annotations
 
 import io
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Page,
-    ViewportSize,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, ViewportSize, expect
 
+from tests.journeys.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.server import Server
 from tests.service.jobs.data import csv_of
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
-PATIENCE_MS = 30_000
 SAMPLES = Path(str(resources.files("service.dashboard"))) / "samples"
 
-expect.set_options(timeout=PATIENCE_MS)
-REFUSED = "Failed to load resource: the server responded with a status of 422"
-"""The browser's own message for a form that the service refused."""
+__all__ = ["chromium"]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    sandbox = [] if os.geteuid() else ["--no-sandbox"]  # which root cannot use
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        yield browser
-        browser.close()
+pytestmark = IN_A_BROWSER
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,64 +32,6 @@ def warm(server: Server) -> None:
     dataset = server.upload(csv_of().encode())
     for solver in ("pegasos", "newton", "dual-coordinate-descent"):
         server.trained(dataset["id"], "warm", solver={"name": solver})
-
-
-class Watched:
-    """A page of the service, with its errors."""
-
-    def __init__(self, context: BrowserContext, server: Server) -> None:
-        self.url = server.url
-        self.requests: list[str] = []
-        """Addresses of all requests of the browser, of WebSockets too."""
-        self.messages: list[str] = []
-        self.findings: list[str] = []
-        self.sizes: list[int] = []
-        """Bytes of each request with its reply, headers too."""
-        context.set_default_timeout(PATIENCE_MS)
-        context.on("request", lambda request: self.requests.append(request.url))
-        context.route(lambda url: not self.is_own(url), lambda route: route.abort())
-        context.on("page", self._note_sockets)
-        self.page: Page = context.new_page()
-        self.page.on("console", self._log)
-        self.page.on("requestfinished", self._finished)
-        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-
-    def open(self, path: str) -> Page:
-        self.page.goto(self.url + path)
-        return self.page
-
-    def click(self, name: str, role: Any = "button") -> None:
-        self.page.get_by_role(role, name=name, exact=True).click()
-
-    def examine(self) -> None:
-        """Check the accessibility of the page."""
-        self.page.evaluate(AXE)
-        results = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        self.findings += [
-            f"{self.page.url}: {each['impact']} {each['id']}: {each['nodes'][0]['html'][:200]}"
-            for each in results["violations"]
-            if each["impact"] != "minor"
-        ]
-
-    def assert_no_errors(self) -> None:
-        assert any(map(self.is_own, self.requests))
-        assert [url for url in self.requests if not self.is_own(url)] == []
-        assert [text for text in self.messages if not text.startswith(REFUSED)] == []
-        assert self.findings == []
-
-    def _note_sockets(self, page: Page) -> None:
-        page.on("websocket", lambda socket: self.requests.append(socket.url))
-
-    def is_own(self, url: str) -> bool:
-        """Whether the service that is tested receives this request."""
-        return url.startswith(f"{self.url}/")
-
-    def _finished(self, request: Any) -> None:
-        self.sizes.append(sum(request.sizes().values()))
-
-    def _log(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.messages.append(message.text)
 
 
 @pytest.fixture
