@@ -85,11 +85,22 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
             "accuracy": _percent(metrics["accuracy"]),
             "balanced accuracy": _percent(metrics["balanced_accuracy"]),
             "area under ROC": None if auc is None else f"{auc:.4f}",
+            **_unknown_cells(results.get("unknown_cells") or {}),
         },
     )
     print_table(
         ("class", "precision", "recall", "f1", "rows"), map(_class_cells, metrics["per_class"])
     )
+
+
+def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
+    """Levels and missing cells that training did not have, by column."""
+    titles = {"unseen": "unseen levels", "missing": "newly missing cells"}
+    return {
+        titles[reason]: ", ".join(f"{name} {count:,}" for name, count in columns.items())
+        for reason, columns in cells.items()
+        if columns
+    }
 
 
 def _class_cells(measured: Mapping[str, Any]) -> tuple[Any, ...]:

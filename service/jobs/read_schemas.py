@@ -97,6 +97,16 @@ class JobModelRead(BaseModel):
         return cls(name=job.model_name, version=job.model_version)
 
 
+class UnknownCellsRead(BaseModel):
+    """Cells like which the training rows of the model had none, by column: the hundred columns with
+    the most of them. Such a cell adds nothing to the score, or the share of rare levels."""
+
+    unseen: dict[str, int]
+    """Levels of categories that no training row had."""
+    missing: dict[str, int]
+    """Missing cells in columns that had none in training."""
+
+
 class JobErrorRead(BaseModel):
     """Why a job failed."""
 

@@ -24,8 +24,14 @@ from svm.data.matrices import Matrix
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
 
+UnknownCells = dict[str, dict[str, int]]
+"""How many cells the training rows had nothing like, by column: `unseen` levels of categories, and
+`missing` cells of columns that had none. None for a model of plain numbers."""
+
 BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
+MAX_COLUMNS = 100
+"""Whose unknown cells are reported."""
 PIECES = 16
 """Of all rows, at most."""
 
@@ -45,6 +51,7 @@ class Scored:
     columns: Columns
     weights: npt.NDArray[np.float64] | None
     """(n_samples,) of the rows, if they have weights."""
+    unknown: UnknownCells | None
 
 
 class Scoring:
@@ -78,6 +85,29 @@ class Scoring:
             X = self._taken(self.data.X.read(np.arange(start, stop)))
             yield slice(start, stop), dict(_outputs(self.fitted, X, start, self._outputs))
 
+    def unknown_cells(self, work: Work) -> UnknownCells | None:
+        """Of all rows. Raises Interrupted."""
+        encoder = self.fitted.encoder
+        if encoder is None:
+            return None
+        unseen = np.zeros(len(encoder.columns), dtype=np.int64)
+        missing = unseen.copy()
+        n = self.dataset.n_samples
+        for start in range(0, n, BLOCK_ROWS):
+            work.check()
+            X = self._taken(self.data.X.read(np.arange(start, min(n, start + BLOCK_ROWS))))
+            unseen += np.count_nonzero(encoder.unseen(X), axis=0)
+            missing += np.count_nonzero(encoder.newly_missing(X), axis=0)
+        names = [column.name for column in encoder.columns]
+        return {
+            reason: {
+                names[j]: int(counts[j])
+                for j in np.argsort(-counts, kind="stable")[:MAX_COLUMNS]
+                if counts[j]
+            }
+            for reason, counts in (("unseen", unseen), ("missing", missing))
+        }
+
 
 def score(context: RunContext, attempt: Attempt) -> Scored | None:
     """The outputs (label, decision, probability) that the job's spec names, of all rows, in order.
@@ -89,7 +119,7 @@ def score(context: RunContext, attempt: Attempt) -> Scored | None:
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
     try:
-        columns = run.columns()
+        columns, unknown = run.columns()
     except Interrupted:
         if attempt.command is not Command.KEEP_AND_END:
             raise
@@ -97,7 +127,7 @@ def score(context: RunContext, attempt: Attempt) -> Scored | None:
         return None
     data = scoring.data
     return Scored(
-        scoring.dataset, scoring.version, scoring.fitted, data.codes, columns, data.weights
+        scoring.dataset, scoring.version, scoring.fitted, data.codes, columns, data.weights, unknown
     )
 
 
@@ -135,7 +165,7 @@ class _Run:
                 self._keep(piece, some)
                 start += count
 
-    def columns(self) -> Columns:
+    def columns(self) -> tuple[Columns, UnknownCells | None]:
         """Of all rows. Raises as `score`."""
         attempt = self._attempt
         try:
@@ -146,11 +176,11 @@ class _Run:
                     if attempt.checkpoint_is_due:
                         attempt.save(self._packed())
                     self._lend(piece)
+            return self._columns, self._scoring.unknown_cells(attempt)
         except Interrupted:
             if attempt.command is Command.SAVE_AND_RELEASE:
                 attempt.save(self._packed())
             raise
-        return self._columns
 
     def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add the outputs of the next rows of a piece."""

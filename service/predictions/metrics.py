@@ -27,7 +27,6 @@ class Unknown:
         kinds = np.array([column.kind == "category" for column in encoder.columns], dtype=bool)
         self._encoder = encoder
         self._lowest: Vector = np.where(kinds, 0.0, -np.inf)
-        self._no_gaps = encoder.missing == 0
         self._all_trained = bool((encoder.counts > 0).all())
 
     def count(self, X: Vector) -> tuple[int, int]:
@@ -36,7 +35,7 @@ class Unknown:
         if self._all_trained and np.count_nonzero(self._lowest <= X) == X.size:
             return 0, 0  # most rows; NaN is not larger than anything
         unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
-        missing = np.isnan(X) & self._no_gaps
+        missing = self._encoder.newly_missing(X)
         return int(np.count_nonzero(unseen)), int(np.count_nonzero(missing))
 
 

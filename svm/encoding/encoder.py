@@ -202,6 +202,11 @@ class Encoder:
             mask[:, self.categories] = ~np.concatenate(known)[self.level_slots(X)]
         return mask
 
+    def newly_missing(self, X: Vector) -> npt.NDArray[np.bool_]:
+        """(n_samples, n_columns) missing cells in columns that had none in training."""
+        mask: npt.NDArray[np.bool_] = np.isnan(X) & (self.missing == 0)
+        return mask
+
     def refused(self, X: Vector) -> npt.NDArray[np.bool_]:
         """(n_samples, n_columns) cells that the encoding refuses."""
         mask = np.zeros(X.shape, dtype=bool)

@@ -21,7 +21,14 @@ def run(context: RunContext, attempt: Attempt) -> None:
     with context.blobs.temporary() as path:
         write(spec["format"], path, scored.fitted.classes, scored.columns)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
-    attempt.finish(Outcome(state=State.SUCCEEDED, stop_reason="finished", results=blob))
+    attempt.finish(
+        Outcome(
+            state=State.SUCCEEDED,
+            stop_reason="finished",
+            result={"unknown_cells": scored.unknown},
+            results=blob,
+        )
+    )
 
 
 def help(context: RunContext, part: PartWork) -> None:

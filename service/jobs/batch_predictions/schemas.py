@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead
+from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.web.http.names import ModelReference
 from service.web.schemas import ReadModel
 
@@ -44,6 +44,8 @@ class BatchPredictionRead(KindRead):
     format: Format
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
+    unknown_cells: UnknownCellsRead | None
+    """Once it has succeeded; null for models of plain numbers."""
     results: ResultsRead | None
     """Once it has succeeded."""
 
@@ -54,6 +56,7 @@ class BatchPredictionRead(KindRead):
             "outputs": job.spec["outputs"],
             "format": job.spec["format"],
             "ignored_columns": job.spec.get("ignored_columns", []),
+            "unknown_cells": (job.result or {}).get("unknown_cells"),
             "results": _results(job),
         }
 

@@ -58,7 +58,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
-            result={"metrics": headline},
+            result={"metrics": headline, "unknown_cells": scored.unknown},
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )

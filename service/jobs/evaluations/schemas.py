@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead
+from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.models.versions import Label
 from service.web.http.names import ModelReference
 from service.web.schemas import ReadModel
@@ -124,6 +124,8 @@ class EvaluationSummary(KindRead):
     roc_auc: float | None
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
+    unknown_cells: UnknownCellsRead | None
+    """Once it has succeeded; null for models of plain numbers."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
@@ -133,6 +135,7 @@ class EvaluationSummary(KindRead):
             "accuracy": headline.get("accuracy"),
             "roc_auc": headline.get("roc_auc"),
             "ignored_columns": job.spec.get("ignored_columns", []),
+            "unknown_cells": (job.result or {}).get("unknown_cells"),
         }
 
 

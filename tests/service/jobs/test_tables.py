@@ -325,6 +325,32 @@ def test_other_columns_of_a_dataset_are_ignored(
     assert metrics[0] == metrics[2]
 
 
+def test_cells_that_training_did_not_have_are_counted_by_column(
+    client: TestClient, worker: Worker
+) -> None:
+    """In evaluations and batch predictions, on the page and for plain models too."""
+    lines = [f"{i % 7},{'abc'[i % 3]},{i % 5},{'uv'[i % 2]}" for i in range(60)]
+    trained(client, worker, upload(client, "\n".join(["n,k,m,y", *lines])), encoding={})
+    for k, line in enumerate(["1,new,2,u", ",other,3,v", ",a,,u", "2,new,1,v"]):
+        lines[k] = line
+    asked = {"dataset_id": upload(client, "\n".join(["n,k,m,y", *lines])), "model": "clouds"}
+    for path in ("/v1/evaluations", "/v1/batch-predictions"):
+        reply = client.post(path, json=asked)
+        assert reply.json()["unknown_cells"] is None
+        carry_out(client, worker, reply.json()["id"])
+        done = client.get(reply.headers["Location"]).json()
+        assert done["unknown_cells"] == {"unseen": {"k": 3}, "missing": {"n": 2, "m": 1}}, path
+        page = client.get(f"/jobs/{done['id']}").text
+        if path == "/v1/evaluations":
+            assert "k has 3 cells with a level that training did not have" in page
+            assert "m has 1 missing cell, and had none in training" in page
+    plain = upload(client, csv_of(40))
+    carry_out(client, worker, create(client, plain, model_name="plain", solver=NEWTON))
+    reply = client.post("/v1/evaluations", json={"dataset_id": plain, "model": "plain"})
+    carry_out(client, worker, reply.json()["id"])
+    assert client.get(reply.headers["Location"]).json()["unknown_cells"] is None
+
+
 def test_missing_columns_are_one_error(client: TestClient, worker: Worker) -> None:
     """With every name; and if one is there, but not as a feature, with the way out."""
     text = "n,k,m,y\n" + "".join(f"{i % 7},{i % 3},{i % 5},{'uv'[i % 2]}\n" for i in range(40))
