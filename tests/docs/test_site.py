@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.journeys.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.conftest import server
+from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.server import Server
 from tools.make_site import SITE
 

@@ -27,11 +27,13 @@ from tests.service.jobs.data import csv_of, job_body
 
 SECRET = f"whsec_{base64.b64encode(b'0123456789abcdef0123456789abcdef').decode()}"
 AT_ONCE = 250
-LIFE_S = (0.5, 4.0)
+LIFE_S = (0.5, 2.5)
 """From a start to the next kill."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.torture)],
+)
 def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     variables = {
         "SVM_CALLBACK_HOSTS": "127.0.0.0/8",
@@ -84,7 +86,7 @@ def unsent(database: Database) -> int:
 
 @pytest.mark.parametrize(
     ("wanted", "kills"),
-    [(60, 2), pytest.param(10_000, 100, marks=(pytest.mark.torture, pytest.mark.timeout(3600)))],
+    [(30, 1), pytest.param(10_000, 100, marks=(pytest.mark.torture, pytest.mark.timeout(3600)))],
 )
 def test_every_end_is_delivered_under_one_id(
     tmp_path: Path, environment: dict[str, str], wanted: int, kills: int

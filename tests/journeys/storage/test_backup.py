@@ -16,7 +16,7 @@ from tests.journeys.server import COMMAND, running
 
 LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 16_000, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 8_000, "duality_gap": 1e-12},
     "seed": 1,
 }
 """Ends within seconds, to the same bits each time."""

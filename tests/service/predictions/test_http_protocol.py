@@ -63,15 +63,6 @@ def values(reply: tuple[int, dict[str, str], bytes]) -> list[float]:
     return numbers
 
 
-def test_requests_cut_anywhere(address: tuple[str, int]) -> None:
-    """In two packets, cut at every position."""
-    whole = request(body(2.0))
-    with Connection(address) as client:
-        for cut in range(1, len(whole) + 1):
-            client.send(whole[:cut], whole[cut:], pause_s=0.001)
-            assert values(client.reply()) == decision(2.0), cut
-
-
 def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> None:
     """Sent at once, with other calls and errors between them, repeatedly."""
     livez = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -15,7 +15,7 @@ import pytest
 from matplotlib.image import imread
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from tests.journeys.browser import IN_A_BROWSER, Watched, chromium
+from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.server import Server
 from tests.service.jobs.data import csv_of
 
