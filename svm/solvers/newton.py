@@ -81,7 +81,7 @@ ROUNDING = 1e-15
 
 @dataclass(frozen=True, kw_only=True)
 class Newton(Hyperparameters):
-    """Newton steps with exact line search on a smoothed hinge whose smoothing goes to zero.
+    """Newton steps with line search on a smoothed hinge whose smoothing goes to zero.
 
     A few dozen passes over the data reach gaps that stochastic solvers never reach, at any C.
     Builds the Hessian for dense data with up to 2,000 features; for more, and for sparse data, it

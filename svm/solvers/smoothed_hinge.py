@@ -36,6 +36,10 @@ MOST_JITTER = 1e-6
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 
+LINE_SEARCH = 1e-4
+"""How near to the minimum along a step, as a share of its length. Nearer saves no step, and each
+trial is a pass over the scores."""
+
 Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
 """Gives the solution, and the work that it took (`svm.solvers.work`)."""
 LEAVES = 8
@@ -283,7 +287,7 @@ def line_search(
     centers: RowValues,
     mu: float,
 ) -> float:
-    """The t ≥ 0 that minimizes the smoothed objective at point + t step, exactly.
+    """The t ≥ 0 that minimizes the smoothed objective at point + t step, up to `LINE_SEARCH`.
 
     Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
     ends after a few pieces.
@@ -305,7 +309,7 @@ def line_search(
             following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)
-        if abs(following - t) <= 1e-10 * t:
+        if abs(following - t) <= LINE_SEARCH * t:
             break
         t = following
     return t
