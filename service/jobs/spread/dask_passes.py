@@ -31,7 +31,9 @@ CELLS_TO_WORKER = 4
 SILENT_S, SILENT_TIMES = 5.0, 5.0
 """A worker is silent if it takes longer than this, and than this many times the median."""
 FIRST_S = 60.0
-"""The same for its first answer to a kind of pass, for which it compiles and fetches files."""
+"""The same for the first answer to a kind of pass, for which workers compile and fetch files …"""
+NEW_S = 8.0
+"""… and for that of a worker that is new when others have answered: these can do its part."""
 REFUSED_S = 30.0
 """How long a worker that refused is left alone."""
 LOOK_S = 0.1
@@ -236,7 +238,7 @@ class DaskPasses(Elsewhere):
         known = self._seconds[now.step.one.function]
         patience = max(self._silent_s, SILENT_TIMES * median(known) if known else 0.0)
         if (sent.worker, now.step.one.function) not in self._has_answered:
-            patience = FIRST_S
+            patience = max(patience, NEW_S) if known else FIRST_S
         silent = not sent.again and time.monotonic() > sent.started + patience
         if silent and sent.worker not in self._silent:
             logger.warning("the worker %s of Dask is silent", sent.worker)
