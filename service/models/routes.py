@@ -272,9 +272,9 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         status_code=204,
         operation_id="remove_alias",
         summary="Remove an alias",
-        description="The version is kept. `If-Match` with the alias's ETag is required.",
+        description="The version is kept. `If-Match` is required, with the alias's ETag or `*`.",
         responses=responses(*_WITH_ETAG, "precondition-required"),
-        openapi_extra={"parameters": [etags.IF_MATCH]},
+        openapi_extra={"parameters": [etags.REQUIRED_IF_MATCH]},
     )
     @requires_scope("train")
     def remove_alias(request: Request, name: ModelName, alias: AliasName) -> None:

@@ -26,6 +26,13 @@ IF_NONE_MATCH: dict[str, Any] = {
     "schema": {"type": "string", "examples": ["*"]},
 }
 """The parameters of a route that requires one of them, for its `openapi_extra=`."""
+REQUIRED_IF_MATCH: dict[str, Any] = {
+    **IF_MATCH,
+    "description": "The `ETag` that you read, or `*` for any. If it has changed since, the request "
+    "is refused.",
+    "schema": {"type": "string", "examples": ["*"]},
+}
+"""The parameter of a route that requires it."""
 
 _TAG = re.compile(r'(?:W/)?"[^"\s]*"')
 _TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
