@@ -97,6 +97,12 @@ class AsyncJob(JobFields):
                     raise
             await anyio.sleep(RECONNECT_S)
 
+    async def past_events(self) -> AsyncIterator[Event]:
+        """All events so far, without waiting for others."""
+        call = calls.get(self._path("events"), headers={"Accept": calls.JSON})
+        async for event in self._session.pages(call, "events"):
+            yield Event(event["id"], event["event"], event["data"])
+
     async def trace(self) -> dict[str, list[Any]]:
         """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
         table = await self._session.json(calls.get(self._path("trace")))

@@ -93,6 +93,12 @@ class Job(JobFields):
                     raise
             time.sleep(RECONNECT_S)
 
+    def past_events(self) -> Iterator[Event]:
+        """All events so far, without waiting for others."""
+        call = calls.get(self._path("events"), headers={"Accept": calls.JSON})
+        for event in self._session.pages(call, "events"):
+            yield Event(event["id"], event["event"], event["data"])
+
     def trace(self) -> dict[str, list[Any]]:
         """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
         table = self._session.json(calls.get(self._path("trace")))
