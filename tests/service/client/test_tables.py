@@ -155,7 +155,6 @@ def test_arrays_of_other_kinds() -> None:
         (np.array([["a", "b"]]), "give texts in a frame"),
         (np.ones((0, 3)), "no rows"),
     ],
-    ids=str,
 )
 def test_errors_say_what_to_give_instead(data: Any, advice: str) -> None:
     """Before anything is sent."""
@@ -171,7 +170,6 @@ def test_errors_say_what_to_give_instead(data: Any, advice: str) -> None:
         (np.ones((2, 2)), r"shape \(2, 2\): give one column"),
         (sparse.csr_array([[1], [0]]), "labels are not sparse"),
     ],
-    ids=str,
 )
 def test_labels_are_one_column(labels: Any, advice: str) -> None:
     with pytest.raises(ValueError, match=advice):
