@@ -12,6 +12,7 @@ from service.cli.output import InputFile, Json, Url, connected, print_json, say
 from service.cli.showing import (
     print_comparison,
     print_evaluation,
+    print_event,
     print_job,
     print_predictions,
 )
@@ -98,6 +99,38 @@ def cancel(
     with connected(url, as_json) as client:
         canceled = client.job(job).cancel(keep_model=keep_model)
     print_json(canceled.data) if as_json else print_job(canceled)
+
+
+@client_commands.command(rich_help_panel=CALLS)
+def pause(job: JobId, url: Url = None, as_json: Json = False) -> None:
+    """Checkpoint a job and free its worker."""
+    with connected(url, as_json) as client:
+        paused = client.job(job).pause()
+    print_json(paused.data) if as_json else print_job(paused)
+
+
+@client_commands.command(rich_help_panel=CALLS)
+def resume(job: JobId, url: Url = None, as_json: Json = False) -> None:
+    """Continue a paused job from its checkpoint."""
+    with connected(url, as_json) as client:
+        resumed = client.job(job).resume()
+    print_json(resumed.data) if as_json else print_job(resumed)
+
+
+@client_commands.command(rich_help_panel=CALLS)
+def logs(
+    job: JobId,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for further events until the job ends.")
+    ] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Print the events of a job, the oldest first; with --json one object per line."""
+    with connected(url, as_json) as client:
+        of = client.job(job)
+        for event in of.events() if follow else of.past_events():
+            print_event(event, as_json)
 
 
 @client_commands.command(rich_help_panel=CALLS)

@@ -73,7 +73,7 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 @contextmanager
 def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
-    """A client with few retries, so that an unreachable service is reported soon.
+    """A client with few retries, so that a busy service is reported soon.
 
     Errors are printed, with what to do, and end the command with an exit code.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,8 +24,94 @@ from service.cli.showing import (
     version_cells,
 )
 
+if TYPE_CHECKING:
+    from service.client import Client
+
+DATASET, JOB = "ds_", "job_"
+"""Beginnings of ids; no name of a model has an underscore."""
+DatasetReference = Annotated[str, typer.Argument(help="Id of a dataset, or `latest`.")]
 Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 resource_commands = typer.Typer()
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def split(
+    dataset: DatasetReference,
+    fraction: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the rows for the second dataset.")
+    ] = 0.25,
+    stratify: Annotated[
+        bool, typer.Option(help="Keep the shares of the classes in both datasets.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the choice of the rows.")] = 0,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Split a dataset in two, for training and test."""
+    with connected(url, as_json) as client:
+        train, test = client.dataset(dataset).split(fraction, stratify=stratify, seed=seed)
+    if as_json:
+        print_json({"train": train.data, "test": test.data})
+    else:
+        print_table(DATASET_COLUMNS, map(dataset_cells, (train, test)))
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def download(
+    source: Annotated[
+        str, typer.Argument(help="Id of a dataset, `latest`, or id of a batch prediction's job.")
+    ],
+    file: Annotated[
+        Path,
+        typer.Argument(dir_okay=False, help="Its suffix is the format, such as .csv or .npz."),
+    ],
+    url: Url = None,
+) -> None:
+    """Save a dataset, or the results of a batch prediction, as a file."""
+    with connected(url) as client:
+        if source.startswith(JOB):
+            client.job(source).download_results(file)
+        else:
+            client.dataset(source).download(file)
+        say(f"{source} saved as {file}")
+
+
+@resource_commands.command(rich_help_panel=CALLS)
+def delete(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="Ids of datasets and jobs, models such as iris, versions such as iris/3, and "
+            "aliases such as iris/champion."
+        ),
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete a model even if it has aliases.")
+    ] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Delete datasets, ended jobs, models, versions or aliases; nothing that is in use."""
+    with connected(url, as_json) as client:
+        for each in what:
+            _delete(client, each, force)
+            say(f"{each} deleted")
+    if as_json:
+        print_json({"deleted": what})
+
+
+def _delete(client: Client, what: str, force: bool) -> None:
+    name, _, reference = what.partition("/")
+    if what.startswith(DATASET):
+        client.dataset(what).delete()
+    elif what.startswith(JOB):
+        client.job(what).delete()
+    elif not reference:
+        client.model(name).delete(force=force)
+    elif reference.isdecimal():
+        client.model_version(name, int(reference)).delete()
+    else:
+        client.model(name).remove_alias(reference)
 
 
 @resource_commands.command(rich_help_panel=CALLS)

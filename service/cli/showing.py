@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from service.cli.output import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
-    from service.client import Dataset, Job, Model, ModelVersion
+    from service.client import Dataset, Event, Job, Model, ModelVersion
 
 MANY = 20
 """Most classes that are listed."""
@@ -74,6 +74,39 @@ def print_job(job: Job) -> None:
     )
     for warning in job.warnings:
         print(f"  note: {warning}")
+
+
+def print_event(event: Event, as_json: bool) -> None:
+    """One line, as it happens."""
+    if as_json:
+        line = {"id": event.id, "event": event.kind, "data": event.data}
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+        return
+    moment = event.data["at"][:23].replace("T", " ")
+    print(f"{moment:23}  {event.kind:10}  {', '.join(_happened(event.data))}".rstrip(), flush=True)
+
+
+def _happened(data: Mapping[str, Any]) -> list[str]:
+    """The parts of an event's line; those of `progress` are in the event of the end, too."""
+    reached = {**data.get("progress", {}), **data}
+    texts = [text for text in (reached.get("state"), reached.get("message")) if text]
+    texts += [name.replace("_", " ") for name in _REQUESTS if data.get(name)]
+    if reached.get("stop_reason"):
+        texts.append(reached["stop_reason"])
+    if reached.get("epoch"):
+        texts.append(f"epoch {reached['epoch']:,}")
+    if gap := _gap(reached):
+        texts.append(f"gap {gap}")
+    if reached.get("elapsed_s") is not None:
+        texts.append(f"{reached['elapsed_s']:.3g} s")
+    if reached.get("model"):
+        texts.append(f"model {reached['model']['name']}/{reached['model']['version']}")
+    if reached.get("error"):
+        texts.append(reached["error"]["detail"])
+    return texts
+
+
+_REQUESTS = ("cancel_requested", "pause_requested")
 
 
 def print_evaluation(results: Mapping[str, Any]) -> None:

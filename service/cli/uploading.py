@@ -49,7 +49,12 @@ def upload(
     header: Annotated[
         str | None, typer.Option(help=f"{_TEXT}, XLSX: present, absent, or auto.")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help=f"{_TEXT}: between cells.")] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{_TEXT}: the character between cells, or comma, semicolon, tab, bar, space."
+        ),
+    ] = None,
     encoding: Annotated[
         str | None, typer.Option(help=f"{_TEXT}: such as utf-8 or windows-1252.")
     ] = None,

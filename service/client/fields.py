@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from service.client import notebook
+
 
 class Resource:
     """A resource as it was at the last call; `data` has all members."""
@@ -24,6 +26,10 @@ class Resource:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._title()}>"
+
+    def _repr_html_(self) -> str | None:
+        """In notebooks."""
+        return None
 
     def _reference(self) -> str:
         """In requests."""
@@ -70,6 +76,9 @@ class DatasetFields(Resource):
     reading: dict[str, Any] | None
     """How the text of the upload was read."""
 
+    def _repr_html_(self) -> str:
+        return notebook.dataset(self.data)
+
     def _title(self) -> str:
         return f"{self.id}: {self.n_samples:,} × {self.n_features:,}"
 
@@ -115,6 +124,9 @@ class JobFields(Resource):
     def ended(self) -> bool:
         return self.state in ("succeeded", "failed", "canceled")
 
+    def _repr_html_(self) -> str:
+        return notebook.job(self.data)
+
     def _title(self) -> str:
         return f"{self.id}: {self.kind}, {self.state}"
 
@@ -127,6 +139,9 @@ class ModelFields(Resource):
     latest_version: int | None
     aliases: dict[str, int]
     """Aliases and the versions they point to."""
+
+    def _repr_html_(self) -> str:
+        return notebook.model(self.data)
 
     def _reference(self) -> str:
         return self.name
@@ -173,11 +188,21 @@ class ModelVersionFields(Resource):
     quarantined_at: str | None
     """When damage of its file was detected."""
 
+    def _repr_html_(self) -> str:
+        return notebook.version(self.data)
+
     def _reference(self) -> str:
         return f"{self.name}/{self.version}"
 
     def _title(self) -> str:
         return self._reference()
+
+
+class Results(dict[str, Any]):
+    """Results of an evaluation, a comparison or a batch prediction; notebooks show a table."""
+
+    def _repr_html_(self) -> str | None:
+        return notebook.results(self)
 
 
 AnyDataset: TypeAlias = str | DatasetFields

@@ -33,8 +33,7 @@ class Retries:
         """Seconds until a retry after the `done`th failed connection; None for no retry."""
         if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)):
             return None  # the request itself is wrong
-        never_sent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-        return self._pause(done, None) if never_sent or call.idempotent else None
+        return self._pause(done, None) if never_sent(error) or call.idempotent else None
 
     def after_reply(
         self, call: Call, status: int, headers: Mapping[str, str], done: int
@@ -56,6 +55,11 @@ class Retries:
         if requested_s is None:
             return random.uniform(0, backoff)
         return requested_s + random.uniform(0, min(backoff, 1 + requested_s / 4))
+
+
+def never_sent(error: httpx2.TransportError) -> bool:
+    """Whether there was no connection."""
+    return isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

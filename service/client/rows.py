@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from service.client.calls import Content
+from service.client.inputs import label_array, loaded, matrix
 from service.client.tables import (
     Columns,
     as_csv,
@@ -51,6 +52,7 @@ MEDIA_TYPES = {
 """Formats by the suffix of a file's name."""
 ZIP = "application/zip"
 _ARCHIVES = {".zip": ZIP, ".gz": "application/gzip"}
+_SENT_AS_THEY_ARE = (str, Path, bytes, bytearray, memoryview)
 _NAMED = MEDIA_TYPES.keys() | _ARCHIVES.keys()
 
 
@@ -93,6 +95,8 @@ def upload_body(
 
     `options`: parameters that the caller gives. Raises ValueError for data that no format supports.
     """
+    if not isinstance(data, _SENT_AS_THEY_ARE):
+        data = loaded(data)
     if weights is not None and (media_type is not None or not _may_be_table(data)):
         raise ValueError("weights need a table with named columns, such as a frame")
     if isinstance(data, (str, Path)):
@@ -122,11 +126,11 @@ def upload_body(
         return _table(data, table, labels, weights, options)
     import numpy as np
 
-    X = _dense(data)
+    X = matrix(data)
     params = {"target": "none"} if labels is None else {}
     if columns is not None:
         return replace(_json_table(list(columns), X.tolist(), labels), params=params)
-    arrays = {"X": X} if labels is None else {"X": X, "y": _labels(labels)}
+    arrays = {"X": X} if labels is None else {"X": X, "y": label_array(labels)}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return Body(NPZ, file.getvalue(), params)
@@ -137,6 +141,7 @@ def predict_body(rows: Any) -> Body:
     matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
         return _file(Path(rows), None)
+    rows = loaded(rows)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if not isinstance(rows, Sequence):
@@ -152,7 +157,7 @@ def predict_body(rows: Any) -> Body:
     import numpy as np
 
     file = io.BytesIO()
-    np.save(file, _dense(rows), allow_pickle=False)
+    np.save(file, matrix(rows), allow_pickle=False)
     return Body(NPY, file.getvalue())
 
 
@@ -198,9 +203,7 @@ def _type_of_part(path: Path) -> str | None:
 
 
 def _may_be_table(data: Any) -> bool:
-    return not isinstance(data, (str, Path, bytes, bytearray, memoryview)) and (
-        columns_of(data) is not None
-    )
+    return not isinstance(data, _SENT_AS_THEY_ARE) and columns_of(data) is not None
 
 
 def _table(
@@ -249,16 +252,6 @@ def _json_values(values: Any) -> Any:
     return plain(values)
 
 
-def _dense(data: Any) -> Any:
-    """(n_samples, n_features), float32 or float64."""
-    import numpy as np
-
-    X = np.asarray(data)
-    if X.dtype.kind not in "fiub" or X.dtype.itemsize > 8:
-        X = X.astype(np.float64)  # raises ValueError for text
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-
-
 def _ragged(rows: list[Any]) -> bool:
     """Whether rows have several lengths, or values that are not numbers."""
     lengths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
@@ -269,34 +262,21 @@ def _ragged(rows: list[Any]) -> bool:
     )
 
 
-def _labels(labels: Any) -> Any:
-    """(n_samples,) numbers, booleans or texts, not objects."""
-    import numpy as np
-
-    given = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
-    y = np.asarray(given if hasattr(given, "__array__") else list(given))
-    if y.dtype.kind in "OTU":
-        if not all(isinstance(label, str) for label in given):
-            raise ValueError("labels of several types: give all of them as texts, or as numbers")
-        y = y.astype(np.str_)
-    return y
-
-
 def _json_table(columns: list[str], rows: Iterable[Any], labels: Any) -> Body:
     table: dict[str, Any] = {"columns": columns, "rows": _json_values(list(rows))}
     if labels is not None:
-        table["labels"] = _json_values(_labels(labels).tolist())
+        table["labels"] = _json_values(label_array(labels).tolist())
     return Body(JSON, json.dumps(table, default=str).encode())
 
 
-def _libsvm(matrix: Any, labels: Any) -> Body:
+def _libsvm(sparse: Any, labels: Any) -> Body:
     """Lines `label index:value …` with indices from 1; rows without a label begin with 0."""
-    csr = matrix.tocsr().copy()
+    csr = sparse.tocsr().copy()
     csr.sum_duplicates()
     n_samples, n_features = csr.shape
     firsts: list[Any] = [0] * n_samples
     if labels is not None:
-        y = _labels(labels)
+        y = label_array(labels)
         if y.dtype.kind not in "iufb":
             raise ValueError("sparse data are sent as LIBSVM lines, whose labels are numbers")
         if len(y) != n_samples:

@@ -58,6 +58,8 @@ def _pairs(data: Any) -> Iterable[tuple[Any, Iterable[Any]]] | None:
         return [(one.name, one.to_list()) for one in data.get_columns()]
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):  # pandas
         return [(name, one.tolist()) for name, one in data.items()]
+    if names := getattr(getattr(data, "dtype", None), "names", None):  # a structured array
+        return [(name, data[name].tolist()) for name in names]
     if isinstance(data, Mapping):
         return [(name, _cells(name, cells)) for name, cells in data.items()]
     if isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):

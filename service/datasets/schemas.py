@@ -24,6 +24,10 @@ DatasetName = Annotated[
 ]
 
 
+NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
+_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[\t !#$%&*,/:;<=>?@^|~])$"
+
+
 class UploadOptions(BaseModel):
     """How to read an upload: the query's parameters, or fields of a form."""
 
@@ -38,11 +42,9 @@ class UploadOptions(BaseModel):
     header: Literal["auto", "present", "absent"] = "auto"
     """CSV, TSV and XLSX: whether the first record names the columns. `auto`: what the media type
     says (`text/csv; header=present`); else it does if none of its feature cells is a number."""
-    delimiter: (
-        Annotated[str, StringConstraints(pattern=r"^(auto|[\t !#$%&*,/:;<=>?@^|~])$")] | None
-    ) = None
-    """CSV and TSV: the character between cells. Default, or `auto`: that of comma, semicolon, tab,
-    bar and space that gives all rows the same number of cells."""
+    delimiter: Annotated[str, StringConstraints(pattern=_DELIMITER_PATTERN)] | None = None
+    """CSV and TSV: the character between cells, or `comma`, `semicolon`, `tab`, `bar` or `space`.
+    Default, or `auto`: the one of these five that gives all rows the same number of cells."""
     encoding: Literal["auto", *ENCODINGS] = "auto"  # type: ignore[valid-type]
     """CSV and TSV. `auto`: what a byte order mark says, else UTF-8, else Windows-1252."""
     decimal: Literal["auto", ".", ","] = "auto"

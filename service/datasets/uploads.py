@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from service.datasets.schemas import UploadOptions
+from service.datasets.schemas import NAMED_DELIMITERS, UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.kinds.roles import check_roles
@@ -111,7 +111,7 @@ def _spec(
     name: str = "",
     labels: FormPart | None = None,
 ) -> ParseSpec:
-    delimiter = None if options.delimiter == "auto" else options.delimiter
+    delimiter = _unless_auto(options.delimiter or "auto")
     return ParseSpec(
         media_type=found,
         data=str(path),
@@ -123,7 +123,7 @@ def _spec(
         labels_media_type=CSV if labels is None else _format(labels, LABEL_FORMATS),
         target=options.target,
         header=options.header,
-        delimiter=delimiter,
+        delimiter=delimiter and NAMED_DELIMITERS.get(delimiter, delimiter),
         encoding=_unless_auto(options.encoding),
         decimal=_unless_auto(options.decimal),
         thousands=_unless_auto(options.thousands),

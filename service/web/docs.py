@@ -29,6 +29,7 @@ from service.web.links import add_links
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.problems import replies as problems
 from service.web.problems.codes import PROBLEMS
+from service.web.repeats import shorten
 
 ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = pathlib.Path(__file__).parent / "assets"
@@ -57,16 +58,23 @@ class DocumentedAPI(FastAPI):
         self.routes.extend(routes.routes)
 
     def openapi(self) -> dict[str, Any]:
-        """The document; creating it takes a quarter of a second, once."""
+        """The whole document, repetitions included; creating it takes a quarter of a second."""
         with self._lock:
             return self._openapi()
 
     @cached_property
     def document(self) -> bytes:
-        """The document as JSON. Its objects, some 3 MB, are not kept."""
-        document = orjson.dumps(self.openapi())
-        self.openapi_schema = None
-        return document
+        """The document that is served, as JSON."""
+        return self.shortened(links=False)
+
+    def shortened(self, *, links: bool) -> bytes:
+        """The document without repetitions, as JSON. Its objects, some 3 MB, are not kept."""
+        with self._lock:
+            self.openapi_schema = None  # the one that others may have is not changed
+            document = self._openapi()
+            self.openapi_schema = None
+        shorten(document, links=links)
+        return orjson.dumps(document)
 
     def _openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -125,8 +133,9 @@ def mount(app: DocumentedAPI) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     @requires_scope(None)
-    def openapi_json() -> Response:  # in a thread: the first request may wait until it is created
-        return Response(app.document, media_type="application/json")
+    def openapi_json(links: bool = False) -> Response:  # in a thread: creating it takes a while
+        document = app.shortened(links=True) if links else app.document
+        return Response(document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     @requires_scope(None)

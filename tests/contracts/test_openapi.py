@@ -39,6 +39,47 @@ def test_document_is_valid(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
+MOST_BYTES = 300_000
+
+
+def test_document_that_is_served_is_small(client: TestClient, document: dict[str, Any]) -> None:
+    """And says the same: with its references resolved it has all operations with all parameters,
+    bodies, statuses and schemas."""
+    reply = client.get("/openapi.json")
+    assert len(reply.content) <= MOST_BYTES
+    served = reply.json()
+    OpenAPIV31SpecValidator(served).validate()
+    assert served["components"]["schemas"].keys() == document["components"]["schemas"].keys()
+    for template, methods in document["paths"].items():
+        for method, whole in methods.items():
+            short = served["paths"][template][method]
+            parameters = [_resolved(served, one) for one in short.get("parameters", ())]
+            named = [(one["in"], one["name"]) for one in parameters]
+            assert named == [(one["in"], one["name"]) for one in whole.get("parameters", ())]
+            body = _resolved(served, short.get("requestBody", {}))
+            assert (
+                body.get("content", {}).keys()
+                == whole.get("requestBody", body).get("content", {}).keys()
+            )
+            assert short["responses"].keys() == whole["responses"].keys()
+            for status, reply_of in whole["responses"].items():
+                response = _resolved(served, short["responses"][status])
+                assert response["description"] == reply_of["description"]
+                assert response.get("content", {}).keys() == reply_of.get("content", {}).keys()
+    linked = client.get("/openapi.json", params={"links": "true"}).json()
+    OpenAPIV31SpecValidator(linked).validate()
+    created = _resolved(linked, linked["paths"]["/v1/datasets"]["post"]["responses"]["201"])
+    assert _resolved(linked, created["links"]["create_job"])["operationId"] == "create_job"
+
+
+def _resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in part:
+        return part
+    kind, name = part["$ref"].split("/")[-2:]
+    resolved: dict[str, Any] = document["components"][kind][name]
+    return resolved
+
+
 def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
     """The calls a user's way needs are documented."""
     assert {

@@ -74,9 +74,7 @@ def filter_case(context: Any, case: Any) -> bool:
 
 def _take_example(case: Any) -> None:
     """Use the example instead of the generated body; keep the dataset from a link."""
-    example = case.operation.definition.raw["requestBody"]["content"][case.media_type].get(
-        "example"
-    )
+    example = _body(case)["content"][case.media_type].get("example")
     if isinstance(example, dict) and isinstance(case.body, dict):
         linked = _is_linked(case) and "dataset_id" in case.body
         case.body = {**example, **({"dataset_id": case.body["dataset_id"]} if linked else {})}
@@ -93,3 +91,12 @@ def _is_wrong(case: Any) -> bool:
     if case.meta is None or case.meta.generation.mode.is_negative:
         return True
     return any(part.mode.is_negative for part in case.meta.components.values())
+
+
+def _body(case: Any) -> dict[str, Any]:
+    """The operation's body, which can be a component of the document."""
+    body: dict[str, Any] = case.operation.definition.raw["requestBody"]
+    if "$ref" in body:
+        name = body["$ref"].rpartition("/")[2]
+        body = case.operation.schema.raw_schema["components"]["requestBodies"][name]
+    return body

@@ -48,7 +48,7 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
     seed = str(seed_from("FUZZ_SEED"))
     arguments = [
         *(str(COMMAND), "--config-file", str(HERE / "schemathesis.toml"), "run"),
-        *(f"{server.url}/openapi.json", "--no-color", "--seed", seed, "--no-shrink"),
+        *(f"{server.url}/openapi.json?links=true", "--no-color", "--seed", seed, "--no-shrink"),
         *("--header", f"Authorization: {server.http.headers['Authorization']}"),
         *("--checks", "all", "--continue-on-failure", "--request-timeout", "30"),
         *("--workers", "1"),  # CPython 3.11 cannot parse sources in two threads: gh-106905

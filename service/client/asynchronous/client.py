@@ -81,7 +81,7 @@ class AsyncClient:
         `encoding`, `decimal`, `thousands`, `sheet`, `dense`, `index_base`, `n_features`,
         `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
-        terminals.
+        terminals and notebooks.
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)

@@ -16,7 +16,7 @@ from service.client.asynchronous.model import AsyncModelVersion
 from service.client.asynchronous.session import AsyncSession
 from service.client.errors import ClientError, ConnectionFailed, JobCanceled, JobFailed
 from service.client.events import Event
-from service.client.fields import JobFields
+from service.client.fields import JobFields, Results
 
 REFRESH_S = 0.5
 """Interval of updates with a progress bar."""
@@ -48,8 +48,8 @@ class AsyncJob(JobFields):
     ) -> AsyncJob:
         """Wait until it has succeeded; returns the job.
 
-        Shows a progress bar, by default in terminals. Raises JobFailed if it failed or was
-        canceled, and TimeoutError; the job then continues.
+        Shows a progress bar, by default in terminals and notebooks. Raises JobFailed if it failed
+        or was canceled, and TimeoutError; the job then continues.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         has_bar = progress.wanted(progress_bar)
@@ -97,6 +97,12 @@ class AsyncJob(JobFields):
                     raise
             await anyio.sleep(RECONNECT_S)
 
+    async def past_events(self) -> AsyncIterator[Event]:
+        """All events so far, without waiting for others."""
+        call = calls.get(self._path("events"), headers={"Accept": calls.JSON})
+        async for event in self._session.pages(call, "events"):
+            yield Event(event["id"], event["event"], event["data"])
+
     async def trace(self) -> dict[str, list[Any]]:
         """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
         table = await self._session.json(calls.get(self._path("trace")))
@@ -126,9 +132,9 @@ class AsyncJob(JobFields):
         path = calls.path_of("v1", "models", self.model["name"], "versions", self.model["version"])
         return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
 
-    async def results(self) -> dict[str, Any]:
+    async def results(self) -> Results:
         """Results of an evaluation or comparison; for a batch prediction, facts about its file."""
-        return dict(await self._session.json(calls.get(self._results_path())))
+        return Results(await self._session.json(calls.get(self._results_path())))
 
     async def download_results(self, path: str | Path) -> Path:
         """Save the predictions of a batch prediction as a file."""

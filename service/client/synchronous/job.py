@@ -14,7 +14,7 @@ import httpx2
 from service.client import calls, progress
 from service.client.errors import ClientError, ConnectionFailed, JobCanceled, JobFailed
 from service.client.events import Event
-from service.client.fields import JobFields
+from service.client.fields import JobFields, Results
 from service.client.synchronous.model import ModelVersion
 from service.client.synchronous.session import Session
 
@@ -46,8 +46,8 @@ class Job(JobFields):
     def wait(self, timeout_s: float | None = None, *, progress_bar: bool | None = None) -> Job:
         """Wait until it has succeeded; returns the job.
 
-        Shows a progress bar, by default in terminals. Raises JobFailed if it failed or was
-        canceled, and TimeoutError; the job then continues.
+        Shows a progress bar, by default in terminals and notebooks. Raises JobFailed if it failed
+        or was canceled, and TimeoutError; the job then continues.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         has_bar = progress.wanted(progress_bar)
@@ -93,6 +93,12 @@ class Job(JobFields):
                     raise
             time.sleep(RECONNECT_S)
 
+    def past_events(self) -> Iterator[Event]:
+        """All events so far, without waiting for others."""
+        call = calls.get(self._path("events"), headers={"Accept": calls.JSON})
+        for event in self._session.pages(call, "events"):
+            yield Event(event["id"], event["event"], event["data"])
+
     def trace(self) -> dict[str, list[Any]]:
         """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
         table = self._session.json(calls.get(self._path("trace")))
@@ -122,9 +128,9 @@ class Job(JobFields):
         path = calls.path_of("v1", "models", self.model["name"], "versions", self.model["version"])
         return ModelVersion(self._session, self._session.json(calls.get(path)))
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Results:
         """Results of an evaluation or comparison; for a batch prediction, facts about its file."""
-        return dict(self._session.json(calls.get(self._results_path())))
+        return Results(self._session.json(calls.get(self._results_path())))
 
     def download_results(self, path: str | Path) -> Path:
         """Save the predictions of a batch prediction as a file."""

@@ -21,17 +21,22 @@ from service import __version__
 from service.client import progress
 from service.client.calls import Call
 from service.client.errors import ConnectionFailed, problem_of
-from service.client.retries import Retries
+from service.client.retries import Retries, never_sent
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_S = 10.0
+FIRST_S = 0.8
+"""How long a service that has never answered is looked for: its address may be wrong."""
 WAIT_S = 120.0
 """Timeout for a reply; parsing a large upload takes a while."""
 
 
 class Session:
     """The connections to one service."""
+
+    _reached = False
+    """Whether the service has answered before."""
 
     def __init__(self, url: str | None, api_key: str | None, retries: Retries | None) -> None:
         self.url = (url or os.environ.get("SVM_URL") or DEFAULT_URL).rstrip("/")
@@ -104,16 +109,18 @@ class Session:
 
     def _reply(self, call: Call, *, stream: bool) -> httpx2.Response:
         done = 0
+        began = time.monotonic()
         while True:
             done += 1
             try:
                 reply = self._http.send(self._request(call), stream=stream)
             except httpx2.TransportError as error:
                 pause = self.retries.after_failure(call, error, done)
-                if pause is None:
-                    reason = str(error) or type(error).__name__
-                    raise ConnectionFailed(f"no answer from {self.url}: {reason}") from error
+                late = time.monotonic() - began + (pause or 0) > FIRST_S
+                if pause is None or (late and not self._reached and never_sent(error)):
+                    raise ConnectionFailed(f"no answer from {self.url}: {_reason(error)}") from None
             else:
+                self._reached = True
                 pause = self.retries.after_reply(call, reply.status_code, reply.headers, done)
                 if pause is None:
                     return reply
@@ -136,6 +143,13 @@ class Session:
             content=content,
             timeout=httpx2.Timeout(WAIT_S + call.wait_s, connect=CONNECT_S),
         )
+
+
+def _reason(error: httpx2.TransportError) -> str:
+    if isinstance(error, httpx2.UnsupportedProtocol):
+        return f"an address is written as {DEFAULT_URL}"
+    reason = str(error) or type(error).__name__
+    return f"{reason}; is the service running there?" if never_sent(error) else reason
 
 
 def _size(piece: bytes | Path) -> int:

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from service import __version__
 from service.cli import cli
+from service.client import Client
 from tests.journeys.server import COMMAND, Server, running
+from tests.journeys.test_events import until
 from tests.journeys.test_upload_to_predictions import iris_csv
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -141,6 +143,67 @@ def test_jobs_are_listed_evaluated_and_canceled(run: Run) -> None:
     canceled = run("cancel", json.loads(long.stdout)["id"], "--json")
     assert json.loads(canceled.stdout)["cancel_requested"]
     assert run("watch", json.loads(long.stdout)["id"]).returncode == 4
+
+
+def test_job_is_paused_resumed_and_its_events_are_printed(run: Run) -> None:
+    """The events are complete with --follow; with --json there is one object per line."""
+    run("upload", "iris.csv")
+    endless = ("--solver", "pegasos", "--set", "stopping.max_epochs=10000000")
+    done = run("train", "held", *endless, "--set", "stopping.duality_gap=1e-12", "--json")
+    job_id = json.loads(done.stdout)["id"]
+    assert json.loads(run("pause", job_id, "--json").stdout)["id"] == job_id
+    with Client() as client:
+        until(lambda: client.job(job_id).state == "paused")
+    assert "paused" in run("logs", job_id).stdout
+    assert run("resume", job_id).stdout.startswith(job_id)
+    run("cancel", job_id, "--keep-model")
+    lines = run("logs", job_id, "--follow").stdout.splitlines()
+    assert lines[0].split()[2:] == ["state", "queued"]
+    assert "end" in lines[-1]
+    assert "model held/1" in lines[-1]
+    events = [json.loads(line) for line in run("logs", job_id, "--json").stdout.splitlines()]
+    assert len(events) == len(lines)
+    assert events[-1]["event"] == "end"
+
+
+def test_dataset_is_split_and_downloaded(run: Run) -> None:
+    """Two datasets; the suffix of the file is the format, also of a batch prediction's results."""
+    upload = json.loads(run("upload", "iris.csv", "--json").stdout)
+    options = ("--fraction", "0.2", "--seed", "3")
+    both = json.loads(run("split", upload["id"], *options, "--json").stdout)
+    assert (both["train"]["n_samples"], both["test"]["n_samples"]) == (120, 30)
+    assert both["test"]["id"] in run("split", upload["id"], *options).stdout
+    assert run("split", "latest", "--fraction", "1").returncode == 3
+    assert run("download", upload["id"], "copy.tsv").returncode == 0
+    copied = Path("copy.tsv").read_text().replace("\t", ",").splitlines()
+    assert len(copied) == 151
+    run("train", "downloaded", "--dataset", upload["id"], "--watch")
+    with Client() as client:
+        job = client.predict_dataset(upload["id"], "downloaded").wait(60)
+    assert run("download", job.id, "predictions.csv").returncode == 0
+    assert Path("predictions.csv").read_text().count("setosa") >= 40
+    assert run("download", upload["id"], "notes.md").returncode == 2
+
+
+def test_resources_are_deleted(run: Run) -> None:
+    """By id or name; what is in use, and a model with aliases, stay."""
+    Path("few.csv").write_text("a,b,k\n1,2,u\n3,5,v\n4,6,v\n0,1,u\n")
+    dataset = json.loads(run("upload", "few.csv", "--json").stdout)["id"]
+    jobs = [json.loads(run("train", "gone", "--watch", "--json").stdout)["id"] for _ in range(2)]
+    run("models", "gone", "--alias", "champion=1")
+    assert run("delete", "gone").returncode == 3
+    assert run("delete", "gone/1").returncode == 3
+    done = run("delete", "gone/champion", "gone/1", *jobs, dataset)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == f"{dataset} deleted"
+    assert [
+        one["version"] for one in json.loads(run("models", "gone", "--json").stdout)["versions"]
+    ] == [2]
+    run("models", "gone", "--alias", "champion=2")
+    done = run("delete", "gone", "--force", "--json")
+    assert json.loads(done.stdout) == {"deleted": ["gone"]}
+    for reference in ("gone", "gone/2", "gone/champion", jobs[0], dataset):
+        assert run("delete", reference).returncode == 3, reference
 
 
 def test_version_is_printed(run: Run) -> None:

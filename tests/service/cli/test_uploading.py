@@ -49,6 +49,20 @@ def test_options_say_how_to_read(run: Run, tmp_path: Path) -> None:
     assert dataset["reading"]["missing"] == ["weg"]
 
 
+@pytest.mark.parametrize(
+    ("name", "character"),
+    [("tab", "\t"), ("semicolon", ";"), ("comma", ","), ("bar", "|"), ("space", " ")],
+)
+def test_delimiters_have_names(run: Run, name: str, character: str) -> None:
+    """A tab is hard to type in a shell."""
+    rows = (("a", "b", "k"), ("1", "2", "u"), ("3", "4", "v"))
+    Path("table.txt").write_text("".join(f"{character.join(row)}\n" for row in rows))
+    done = run("upload", "table.txt", "--delimiter", name, "--validate-only", "--json")
+    assert done.returncode == 0, done.stderr
+    dataset = json.loads(done.stdout)
+    assert (dataset["n_features"], dataset["reading"]["delimiter"]) == (2, character)
+
+
 def test_proposal(run: Run) -> None:
     """A table of all columns; nothing is stored."""
     rows = "".join(f"name {i},{i % 3},{'uv'[i % 2]},{i % 2}\n" for i in range(20))

@@ -33,10 +33,10 @@ Script = Callable[[int], tuple[int, dict[str, str], dict[str, Any]]]
 class Scripted(ThreadingHTTPServer):
     """A service that answers the k-th request, from 0, by a script, and records the requests."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, port: int = 0) -> None:
         self.script = script
         self.seen: list[tuple[str, dict[str, str]]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
 
     @property
     def url(self) -> str:
@@ -67,8 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
 def scripted() -> Iterator[Callable[[Script], Scripted]]:
     servers: list[Scripted] = []
 
-    def start(script: Script) -> Scripted:
-        servers.append(Scripted(script))
+    def start(script: Script, port: int = 0) -> Scripted:
+        servers.append(Scripted(script, port))
         threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         return servers[-1]
 
@@ -178,15 +178,34 @@ def test_lists_read_page_by_page(scripted: Callable[[Script], Scripted]) -> None
     ]
 
 
-def test_unreachable_service_is_reported() -> None:
-    """With its address."""
+def test_unreachable_service_is_reported_within_a_second() -> None:
+    """With its address, and without the errors of the library below."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
+    began = time.monotonic()
     with (
-        Client(f"http://127.0.0.1:{port}", retries=FAST) as client,
-        pytest.raises(ConnectionFailed, match=f"no answer from http://127.0.0.1:{port}"),
+        Client(f"http://127.0.0.1:{port}") as client,
+        pytest.raises(ConnectionFailed, match=f"no answer from http://127.0.0.1:{port}") as failed,
     ):
         client.info()
+    assert time.monotonic() - began < 1
+    assert "is the service running there?" in str(failed.value)
+    assert failed.value.__suppress_context__
+    with Client("localhost:8000") as client, pytest.raises(ConnectionFailed, match="is written as"):
+        client.info()
+
+
+def test_service_that_restarts_is_waited_for(scripted: Callable[..., Scripted]) -> None:
+    """It has answered before, so its address is right."""
+    service = scripted(_busy(0, 503))
+    with Client(service.url, retries=Retries(times=100, first_s=0.1, longest_s=0.1)) as client:
+        client.train("latest", "m")
+        service.shutdown()
+        service.server_close()
+        later = threading.Timer(1.0, scripted, (_busy(0, 503), service.server_port))
+        later.start()
+        assert client.train("latest", "m").id == "job_1"
+        later.join()
 
 
 def test_broken_connections_are_retried(server: Server) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas
 import pytest
+from scipy import sparse
 
 from service.client import Client
-from service.client.rows import predict_body, upload_body
+from service.client.rows import predict_body, read_array, upload_body
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -91,6 +93,87 @@ def test_tables_are_the_same_dataset_and_the_same_predictions(client: Client) ->
     assert reply["decision"] == expected.tolist()
     whole = client.upload(labeled)
     assert whole.data["matrix_digest"] == dataset.data["matrix_digest"]
+
+
+def _forms(library: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rows and labels of a library that need not be installed."""
+    module = pytest.importorskip(library)
+    columns = {"age": AGES, "sex": SEXES}
+    if library == "polars":
+        lazy = module.LazyFrame(columns)
+        labels = {"series": module.Series(LABELS), "lazy": module.LazyFrame({"k": LABELS})}
+        return {"lazy": lazy}, labels
+    table = module.table(columns)
+    labels = {"array": module.array(LABELS), "chunked": module.chunked_array([LABELS])}
+    return {"table": table, "batch": table.to_batches()[0], "reader": table.to_reader()}, labels
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_that_are_not_in_memory_are_read(library: str) -> None:
+    """A lazy frame, a batch, a reader; labels as a series, an array or a frame of one column."""
+    expected = upload_body({"age": AGES, "sex": SEXES}, LABELS, None, None)
+    forms, labels = _forms(library)
+    for form, data in forms.items():
+        assert upload_body(data, LABELS, None, None) == expected, form
+    for form, some in labels.items():
+        body = upload_body({"age": AGES, "sex": SEXES}, some, None, None)
+        assert body == expected, form
+
+
+def test_arrays_of_other_kinds() -> None:
+    """Structured arrays are tables; masked values are missing; an iterator gives rows."""
+    structured = np.array([(1.5, "a"), (2.5, "b")], dtype=[("x", "f8"), ("k", "U1")])
+    table = {"x": [1.5, 2.5], "k": ["a", "b"]}
+    assert upload_body(structured, None, None, None) == upload_body(table, None, None, None)
+    masked = np.ma.masked_greater(np.array([[1, 2], [3, 9]]), 8)
+    sent = read_array(cast(bytes, predict_body(masked).content))
+    assert np.isnan(sent).tolist() == [[False, False], [False, True]]
+    assert predict_body(iter([[1.0], [2.0]])) == predict_body([[1.0], [2.0]])
+    column = pandas.DataFrame({"k": [0, 1]})
+    X = [[1.0], [2.0]]
+    assert upload_body(X, column, None, None) == upload_body(X, [0, 1], None, None)
+    for kind in (sparse.csr_matrix, sparse.coo_array, sparse.dok_array, sparse.csc_array):
+        body = predict_body(kind(np.eye(3)))
+        assert body.content == b"0 1:1.0\n0 2:1.0\n0 3:1.0\n", kind
+
+
+@pytest.mark.parametrize(
+    ("data", "advice"),
+    [
+        (pandas.Series([1.0, 2.0]), r"pandas.Series is not sent: .*`.to_frame\(\)`"),
+        (pandas.Index([1, 2]), "to_frame"),
+        (np.ones(3), r"X.reshape\(1, -1\) if it is one row"),
+        ([1.0, 2.0], r"X.reshape\(1, -1\) if it is one row"),
+        (np.ones((2, 2, 2)), "3 dimensions"),
+        (np.ones((2, 2), dtype=complex), "give real numbers"),
+        (np.ones((2, 2), dtype="M8[D]"), "a frame if they are dates"),
+        (None, "NoneType is not sent"),
+        (7, "int is not sent: give rows"),
+        ({1, 2}, "set is not sent"),
+        (io.BytesIO(b"a,b"), "give the path"),
+        (object(), "object is not sent"),
+        (np.array([["a", "b"]]), "give texts in a frame"),
+        (np.ones((0, 3)), "no rows"),
+    ],
+)
+def test_errors_say_what_to_give_instead(data: Any, advice: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match=advice):
+        predict_body(data)
+    with pytest.raises(ValueError, match=advice):
+        upload_body(data, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        (np.ones((2, 2)), r"shape \(2, 2\): give one column"),
+        (sparse.csr_array([[1], [0]]), "labels are not sparse"),
+    ],
+)
+def test_labels_are_one_column(labels: Any, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice):
+        upload_body([[1.0], [2.0]], labels, None, None)
 
 
 def test_weights_are_a_column_of_their_own(client: Client) -> None:

@@ -1,0 +1,71 @@
+"""Versions of the service as models of MLflow.
+
+    import mlflow
+    from service.client.mlflow_models import log_version
+
+    with mlflow.start_run():
+        logged = log_version(client.model_version("iris", 3), registered_model_name="iris")
+    mlflow.pyfunc.load_model(logged.model_uri).predict(frame)
+
+The logged model needs NumPy and pandas, and neither this project nor the service.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from service.client import pyfunc
+from service.client.synchronous.model import ModelVersion
+
+MODULE = "svm_service_pyfunc"
+REQUIREMENTS = ("numpy>=2.0", "pandas>=2.2")
+
+
+def log_version(version: ModelVersion, **options: Any) -> Any:
+    """Log a version as a pyfunc model in the active run of MLflow, or in a new one.
+
+    Its metrics and certificate are in the model's `metadata`. `options` are those of
+    `mlflow.pyfunc.log_model`, such as `registered_model_name`; `name` is by default that of the
+    model. Returns MLflow's `ModelInfo`. Raises ImportError without the extra `mlflow`.
+    """
+    log_model: Any = import_module("mlflow.pyfunc").log_model
+    with tempfile.TemporaryDirectory() as folder:
+        data = version.export(Path(folder) / f"{version.name}-{version.version}.npz")
+        code = shutil.copyfile(pyfunc.__file__, Path(folder) / f"{MODULE}.py")
+        return log_model(
+            **{
+                "name": version.name,
+                "signature": _signature(version),
+                "pip_requirements": list(REQUIREMENTS),
+                "metadata": _origin(version),
+                **options,
+            },
+            loader_module=MODULE,
+            data_path=str(data),
+            code_paths=[str(code)],
+        )
+
+
+def _signature(version: ModelVersion) -> Any:
+    """Names of the columns, of any type: whole numbers and texts are read as the service does.
+    Arrays have none. The parameter `output` is `label`, `decision` or `probability`."""
+    types: Any = import_module("mlflow.types.schema")
+    table = version.table
+    names = version.columns if table is None else [one["name"] for one in table["columns"]]
+    inputs = None
+    if names is not None:
+        inputs = types.Schema([types.ColSpec(types.AnyType(), name=name) for name in names])
+    output = types.ParamSpec("output", types.DataType.string, pyfunc.OUTPUTS[0])
+    signature: Any = import_module("mlflow.models").ModelSignature
+    return signature(inputs=inputs, params=types.ParamSchema([output]))
+
+
+def _origin(version: ModelVersion) -> dict[str, Any]:
+    """Where the model comes from and what is proven about it."""
+    names = ("name", "version", "digest", "dataset_id", "dataset_digest", "job_id", "seed")
+    certificate = {name: version.certificate.get(name) for name in ("status", "summary")}
+    return {"svm_service": {**{name: version.data[name] for name in names}, **certificate}}

@@ -1,0 +1,61 @@
+"""What MLflow loads: predicts from an NPZ export with NumPy alone.
+
+`mlflow_models` copies this file into the logged model; nothing of this project is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+OUTPUTS = ("label", "decision", "probability")
+
+
+class Predictor:
+    """A model of the service for `mlflow.pyfunc`."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` is the NPZ file; its member `readme` is the program that predicts."""
+        with np.load(path, allow_pickle=False) as archive:
+            source = archive["readme"].item()
+        self._program: dict[str, Any] = {"__name__": "svm_service_export"}
+        exec(compile(source, "readme", "exec"), self._program)
+        self._model = self._program["load"](path)
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        """The label of each row, or what `params["output"]` names: `decision` values, or
+        `probability`, (n_samples, n_classes), of a calibrated model.
+
+        Raises ValueError for another output.
+        """
+        output = (params or {}).get("output", OUTPUTS[0])
+        if output not in OUTPUTS:
+            raise ValueError(f"output {output!r}: not one of {', '.join(OUTPUTS)}")
+        if output == "probability" and "calibration" not in self._model:
+            raise ValueError("the model is not calibrated: it has no probabilities")
+        rows = self._rows(model_input)
+        if output == "label":
+            return self._program["predict"](self._model, rows)
+        scores = self._program["scores"](self._model, rows)
+        name = "decision" if output == "decision" else "probabilities"
+        return self._program[name](self._model, scores)
+
+    def _rows(self, data: Any) -> Any:
+        """A table as lists of its cells, in the order of the model's columns; else an array."""
+        columns = self._model.get("columns")
+        if columns is None or not hasattr(data, "columns"):
+            return np.asarray(data) if columns is None else data
+        table = data[[column["name"] for column in columns]].astype(object)
+        table = table.where(table.notna(), None)
+        return [list(map(_cell, row)) for row in table.itertuples(index=False, name=None)]
+
+
+def _cell(cell: Any) -> Any:
+    return cell.isoformat() if hasattr(cell, "isoformat") else cell
+
+
+def _load_pyfunc(data_path: str) -> Predictor:
+    """The name that MLflow calls; `data_path` is the NPZ file."""
+    return Predictor(Path(data_path))

@@ -1,0 +1,78 @@
+"""A version logged in MLflow predicts what the service predicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from starlette.testclient import TestClient
+
+from service.client import Client
+from tests.service.client.test_tables import LABELS, frame_of, records
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow warns of its own modules
+mlflow: Any = pytest.importorskip("mlflow")
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In a file of SQLite."""
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_LOGGING", "false")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    yield
+    mlflow.set_tracking_uri(None)
+
+
+def test_table_with_categories_and_gaps(client: Client) -> None:
+    """Label, decision value and probability, from a frame with another order of columns."""
+    from service.client.mlflow_models import log_version
+
+    frame = frame_of()
+    dataset = client.upload(frame, LABELS)
+    options: dict[str, Any] = {"validation": {"fraction": 0.3}, "calibration": "sigmoid"}
+    version = client.train(dataset, "tracked", **options).wait(60).model_version()
+    with mlflow.start_run():
+        logged = log_version(version, registered_model_name="tracked")
+    loaded = mlflow.pyfunc.load_model("models:/tracked/1")
+    assert logged.metadata["svm_service"]["digest"] == version.digest
+    rows = frame[frame.columns[::-1]]
+    assert loaded.predict(rows).tolist() == version.predict(frame).tolist()
+    for output in ("decision", "probability"):
+        values = loaded.predict(rows, params={"output": output})
+        assert values == pytest.approx(version.predict(frame, output), rel=1e-9)
+    served = _served(loaded, {"dataframe_records": records()}).json()
+    assert served["predictions"] == version.predict(frame).tolist()
+    wanted = {"dataframe_records": records(), "params": {"output": "decision"}}
+    values = _served(loaded, wanted).json()["predictions"]
+    assert values == pytest.approx(version.predict(frame, "decision"), rel=1e-9)
+    assert "one" in _served(loaded, {"dataframe_records": [{"one": 1}]}).text
+
+
+def _served(model: Any, body: dict[str, Any]) -> Any:
+    """The reply of the server that `mlflow models serve` starts."""
+    from mlflow.pyfunc import scoring_server
+
+    content = json.dumps(body, default=str)
+    with TestClient(scoring_server.init(model)) as http:
+        headers = {"Content-Type": "application/json"}
+        return http.post("/invocations", content=content, headers=headers)
+
+
+def test_array_without_names(client: Client) -> None:
+    """Rows are an array, too."""
+    from service.client.mlflow_models import log_version
+
+    X = np.random.default_rng(3).normal(size=(60, 4))
+    dataset = client.upload(X, (X[:, 0] > 0).astype(int))
+    version = client.train(dataset, "unnamed").wait(60).model_version()
+    loaded = mlflow.pyfunc.load_model(log_version(version, name="unnamed").model_uri)
+    assert loaded.predict(X).tolist() == version.predict(X).tolist()
+    assert loaded.predict(pandas.DataFrame(X)).tolist() == version.predict(X).tolist()
+    with pytest.raises(ValueError, match="not calibrated"):
+        loaded.predict(X, params={"output": "probability"})
