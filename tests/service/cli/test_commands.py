@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from service import __version__
 from service.cli import cli
 from tests.journeys.server import COMMAND, Server, running
-from tests.journeys.test_upload_to_predictions import iris_csv
+from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
