@@ -49,9 +49,14 @@ class Table:
 
 
 def tables(count: int) -> list[Table]:
-    """The first `count` that fit: one of each package in turn, by name within a package."""
+    """The first `count` that fit."""
+    return list(islice(fitting_tables(), count))
+
+
+def fitting_tables() -> Iterator[Table]:
+    """All that fit: one of each package in turn, by name within a package."""
     turns = chain.from_iterable(zip_longest(*map(_fitting, PACKAGES)))
-    return list(islice((table for table in turns if table is not None), count))
+    return (table for table in turns if table is not None)
 
 
 def known_tables() -> list[Table]:
