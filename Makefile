@@ -40,7 +40,7 @@ site: $(VENV)/.site ## Build the documentation that the service shows at /guide
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated
 
-soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, course results over 20 seeds
+soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, 64 tables of R, course results over 20 seeds
 	$(BIN)/python -m pytest -m soundness -s
 
 torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so

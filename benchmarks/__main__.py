@@ -1,7 +1,8 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [choices] [growth] [doubling] [limits] [lists]
-    [footprint] [small-jobs] [under-load] [serving] [beside-commits] [one-answer] [course-results]
+python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
+    [lists] [footprint] [small-jobs] [under-load] [serving] [beside-commits] [one-answer]
+    [course-results]
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks import (
     serving,
     small_jobs,
     solvers,
+    tables,
     under_load,
 )
 
@@ -34,6 +36,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "gaps": gaps.main,
     "solvers": solvers.main,
     "choices": choices.main,
+    "tables": tables.main,
     "growth": growth.main,
     "doubling": doubling.main,
     "limits": limits.main,

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks import choices, doubling, gaps, growth, limits, parts, passes, small_jobs, solvers
+from benchmarks import tables as accuracy_on_tables
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
 from benchmarks.solver_cases import Case
 from svm.solvers import SOLVERS
 
+NOISE = np.array([2.0, -3.0, 2.0, -3.0, 0.0])
 SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
 
 
@@ -69,6 +71,27 @@ def test_solvers_are_compared(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.svg"))) == 2 * 2 + 2
     peer = [row for row in rows if row.gap == solvers.KERNEL_GAP and "dual" in row.note]
     assert min(float(row.note.split()[1]) for row in peer) > -1e-2
+
+
+def test_accuracies_on_tables_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first table of 200 rows and more; texts and numbers reach both in the same way."""
+    [comparison] = accuracy_on_tables.main(count=1)
+    assert comparison.name == "AER/Affairs"
+    assert 60 < comparison.ours.min() <= 100
+    assert abs(comparison.difference) < 5
+    assert re.search(r"mean difference [+-]\d\.\d\d points; \d of 1", capsys.readouterr().out)
+
+
+def test_difference_below_both_bounds_is_marked() -> None:
+    """0.3 points, or one standard error of the folds' differences."""
+    theirs = np.full(5, 80.0)
+    steady = accuracy_on_tables.Comparison("steady", theirs - 0.4, theirs)
+    noisy = accuracy_on_tables.Comparison("noisy", theirs + NOISE, theirs)
+    assert (steady.difference, steady.standard_error) == pytest.approx((-0.4, 0.0))
+    assert (noisy.difference, noisy.standard_error) == pytest.approx((-0.4, 1.1225), rel=1e-3)
+    assert steady.below
+    assert str(steady).endswith("below")
+    assert not noisy.below
 
 
 def test_small_jobs_are_counted() -> None:

@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Server, ok, running
-from tests.journeys.test_upload_to_predictions import iris_csv
+from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 from tests.seeds import seed_from
 
 ENDLESS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from service.cli import cli
 from service.client import Client
 from tests.journeys.server import COMMAND, Server, running
 from tests.journeys.test_events import until
-from tests.journeys.test_upload_to_predictions import iris_csv
+from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
