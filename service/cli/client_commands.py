@@ -155,12 +155,16 @@ def predict(
 def evaluate(
     model: ModelReference,
     dataset: DatasetId = "latest",
+    importance: Annotated[
+        bool,
+        typer.Option("--importance", help="Also how much the accuracy depends on each column."),
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC."""
     with connected(url, as_json) as client:
-        job = client.evaluate(dataset, model)
+        job = client.evaluate(dataset, model, importance=importance)
         _wait(job, as_json)
         results = job.results()
     print_json(results) if as_json else print_evaluation(results)

@@ -124,6 +124,16 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
     print_table(
         ("class", "precision", "recall", "f1", "rows"), map(_class_cells, metrics["per_class"])
     )
+    if importance := metrics.get("importance"):
+        print_table(
+            ("column", "points of accuracy", "± standard error"),
+            map(_importance_cells, importance["columns"]),
+        )
+
+
+def _importance_cells(column: Mapping[str, Any]) -> tuple[Any, ...]:
+    decrease, error = (f"{100 * column[name]:.2f}" for name in ("decrease", "standard_error"))
+    return column["name"], decrease, error
 
 
 def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:

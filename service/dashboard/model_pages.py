@@ -86,7 +86,11 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @requires_scope("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
         entries = await last_entries(request)
-        values = {"model": f"{name}/{version}", "dataset_id": entries.get("dataset_id", "")}
+        values = {
+            "model": f"{name}/{version}",
+            "dataset_id": entries.get("dataset_id", ""),
+            "importance": entries.get("importance") == "true",
+        }
         return await queue(request, context.evaluations, checked(EvaluationCreate, values))
 
 

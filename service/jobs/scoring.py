@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
 from service.storage.blobs import BlobDamaged
-from svm.data.matrices import Matrix
+from svm.data.matrices import Indices, Matrix
 from svm.errors import Interrupted, InvalidData
 from svm.model.pipeline import FittedPipeline
 
@@ -82,8 +83,13 @@ class Scoring:
         for start in range(rows.start + done, rows.stop, BLOCK_ROWS):
             work.check()
             stop = min(rows.stop, start + BLOCK_ROWS)
-            X = self._taken(self.data.X.read(np.arange(start, stop)))
+            X = self.read(np.arange(start, stop))
             yield slice(start, stop), dict(_outputs(self.fitted, X, start, self._outputs))
+
+    def read(self, rows: Indices) -> Matrix:
+        """Some rows, as the model takes them."""
+        X: Matrix = self._taken(self.data.X.read(rows))
+        return X
 
     def unknown_cells(self, work: Work) -> UnknownCells | None:
         """Of all rows. Raises Interrupted."""
@@ -95,7 +101,7 @@ class Scoring:
         n = self.dataset.n_samples
         for start in range(0, n, BLOCK_ROWS):
             work.check()
-            X = self._taken(self.data.X.read(np.arange(start, min(n, start + BLOCK_ROWS))))
+            X = np.asarray(self.read(np.arange(start, min(n, start + BLOCK_ROWS))))
             unseen += np.count_nonzero(encoder.unseen(X), axis=0)
             missing += np.count_nonzero(encoder.newly_missing(X), axis=0)
         names = [column.name for column in encoder.columns]
@@ -109,8 +115,11 @@ class Scoring:
         }
 
 
-def score(context: RunContext, attempt: Attempt) -> Scored | None:
+def score(
+    context: RunContext, attempt: Attempt, then: Callable[[Scoring], None] = lambda _: None
+) -> Scored | None:
     """The outputs (label, decision, probability) that the job's spec names, of all rows, in order.
+    `then` is called at the end; what was scored is kept if it is interrupted.
 
     None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
     Interrupted after the checkpoint was saved, and LeaseLost.
@@ -119,7 +128,10 @@ def score(context: RunContext, attempt: Attempt) -> Scored | None:
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
     try:
-        columns, unknown = run.columns()
+        with run.kept():
+            columns = run.columns()
+            unknown = scoring.unknown_cells(attempt)
+            then(scoring)
     except Interrupted:
         if attempt.command is not Command.KEEP_AND_END:
             raise
@@ -165,21 +177,26 @@ class _Run:
                 self._keep(piece, some)
                 start += count
 
-    def columns(self) -> tuple[Columns, UnknownCells | None]:
+    def columns(self) -> Columns:
         """Of all rows. Raises as `score`."""
         attempt = self._attempt
+        while (piece := self._next()) is not None:
+            for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):
+                self._keep(piece, outputs)
+                self._show()
+                if attempt.checkpoint_is_due:
+                    attempt.save(self._packed())
+                self._lend(piece)
+        return self._columns
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What was scored is saved if the block is interrupted."""
         try:
-            while (piece := self._next()) is not None:
-                for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):
-                    self._keep(piece, outputs)
-                    self._show()
-                    if attempt.checkpoint_is_due:
-                        attempt.save(self._packed())
-                    self._lend(piece)
-            return self._columns, self._scoring.unknown_cells(attempt)
+            yield
         except Interrupted:
-            if attempt.command is Command.SAVE_AND_RELEASE:
-                attempt.save(self._packed())
+            if self._attempt.command is Command.SAVE_AND_RELEASE:
+                self._attempt.save(self._packed())
             raise
 
     def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -225,13 +225,15 @@ class Client:
         dataset: AnyDataset,
         model: AnyModel,
         *,
+        importance: bool = False,
         tags: Mapping[str, str] | None = None,
         callback: str | None = None,
     ) -> Job:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
-        confusion matrix, precision and recall, ROC curves, margins and calibration."""
+        confusion matrix, precision and recall, ROC curves, margins and calibration; with
+        `importance` also how much the accuracy depends on each column."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
-        body = {**about, "tags": dict(tags or {}), "callback": callback}
+        body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
         return self._queued("/v1/evaluations", body)
 
     def compare(

@@ -13,8 +13,9 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.model_columns import class_numbers
+from service.jobs.evaluations.importance import importance_of
 from service.jobs.parts.helping import PartWork
-from service.jobs.scoring import score, score_piece
+from service.jobs.scoring import Scoring, score, score_piece
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.storage.database import new_id
@@ -38,7 +39,14 @@ FEWEST_POINTS = 21
 
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
-    scored = score(context, attempt)
+    importance: dict[str, Any] | None = None
+
+    def then(scoring: Scoring) -> None:
+        nonlocal importance
+        if attempt.job.spec.get("importance"):
+            importance = importance_of(scoring, attempt)
+
+    scored = score(context, attempt, then)
     if scored is None:
         return
     assert scored.codes is not None
@@ -52,6 +60,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         n_classes = len(scored.version.classes)
         weighted = confusion_matrix(codes, predicted, n_classes, scored.weights)
         metrics["weighted"] = weighted_metrics(weighted)
+    metrics["importance"] = importance
     content = orjson.dumps(metrics)
     headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
     attempt.finish(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
+from service.jobs.evaluations.importance import MAX_COLUMNS
 from service.jobs.evaluations.run import outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.training.admission import refused
 from service.jobs.training.memory_plan import check_scores
+from service.rows.faults import invalid_field
 
 
 class Evaluations(Submission[EvaluationCreate]):
@@ -20,6 +22,12 @@ class Evaluations(Submission[EvaluationCreate]):
         with refused("/dataset_id"):
             class_numbers(dataset, version.classes)
             check_columns(dataset, version)
+        if body.importance and version.n_features > MAX_COLUMNS:
+            message = (
+                f"the model has {version.n_features:,} columns; the importance of at most "
+                f"{MAX_COLUMNS} is measured"
+            )
+            raise invalid_field("/importance", message)
         outputs = outputs_of(version)
         check_scores(dataset, version, len(outputs), stores.limits.worker_memory_bytes)
         spec = {

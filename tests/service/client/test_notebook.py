@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from service.client import notebook
 from service.client.fields import DatasetFields
 from tests.journeys.server import Server
-from tests.journeys.test_upload_to_predictions import iris_csv
+from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
 CELLS = """\
 from service.client import Client

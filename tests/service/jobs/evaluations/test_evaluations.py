@@ -125,6 +125,42 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_metrics(
     assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"] == whole
 
 
+def test_importance_of_columns(client: TestClient, worker: Worker) -> None:
+    """A column that decides has nearly all of it, one of chance none; the same each time."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 3))
+    label = np.where(X[:, 1] + 0.1 * X[:, 0] > 0, "yes", "no")
+    rows = "".join(f"{a},{b},{c},{k}\n" for (a, b, c), k in zip(X, label, strict=True))
+    dataset_id = upload(client, "a,b,c,y\n" + rows)
+    body = job_body(dataset_id, solver={"name": "newton"})
+    assert carry_out(client, worker, client.post("/v1/jobs", json=body).json()["id"])["model"]
+    assert evaluated(client, worker)["metrics"]["importance"] is None
+    read = evaluated(client, worker, importance=True)
+    measured = read["metrics"]["importance"]
+    assert measured["n_samples"] == 300
+    assert measured["columns"][0]["name"] == "b"
+    falls = {one["name"]: one["decrease"] for one in measured["columns"]}
+    assert falls["b"] == pytest.approx(0.5, abs=0.1)
+    assert abs(falls["c"]) < 0.02
+    assert all(one["standard_error"] < 0.05 for one in measured["columns"])
+    assert evaluated(client, worker, importance=True)["metrics"] == read["metrics"]
+    page = client.get(f"/jobs/{read['id']}").text
+    assert "Importance of columns" in page
+    assert '<th scope="row">b</th>' in page
+
+
+def test_importance_of_many_columns_is_refused(client: TestClient, worker: Worker) -> None:
+    wide = ",".join(f"f{j}" for j in range(201))
+    lines = "".join(
+        f"{','.join(str((i * j) % 7) for j in range(201))},{i % 2}\n" for i in range(20)
+    )
+    dataset_id = upload(client, f"{wide},y\n{lines}")
+    carry_out(client, worker, create(client, dataset_id, solver={"name": "newton"}))
+    reply = ask(client, importance=True)
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/importance")
+    assert "the model has 201 columns" in reply.json()["errors"][0]["message"]
+
+
 def test_a_model_that_is_needed_stays(client: TestClient, worker: Worker) -> None:
     """Until the evaluation has ended; with it go its results."""
     train(client, worker)
