@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
 python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
-    [lists] [footprint] [small-jobs] [under-load] [serving] [beside-commits] [one-answer]
+    [lists] [footprint] [small-jobs] [parts] [under-load] [serving] [beside-commits] [one-answer]
     [course-results]
 """
 
