@@ -149,7 +149,7 @@ class Encoder:
 
     def numbers(self, X: Vector) -> Vector:
         """The outputs before those of levels, unscaled: (n_samples, n_numbers)."""
-        values: Vector = np.take(X, self.sources, axis=1)
+        values: Vector = X.take(self.sources, axis=1)
         for first in self.dates:
             values[:, first : first + len(PARTS)] = date_parts(values[:, first])
         np.copyto(values, self.fills, where=np.isnan(values))

@@ -50,10 +50,11 @@ class TableScorer:
         """X, raw values, float64 in C order."""
         scores = self._numbers(self._encoder.numbers(X))
         if len(self._ones):
-            codes = np.take(X, self._encoder.categories, axis=1)
+            codes = X.take(self._encoder.categories, axis=1)
             np.fmax(codes, MISSING, out=codes)
             codes += self._firsts
-            scores += np.vecmat(self._ones, np.take(self._level_weights, codes.astype(np.int64), 0))
+            weights = self._level_weights.take(codes.astype(np.int64), axis=0)
+            scores += np.vecmat(self._ones, weights)
         return scores
 
 
