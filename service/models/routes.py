@@ -105,7 +105,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         force: Annotated[bool, Query(description="Also delete the aliases.")] = False,
     ) -> None:
         registry.delete(
-            name, force, lambda model: check_if_match(request, _etag_of(ModelRead.of(model)))
+            name, force, lambda model: check_if_match(request, etag_of(ModelRead.of(model)))
         )
 
 
@@ -150,7 +150,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         registry.delete_version(
             name,
             version,
-            lambda current: check_if_match(request, _etag_of(ModelVersionRead.of(current))),
+            lambda current: check_if_match(request, etag_of(ModelVersionRead.of(current))),
         )
 
     @routes.get(
@@ -282,13 +282,14 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         registry.remove_alias(name, alias, partial(_check_alias, request))
 
 
-def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
-    response.headers["ETag"] = _etag_of(read)
-    return not_modified(request, _etag_of(read)) or read
-
-
-def _etag_of(read: BaseModel) -> str:
+def etag_of(read: BaseModel) -> str:
+    """The ETag of a model or a version."""
     return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
+
+
+def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
+    response.headers["ETag"] = etag_of(read)
+    return not_modified(request, etag_of(read)) or read
 
 
 def _check_alias(request: Request, current: Alias | None) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from service import errors
 from service.errors import Fault, ServiceError
-
-_KIND = "a dataclass"
-"""The member with the name of the dataclass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,11 @@ class Failure:
 
 
 class Messages:
-    """Messages between two processes: these dataclasses, and ServiceErrors."""
+    """Messages between two processes: these dataclasses, and ServiceErrors.
+
+    The member with the name of a dataclass is called differently in each message, so that no object
+    from a caller, in which any name can occur, is read as a dataclass.
+    """
 
     def __init__(self, *kinds: type) -> None:
         self._kinds: dict[str, Any] = {kind.__name__: kind for kind in (*kinds, Failure, Fault)}
@@ -44,11 +47,13 @@ class Messages:
                 message.extra,
                 message.retry_after_s,
             )
-        return json.dumps(message, default=_plain, allow_nan=False)
+        mark = secrets.token_hex(8)
+        return f"{mark} {json.dumps(message, default=partial(_plain, mark), allow_nan=False)}"
 
     def decode(self, line: str) -> Any:
         """The decoded dataclass. Raises the error if it is a ServiceError."""
-        message = json.loads(line, object_hook=self._made)
+        mark, _, content = line.partition(" ")
+        message = json.loads(content, object_hook=partial(self._made, mark))
         if isinstance(message, Failure):
             family: type[ServiceError] = getattr(errors, message.family)
             raise family(
@@ -61,11 +66,11 @@ class Messages:
             )
         return message
 
-    def _made(self, values: dict[str, Any]) -> Any:
-        kind = values.pop(_KIND, None)
+    def _made(self, mark: str, values: dict[str, Any]) -> Any:
+        kind = values.pop(mark, None)
         return values if kind is None else self._kinds[kind](**values)
 
 
-def _plain(message: Any) -> dict[str, Any]:
+def _plain(mark: str, message: Any) -> dict[str, Any]:
     values = {field.name: getattr(message, field.name) for field in fields(message)}
-    return {_KIND: type(message).__name__} | values
+    return {mark: type(message).__name__} | values

@@ -17,7 +17,7 @@ from service.models.derived.renderer import Renderer
 from service.models.exports import JSON, MEDIA_TYPES, NPZ, ExportFormat
 from service.models.plots import PlotKind, file_name
 from service.models.registry import ModelRegistry
-from service.models.routes import Version
+from service.models.routes import Version, etag_of
 from service.models.schemas import ModelVersionRead
 from service.models.versions import ModelVersion
 from service.settings import Limits
@@ -221,9 +221,8 @@ def _add_import(
 def _created(version: ModelVersion) -> Response:
     read = ModelVersionRead.of(version)
     location = f"/v1/models/{version.model_name}/versions/{version.version}"
-    return Response(
-        read.model_dump_json(), 201, {"Location": location}, media_type="application/json"
-    )
+    headers = {"Location": location, "ETag": etag_of(read)}
+    return Response(read.model_dump_json(), 201, headers, media_type="application/json")
 
 
 def _parity(parity: Mapping[str, Any] | None) -> dict[str, str]:

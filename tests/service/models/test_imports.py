@@ -49,6 +49,7 @@ def test_imported_model_is_the_exported_one(examples: ExampleModels, model: str,
     assert reply.status_code == 201, reply.text
     made, first = reply.json(), client.get(f"/v1/models/{model}/versions/1").json()
     assert reply.headers["location"] == f"/v1/models/{made['name']}/versions/{made['version']}"
+    assert reply.headers["etag"] == client.get(reply.headers["location"]).headers["etag"]
     for name in ("digest", "classes", "columns", "n_features"):
         assert made[name] == first[name]
     assert (made["job_id"], made["dataset_id"], made["seed"]) == (None, None, None)
@@ -65,6 +66,15 @@ def test_imported_model_is_the_exported_one(examples: ExampleModels, model: str,
     ]
     for output in outputs:
         assert answers[0][output] == answers[1][output]
+
+
+def test_origin_is_kept_whatever_it_has(examples: ExampleModels) -> None:
+    """Also the names by which processes of the service write what they send to each other."""
+    content = json.loads(exported(examples.client, next(iter(MODELS)), "json"))
+    content["origin"]["x"] = {"a dataclass": "Failure"}
+    reply = send(examples.client, "any-origin", json.dumps(content).encode(), "json")
+    assert reply.status_code == 201, reply.text
+    assert reply.json()["imported"]["origin"] == content["origin"]
 
 
 @pytest.mark.parametrize("form", MEDIA)
