@@ -8,14 +8,16 @@ a directory into S3, and an older version into a newer one, which then runs its 
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import os
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -29,7 +31,6 @@ from service.storage.backups.manifest import (
     TableEntry,
 )
 from service.storage.blobs import BlobDamaged, Blobs
-from service.storage.blobs.base import digest_of
 from service.storage.blobs.local import sync_folder
 from service.storage.database import Database, present_revision
 from service.storage.database.tables import IN_ROWS
@@ -65,6 +66,17 @@ class FileRef(NamedTuple):
     sha256: str
 
 
+class Snapshot(NamedTuple):
+    """The rows at one moment, which are in a file, one table after the other."""
+
+    revision: str
+    tables: dict[str, TableEntry]
+    sizes: list[int]
+    """Bytes of each table."""
+    files: list[FileRef]
+    """That the rows name."""
+
+
 def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = None) -> Saved:
     """Write all rows and files to `path`, which must not exist, completely or not at all.
 
@@ -76,9 +88,11 @@ def back_up(database: Database, blobs: Blobs, path: Path, show: Show | None = No
     try:
         partial.unlink(missing_ok=True)
         private_file(partial)
-        with blobs.temporary_folder() as folder, partial.open("r+b") as file:
+        # Beside the backup, since the disk of the service can be full; without a name, since there
+        # it would be swept after an hour.
+        with partial.open("r+b") as file, tempfile.TemporaryFile(dir=path.parent) as rows:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                saved = _write(archive, database, blobs, folder, show or (lambda *_: None))
+                saved = _write(archive, database, blobs, rows, show or (lambda *_: None))
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
@@ -104,64 +118,68 @@ def named_files(connection: sa.Connection) -> Iterator[FileRef]:
 
 
 def _write(
-    archive: tarfile.TarFile, database: Database, blobs: Blobs, folder: Path, show: Show
+    archive: tarfile.TarFile, database: Database, blobs: Blobs, rows: IO[bytes], show: Show
 ) -> Saved:
     copied: dict[FileRef, int] = {}
     missing: set[FileRef] = set()
     for _ in range(SNAPSHOTS):
         # Rows first, files second: files are written before their row.
-        tables, files, revision = _dump(database, folder)
+        snapshot = _dump(database, rows)
         missing_before, missing = missing, set()
-        for file in files:
+        for file in snapshot.files:
             if file not in copied and not _copy(archive, blobs, file, copied):
                 missing.add(file)
             show(len(copied), sum(copied.values()))
         if missing <= missing_before:  # none, or files that rows still name
             break
-    for name in tables:
-        archive.add(folder / f"{name}.jsonl", f"tables/{name}.jsonl", filter=_anonymous)
+    rows.seek(0)
+    for name, size in zip(snapshot.tables, snapshot.sizes, strict=True):
+        _add(archive, f"tables/{name}.jsonl", rows, size)
     manifest = Manifest(
         format=FORMAT,
         service_version=__version__,
-        revision=revision,
-        tables=tables,
+        revision=snapshot.revision,
+        tables=snapshot.tables,
         files={
             file.key: FileEntry(sha256=file.sha256, size_bytes=copied[file])
-            for file in files
+            for file in snapshot.files
             if file in copied
         },
         damaged=sorted(file.key for file in missing),
     )
-    _add(archive, MANIFEST, manifest.model_dump_json(indent=1).encode())
+    content = manifest.model_dump_json(indent=1).encode()
+    _add(archive, MANIFEST, io.BytesIO(content), len(content))
     return summary_of(manifest)
 
 
-def _dump(database: Database, folder: Path) -> tuple[dict[str, TableEntry], list[FileRef], str]:
-    """Write a snapshot of all rows to files in `folder`; returns tables, named files, revision."""
-    tables = {}
+def _dump(database: Database, rows: IO[bytes]) -> Snapshot:
+    """Write all rows to `rows`, over what it had."""
+    tables, sizes = {}, []
     revision = present_revision(database)
     if revision is None:
         raise BackupFailed("the database is empty: there is nothing to back up")
+    rows.seek(0)
     with database.read() as connection:
         for table in tables_of(connection).sorted_tables:
             if table.name not in OWN_TABLES:
-                tables[table.name] = _dump_table(connection, table, folder)
-        return tables, list(named_files(connection)), revision
+                start = rows.tell()
+                tables[table.name] = _dump_table(connection, table, rows)
+                sizes.append(rows.tell() - start)
+        return Snapshot(revision, tables, sizes, list(named_files(connection)))
 
 
-def _dump_table(connection: sa.Connection, table: sa.Table, folder: Path) -> TableEntry:
+def _dump_table(connection: sa.Connection, table: sa.Table, file: IO[bytes]) -> TableEntry:
     # JSON as text: numbers are not rounded, and JSON's null differs from SQL's.
     selected = [sa.cast(c, sa.Text) if is_json(c) else c for c in table.c]
-    path = folder / f"{table.name}.jsonl"
-    count = 0
-    with path.open("w", encoding="utf-8") as file:
-        rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(sa.select(*selected))
-        for row in rows:
-            file.write(json.dumps(list(row), default=_as_text) + "\n")
-            count += 1
-    with path.open("rb") as written:
-        columns = [column.name for column in table.c]
-        return TableEntry(columns=columns, rows=count, sha256=digest_of(written))
+    digest, count = hashlib.sha256(), 0
+    rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(sa.select(*selected))
+    for row in rows:
+        line = json.dumps(list(row), default=_as_text).encode() + b"\n"
+        file.write(line)
+        digest.update(line)
+        count += 1
+    columns = [column.name for column in table.c]
+    return TableEntry(columns=columns, rows=count, sha256=digest.hexdigest())
 
 
 def _copy(
@@ -172,10 +190,9 @@ def _copy(
     except BlobDamaged:
         return False
     with source:
-        info = tarfile.TarInfo(f"files/{file.key}")
-        info.size = os.fstat(source.fileno()).st_size
-        archive.addfile(info, source)
-    copied[file] = info.size
+        size = os.fstat(source.fileno()).st_size
+        _add(archive, f"files/{file.key}", source, size)
+    copied[file] = size
     return True
 
 
@@ -194,16 +211,11 @@ def is_json(column: sa.Column[Any]) -> bool:
     return isinstance(column.type, sa.JSON)
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None:
+    """A member with the next `size` bytes of `content`."""
     info = tarfile.TarInfo(name)
-    info.size = len(content)
-    archive.addfile(info, io.BytesIO(content))
-
-
-def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    return info
+    info.size = size
+    archive.addfile(info, content)
 
 
 def summary_of(manifest: Manifest) -> Saved:

@@ -199,6 +199,19 @@ def test_files_replaced_meanwhile_are_not_damage(
         assert connection.scalar(sa.select(jobs.c.checkpoint_key)) == "checkpoints/job_1/1-5"
 
 
+def test_backup_that_takes_hours_is_not_swept(
+    database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
+) -> None:
+    """The service deletes unfinished files that are an hour old, while it copies files."""
+    fill(database, blobs)
+
+    def sweep_now(*_: int) -> None:
+        blobs.sweep_scratch(older_than_s=0)
+
+    saved = back_up(database, blobs, tmp_path / "backup.tar", sweep_now)
+    assert restore(*elsewhere, tmp_path / "backup.tar") == saved
+
+
 def test_missing_files_are_reported_and_the_rest_is_saved(
     database: Database, blobs: Blobs, elsewhere: tuple[Database, Blobs], tmp_path: Path
 ) -> None:
