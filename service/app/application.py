@@ -67,6 +67,7 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
+from service.storage.database.leases import shorten_leases
 from service.storage.machine_code import machine_code_folder
 from service.storage.ownership import secret_of
 from service.storage.private import private_folder
@@ -181,6 +182,8 @@ def create_app(
         current_default_thread_limiter().total_tokens = THREADS
         with database.reserve_released():
             await run_sync(prepare, database, blobs)
+            if settings.sqlite_file is not None:
+                await run_sync(shorten_leases, database, settings.lease_s)
             if settings.auth == "on":
                 app.first_key = await run_sync(keys.ensure_first, settings.data_dir)
             secret = await run_sync(secret_of, database)

@@ -139,6 +139,11 @@ class Leases:
             job = carry_out(connection, self._take, values, events.state)
         return None if job is None else Lease(job)
 
+    def any(self) -> bool:
+        """Whether a worker has a job, or had one when it was lost."""
+        with self._database.read() as connection:
+            return bool(connection.scalar(_ANY))
+
     def expire(self, workers: Sequence[str]) -> None:
         """End the leases of workers that are known to be dead: jobs and parts need not wait."""
         with self._database.write(makes_room=True) as connection:
@@ -250,6 +255,7 @@ OWNED = sa.and_(
 CONTROL_FLAGS = (jobs.c.cancel_requested, jobs.c.pause_requested)
 LEASE_S = sa.bindparam("lease_s", type_=sa.Float())
 
+_ANY = sa.select(sa.exists().where(jobs.c.state == State.RUNNING))
 _FLAGS = sa.select(*CONTROL_FLAGS).where(OWNED)
 _EXTEND = (
     sa.update(jobs).where(OWNED).values(lease_expires_at=now() + LEASE_S).returning(*CONTROL_FLAGS)

@@ -175,11 +175,12 @@ class Worker:
                 if self.take_next_job() or self.take_next_part():
                     deadline = time.monotonic() + IDLE_S
                     continue
+                # The lease of a lost worker may last longer than this one is idle.
+                if time.monotonic() > deadline and not stays and not self._leases.any():
+                    return True
             except Exception:  # such as no database, or a full disk: both may be temporary
                 logger.exception("a job could not be taken, or failed")
                 pause, deadline = RETRY_S, time.monotonic() + IDLE_S
-            if time.monotonic() > deadline and not stays:
-                return True
             if woken.wait(pause):
                 deadline = time.monotonic() + IDLE_S
         return False

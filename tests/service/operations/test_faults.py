@@ -29,6 +29,7 @@ from service.models import files
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
+from service.storage.database.idempotency import Reservation, Reservations
 from tests import servers
 from tests.backends import ON_ALL_BACKENDS
 from tests.proxy import HTTP_500, Proxy, to_port, to_unix_socket
@@ -336,3 +337,23 @@ def test_clock_that_jumps_takes_no_lease_and_gives_none_away(
     with pytest.raises(LeaseLost):
         leases.heartbeat(stale, 30, MEMORY)
     assert jobs.get(held.id).state is State.RUNNING
+
+
+def test_leases_of_a_clock_that_was_set_back_end_soon_after_a_start(settings: Settings) -> None:
+    """Of killed processes: the job is resumed, and the request can be repeated."""
+    with running(settings) as client:
+        upload(client)
+        job_id = create(client)
+    database = Database(settings.database_url)
+    leases = Leases(database, open_blobs(settings))
+    day_s = 86_400
+    assert leases.take("killed", day_s)
+    killed = Reservations(database, day_s)
+    assert isinstance(killed.reserve("caller", "key", "request"), Reservation)
+    with running(settings.model_copy(update={"lease_s": 0.01})):
+        time.sleep(0.02)
+        again = leases.take("other", day_s)
+        assert again is not None
+        assert (again.job.id, again.job.attempt) == (job_id, 2)
+        assert isinstance(killed.reserve("caller", "key", "request"), Reservation)
+    database.close()

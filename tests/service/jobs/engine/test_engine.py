@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.jobs.core.leases import Leases
+from service.jobs.engine import worker_process
 from service.jobs.engine.child import Child
+from service.jobs.engine.worker_process import Worker
 from service.settings import MIB, Limits, Settings
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.processes import (
@@ -209,6 +214,24 @@ def test_workers_end_without_jobs_and_are_back_for_the_next(tmp_path: Path) -> N
             engine.wake()
             assert read(client, job_id, wait_s=30)["state"] == "succeeded"
         engine.stop()
+
+
+def test_workers_wait_for_the_lease_of_a_lost_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although it lasts longer than they stay without a job."""
+    monkeypatch.setattr(worker_process, "LOOK_S", 0.05)
+    monkeypatch.setattr(worker_process, "IDLE_S", 0.0)
+    settings = settings_in(tmp_path)
+    with api(settings) as client:
+        job_id = create(client)
+        database = Database(settings.database_url)
+        assert Leases(database, open_blobs(settings)).take("killed", lease_s=1.0)
+        database.close()
+        worker = Worker(settings, threading.Event())
+        assert worker.run(threading.Event(), dead=(), stays=False)
+        job = read(client, job_id)
+        assert (job["state"], job["attempt"]) == ("succeeded", 2)
 
 
 PARENT = """
