@@ -1,7 +1,9 @@
-"""Columns that number the rows: a model would learn the order of the file from them."""
+"""Columns of whole numbers that name the rows: a model would learn the order of the file from them,
+or nothing."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,18 @@ NAMES = frozenset(
     }
 )
 """In lower case; and all that end in `id`."""
+_KEY = re.compile(r"(?:.*[^A-Za-z])?(?:[Ii][Dd]|[Nn][RrOo])\.?|.*[a-z](?:I[Dd]|N[ro])\.?")
+"""Such as `id`, `customer_id`, `OrderNo`, `Kunden-Nr.`, but not `paid`."""
 MIN_ROWS = 3
-REASON = "it numbers the rows"
+MIN_ROWS_OF_KEYS = 10
+NUMBERED = "it numbers the rows"
+KEY = "an identifier: every number is different"
 
 
 def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
-    """The table without columns of whole numbers that count up from row to row, under a name for
-    that; `X.npy` is written again. Columns of which `schema` says something are kept.
+    """The table without columns of whole numbers that count up from row to row, or are all
+    different, under a name for that; `X.npy` is written again. Columns of which `schema` says
+    something are kept.
 
     Raises InvalidContent if no other feature is left.
     """
@@ -37,28 +44,28 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     if table.table is not None:
         kinds = [column["kind"] for column in table.table]
     in_X = [i for i, kind in enumerate(kinds) if kind != "category"]
-    places = [
-        place
-        for place, i in enumerate(in_X)
-        if kinds[i] == "number" and _is_likely(table.columns[i], spec)
-    ]
-    places = _counting(folder / "X.npy", places)
-    if not places:
+    reasons: dict[int, str] = {}
+    for place, i in enumerate(in_X):
+        if kinds[i] == "number" and table.columns[i] not in spec.roles:
+            reason = _reason(folder / "X.npy", place, table.columns[i])
+            if reason is not None:
+                reasons[place] = reason
+    if not reasons:
         return table
-    dropped = {in_X[place] for place in places}
-    names = [table.columns[i] for i in sorted(dropped)]
-    ignored = [*({"name": name, "reason": REASON} for name in names), *table.ignored]
+    dropped = {in_X[place] for place in reasons}
+    found = {table.columns[in_X[place]]: reason for place, reason in reasons.items()}
+    ignored = [*({"name": name, "reason": why} for name, why in found.items()), *table.ignored]
     if len(dropped) == table.n_features:
         raise no_features(ignored)
-    _write_without(folder, places, len(in_X), table.n_samples)
+    _write_without(folder, list(reasons), len(in_X), table.n_samples)
     return replace(
         table,
         n_features=table.n_features - len(dropped),
         columns=[name for i, name in enumerate(table.columns) if i not in dropped],
         table=_described(table.table, dropped),
         ignored=ignored,
-        warnings=[*(ignoring(name, REASON) for name in names), *table.warnings],
-        reading=_reading(table.reading, names),
+        warnings=[*(ignoring(name, why) for name, why in found.items()), *table.warnings],
+        reading=_reading(table.reading, list(found)),
     )
 
 
@@ -68,24 +75,18 @@ def ignoring(name: str, reason: str) -> dict[str, Any]:
     return {"code": "ignored-column", "message": message, "columns": [name]}
 
 
-def _is_likely(name: str, spec: ParseSpec) -> bool:
-    lower = name.lower()
-    return name not in spec.roles and (lower in NAMES or lower.endswith("id"))
-
-
-def _counting(path: Path, places: list[int]) -> list[int]:
-    """Those of the columns of X whose values are each the one before plus 1."""
-    before: dict[int, float] = {}
-    for block in blocks(path) if places else ():
-        for place in places:
-            column = block[:, place]
-            steps = np.diff(column, prepend=before.get(place, column[0] - 1))
-            if (steps == 1).all():
-                before[place] = float(column[-1])
-            else:
-                before.pop(place, None)
-        places = [place for place in places if place in before]
-    return places
+def _reason(path: Path, place: int, name: str) -> str | None:
+    """Why a column of X is ignored, if it is: by its name, and by its values."""
+    may_count = name.lower() in NAMES or name.lower().endswith("id")
+    may_be_key = _KEY.fullmatch(name) is not None
+    if not (may_count or may_be_key):
+        return None
+    values = np.concatenate([block[:, place].copy() for block in blocks(path)])
+    if may_count and (np.diff(values) == 1).all():
+        return NUMBERED
+    if may_be_key and len(values) >= MIN_ROWS_OF_KEYS and (values == np.floor(values)).all():
+        return KEY if len(np.unique(values)) == len(values) else None
+    return None
 
 
 def _write_without(folder: Path, places: list[int], n_columns: int, n_samples: int) -> None:
