@@ -1,10 +1,9 @@
-"""Lines of numbers as a matrix: at once by DuckDB, or cell by cell to say what is wrong."""
+"""Lines of numbers as a matrix: at once, or cell by cell to say what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import cache
+import re
+from collections.abc import Iterable
 from math import isfinite
 
 import numpy as np
@@ -13,41 +12,12 @@ import numpy.typing as npt
 from service.rows.cell_faults import HEADER_HINT, HINT, CellFault, fault_of_text, ragged
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS
 from service.rows.faults import Faults
+from service.rows.json_reading.numbers import read_lists
 from service.rows.table.layout import Layout
-from service.storage.locked_duckdb import connect, literal
 
-LARGE_BYTES = 2 * 1024 * 1024
-"""Of a file for which memory is worth the 20 ms that a new database takes."""
-
-# One column of numbers: a result of d columns takes 2048 x d values at the least, 300 MB for the
-# widest files. Lines with another number of cells yield nothing, so the length of the result shows
-# them. Not `read_csv`: it gives no rows before it has read all, and slips in counting lines.
-_QUERY = """
-SELECT {number} AS number
-FROM (SELECT unnest(cells) AS cell
-      FROM (SELECT string_split(line, $2) AS cells
-            FROM (SELECT unnest(string_split($1, chr(10))) AS line))
-      WHERE len(cells) = $3)
-"""
-_NUMBERS = _QUERY.format(number="try_cast(cell AS DOUBLE)")
-_BOOLEAN = " ".join(f"WHEN {literal(text)} THEN {value}" for text, value in BOOLEANS.items())
-_TRIMMED = f"trim(cell, {literal(BLANKS)})"
-_NUMBERS_AND_BOOLEANS = _QUERY.format(
-    number=f"coalesce(try_cast(cell AS DOUBLE), CASE {_TRIMMED} {_BOOLEAN} END)"
+_BOOLEAN = re.compile(
+    rb"(?<=[,\[])[ \t]*(?:(true|True|TRUE)|false|False|FALSE)[ \t]*(?=[,\]])",
 )
-
-_connection = cache(connect)
-
-
-@contextmanager
-def released_after(file_bytes: int) -> Iterator[None]:
-    """Close the database at the end if the file is large: it keeps much of the memory."""
-    try:
-        yield
-    finally:
-        if file_bytes > LARGE_BYTES and _connection.cache_info().currsize:
-            _connection().close()
-            _connection.cache_clear()
 
 
 def matrix(
@@ -55,22 +25,20 @@ def matrix(
 ) -> npt.NDArray[np.float64] | None:
     """(lines, n_columns) finite numbers, or None if some cell must be looked at closely.
 
-    The cells hold neither quotes nor line ends.
+    The cells hold neither quotes nor line ends. Lines of plain numbers are JSON but for brackets.
     """
     text = "\n".join(lines)
-    # DuckDB takes 1_000 as a number.
-    if "_" in text or has_long_cell(text, delimiter, cell_bytes):
+    if delimiter != ",":
+        if "," in text:
+            return None
+        text = text.replace(delimiter, ",")
+    if "[" in text or has_long_cell(text, ",", cell_bytes):
         return None
-    for query in (_NUMBERS, _NUMBERS_AND_BOOLEANS):
-        result = _connection().execute(query, [text, delimiter, n_columns]).fetchnumpy()["number"]
-        if len(result) != len(lines) * n_columns:
-            return None
-        if not np.ma.is_masked(result):
-            break
-        if not any(word in text for word in BOOLEANS):
-            return None
-    numbers: npt.NDArray[np.float64] = np.ma.getdata(result).reshape(len(lines), n_columns)
-    return numbers if not np.ma.is_masked(result) and np.isfinite(numbers).all() else None
+    listed = b"[[%b]]" % text.replace("\n", "],[").encode()
+    X = read_lists(listed, n_columns)
+    if X is None and any(word in text for word in BOOLEANS):
+        X = read_lists(_BOOLEAN.sub(lambda found: b"1" if found[1] else b"0", listed), n_columns)
+    return X if X is not None and len(X) == len(lines) and np.isfinite(X).all() else None
 
 
 def examine(

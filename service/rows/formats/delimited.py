@@ -17,7 +17,7 @@ from service.rows.cell_texts.text import Slice, check_lengths, records, slices, 
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import text_table
-from service.rows.formats.cells import examine, matrix, released_after
+from service.rows.formats.cells import examine, matrix
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout
@@ -57,15 +57,11 @@ def _may_be_plain(spec: ParseSpec) -> bool:
 def _read_plain(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError at the first fault, and _NotPlain."""
     delimiter = delimiter_of(spec, spec.media_type)
-    path = Path(spec.data)
-    parts = slices(path)
+    parts = slices(Path(spec.data))
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
     labels = labels_of(layout, faults, keep_text=spec.text_labels, missing=MISSING_TEXTS)
-    with (
-        released_after(path.stat().st_size),
-        DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer,
-    ):
+    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         n_samples = 0
         for part in chain([first], parts):
             n_samples += _read_slice(

@@ -19,6 +19,7 @@ from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import BLANKS, NUMBER
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_VALUES
+from service.rows.json_reading.numbers import read_list
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]
@@ -31,8 +32,7 @@ MOST_LABELS = 20
 ENTRY_BYTES = 100
 """Of a dictionary, besides the text."""
 
-_PLAIN = b"0123456789eE+-.,"
-_PLAIN_OR_NULL = _PLAIN + b"nul"
+_PLAIN_OR_NULL = b"0123456789eE+-.,nul"
 
 
 class FewValues:
@@ -91,14 +91,14 @@ class ValueColumn:
         joined = ",".join(texts)
         values = None
         if not self._numbers_are_missing:
-            values = self._numbers(joined, len(texts), _PLAIN)
-        if values is None:
+            values = read_list(b"[%b]" % joined.encode())
+        if values is None or len(values) != len(texts) or not np.isfinite(values).all():
             if " " in joined or "\t" in joined:
                 texts = [text.strip(BLANKS) for text in texts]
             words = self.words
             cells = ["null" if text in words else text for text in texts]
             joined = ",".join(cells)
-            values = self._numbers(joined, len(texts), _PLAIN_OR_NULL)
+            values = _numbers_or_null(joined, len(texts))
             if values is None:
                 return None
             self.missing_words |= words.intersection(texts)
@@ -110,15 +110,6 @@ class ValueColumn:
         if not self._pointed and "." in joined:
             self._look_at_points(texts)
         return values
-
-    def _numbers(self, joined: str, count: int, characters: bytes) -> Values | None:
-        if joined.encode().translate(None, characters) or joined.count(",") != count - 1:
-            return None
-        try:
-            values = np.array(orjson.loads(f"[{joined}]"), dtype=np.float64)
-        except (orjson.JSONDecodeError, OverflowError):
-            return None
-        return None if len(values) != count or np.isinf(values).any() else values
 
     def _one_by_one(self, texts: Sequence[str]) -> Values:
         values = np.empty(len(texts))
@@ -274,6 +265,17 @@ class _Lookup(dict[str, int]):
             del self[text]
             self.n_characters -= len(text)
             self.n_bytes -= getsizeof(text) + ENTRY_BYTES
+
+
+def _numbers_or_null(joined: str, count: int) -> Values | None:
+    """Numbers with commas between them, NaN for null; None if something else is there."""
+    if joined.encode().translate(None, _PLAIN_OR_NULL):
+        return None
+    try:
+        values = np.array(orjson.loads(f"[{joined}]"), dtype=np.float64)
+    except (orjson.JSONDecodeError, OverflowError):
+        return None
+    return None if len(values) != count or np.isinf(values).any() else values
 
 
 def is_padded(text: str) -> bool:
