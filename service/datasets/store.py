@@ -18,7 +18,8 @@ import structlog
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin, stored_columns
 from service.datasets.files import DatasetFiles
 from service.errors import Conflict, Corrupt, NotFound
-from service.rows.spec import Parsed, Stored
+from service.rows.cell_texts.reading import Reading
+from service.rows.spec import TSV, Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
@@ -290,8 +291,12 @@ def _note_upload(connection: sa.Connection, dataset: Dataset, *, is_new: bool) -
 
 
 def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
-    """Equal for the same values, labels and names of the same origin, whatever their format."""
+    """Equal for the same values, labels and names of the same origin, whatever their format. Texts
+    that are not written plainly are others: models predict rows that are written so."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
+    written = Reading.of(parsed.reading)
+    if not written.is_usual("\t" if parsed.media_type == TSV else ","):
+        content.append({"reading": parsed.reading})
     if parsed.weight is not None:
         content.append({"weight": parsed.weight})
     if origin is not None:

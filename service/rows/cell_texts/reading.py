@@ -48,7 +48,7 @@ class Reading:
         numbers = {
             name: NumberStyle(_one_of(notes, "decimal", tuple(OTHER), decimal), _unit(notes))
             for name, notes in columns.items()
-            if not notes.keys().isdisjoint(("decimal", "thousands", "unit"))
+            if not notes.keys().isdisjoint(("decimal", "thousands", "unit", "negative"))
         }
         forms = {
             name: _one_of(notes, "dates", tuple(dates.FORMS), dates.ISO)
@@ -74,6 +74,10 @@ class Reading:
             return True
         as_usual = self.delimiter == delimiter and self.encoding == "utf-8" and not self.trailing
         return as_usual and self.decimal == "." and not self.numbers
+
+    def is_usual(self, delimiter: str) -> bool:
+        """Whether there is nothing that rows to predict would have to know."""
+        return self.is_plain(delimiter) and not self.missing and not self.dates
 
     def style(self, name: str) -> NumberStyle:
         """Of the numbers of a column."""

@@ -54,6 +54,32 @@ def test_measurements_are_no_likely_label(client: TestClient) -> None:
     assert "'kind', 'b'" in message
 
 
+def test_equal_tables_in_other_dialects(client: TestClient) -> None:
+    """The same data in plain forms are one dataset. In others they are their own: models predict
+    rows that are written as the training file."""
+    plain = "n,c,day,k\n1.5,a,2024-05-31,x\n2.5,b,2024-06-30,y\n"
+    german = plain.replace(",", ";").replace(".", ",")
+    american = plain.replace("2024-05-31", "5/31/2024").replace("2024-06-30", "6/30/2024")
+    rows = [["a", "x"], ["b", "y"]]
+    records = [
+        {"n": n, "c": c, "day": day, "k": k}
+        for n, day, (c, k) in zip((1.5, 2.5), ("2024-05-31", "2024-06-30"), rows, strict=True)
+    ]
+    first = made(post(client, plain))
+    for body, media_type in (
+        (json.dumps(records), "application/json"),
+        (plain.replace(",", "\t"), "text/tab-separated-values"),
+        (f"# a comment\n{plain}", "text/csv"),
+    ):
+        again = post(client, body, media_type)
+        assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    for text in (german, american, plain.replace(",", "|")):
+        other = made(post(client, text))
+        assert other["matrix_digest"] == first["matrix_digest"]
+        assert other["id"] != first["id"]
+        assert post(client, text).json()["id"] == other["id"]
+
+
 @pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
 def test_likely_labels_are_named(client: TestClient, media_type: str) -> None:
     """If the last column has no label in some row, the error names those that have few values, the
