@@ -39,6 +39,7 @@ HEAD_BYTES = 64 * 1024
 """Of a body, as much as `Format.begins` needs."""
 _GZIP = b"\x1f\x8b"
 _ARCHIVE = b"PK\x03\x04"
+_PAGE = re.compile(rb"\s*<(?:!doctype html|html|head|table)\b", re.IGNORECASE)
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FIRST_MEMBER = 30
 """Where its name begins in an archive."""
@@ -174,7 +175,7 @@ FORMATS = {
             begins=_magic(_ARCHIVE),
             binary=True,
             upload="xlsx",
-            options=frozenset({"header", "missing", "schema", "sheet"}),
+            options=frozenset({"header", "decimal", "thousands", "missing", "schema", "sheet"}),
         ),
     )
 }
@@ -197,6 +198,8 @@ def check_format(media_type: str, head: bytes) -> None:
         seen = _kind_of_archive(head)
     elif head.startswith(_OLE):
         seen = "an old or encrypted file of Excel: save it as .xlsx, without a password"
+    elif _PAGE.match(head):
+        seen = "a page of HTML: was the download an error message or a login page?"
     elif expected.binary and head:
         seen = seen or "something else"
     if seen is not None:

@@ -1,6 +1,6 @@
-"""XLSX: one sheet of a workbook, its first row the names of the columns.
+"""XLSX: one sheet of a workbook, read like a text file.
 
-Its parts are inflated once to see how large they are. Another process reads the sheet.
+Its parts are inflated once to see how large they are. Another process writes the sheet as CSV.
 """
 
 from __future__ import annotations
@@ -9,23 +9,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from service.errors import InvalidContent, InvalidRequest, ServiceError
-from service.rows.cell_texts.words import MISSING_TEXTS
-from service.rows.faults import Faults, inflates_too_much, refuse, too_many
-from service.rows.formats import xlsx_process
+from service.rows.faults import inflates_too_much, refuse, too_many
+from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
-from service.rows.kinds.building import Builder
-from service.rows.kinds.dialect import is_title, title
-from service.rows.kinds.feature import Batch
-from service.rows.kinds.roles import arranged
-from service.rows.spec import ParseSpec
+from service.rows.spec import CSV, ParseSpec
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -35,61 +27,22 @@ MEMORY_BYTES = 32 * 1024 * 1024
 MEMORY_RATIO = 64
 """Memory for each byte that was sent: a cell takes two or more of them, in memory 64 or less."""
 MOST_MEMORY_BYTES = 3 * 1024**3 // 2
-ROWS_AT_ONCE = 4096
 HINT = "save the workbook again as .xlsx, or the sheet as CSV"
 
 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
-    rows = Path(spec.out) / "rows"
+    text = Path(spec.out) / "sheet"
     _check_archive(spec)
-    found = _converted(spec, rows)
+    name = _converted(spec, text)
+    as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
     try:
-        return _read_rows(spec, found, rows)
+        table = text_table.read(as_csv)
     except ServiceError as error:
-        raise _of_sheet(error, found["sheet"]) from None
-
-
-def _read_rows(spec: ParseSpec, found: dict[str, Any], rows: Path) -> Table:
-    width: int = found["width"]
-    with rows.open("rb") as file:
-        first = _cells(file.readline(), width)
-    header = _has_header(spec, first)
-    if header and is_title(texts := [str(cell or "") for cell in first], width):
-        raise title(texts, width)
-    names: list[str] | None = None
-    if header:
-        names = ["" if cell is None else str(cell) for cell in first]
-    unnamed = [i for i, name in enumerate(names or []) if not name and width > 1]
-    columns = arranged(spec, width, names, unnamed)
-
-    def passes(_: Faults) -> Iterator[Batch]:
-        with rows.open("rb") as file:
-            if header:
-                file.readline()
-            while lines := file.readlines(ROWS_AT_ONCE * 16):
-                yield list(zip(*(_cells(line, width) for line in lines), strict=True))
-
-    table = Builder(spec, columns, passes, typed=True).build(comma_likely=False)
-    reading = {
-        "sheet": found["sheet"],
-        "header": "present" if header else "absent",
-        "missing": found["missing"],
-        "columns": (table.reading or {}).get("columns", {}),
-    }
-    return replace(table, reading=reading)
-
-
-def _has_header(spec: ParseSpec, first: list[Any]) -> bool:
-    """As in CSV: the first row names the columns if it holds texts only."""
-    if spec.header == "auto":
-        return all(cell is None or isinstance(cell, str) for cell in first)
-    return spec.header == "present"
-
-
-def _cells(line: bytes, width: int) -> list[Any]:
-    cells: list[Any] = orjson.loads(line)
-    return cells[:width] + [None] * (width - len(cells))
+        raise _of_sheet(error, name) from None
+    reading = table.reading or {}
+    parts = ("header", "decimal", "thousands", "missing", "columns")
+    return replace(table, reading={"sheet": name, **{part: reading[part] for part in parts}})
 
 
 def _check_archive(spec: ParseSpec) -> None:
@@ -103,17 +56,15 @@ def _check_archive(spec: ParseSpec) -> None:
         raise refuse("archive-unsupported", error.message, value=error.member, hint=HINT) from None
 
 
-def _converted(spec: ParseSpec, rows: Path) -> dict[str, Any]:
-    """What the process found. Raises ServiceError."""
+def _converted(spec: ParseSpec, text: Path) -> str:
+    """Write the sheet as CSV; its name. Raises ServiceError."""
     limits, sent = spec.limits, Path(spec.data).stat().st_size
     task = {
         "path": spec.data,
-        "out": str(rows),
+        "out": str(text),
         "sheet": spec.sheet,
-        "missing": sorted(MISSING_TEXTS | frozenset(spec.missing)),
         "rows": limits.rows,
         "columns": limits.columns + 2,  # of labels and weights
-        "cell_bytes": limits.cell_bytes,
         "inflated_bytes": limits.inflated_bytes,
         "memory_bytes": min(MEMORY_BYTES + MEMORY_RATIO * sent, MOST_MEMORY_BYTES),
     }
@@ -132,7 +83,7 @@ def _converted(spec: ParseSpec, rows: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout)
     if "error" in found:
         raise _error(found, spec)
-    return found
+    return str(found["sheet"])
 
 
 def _error(found: dict[str, Any], spec: ParseSpec) -> ServiceError:
@@ -155,17 +106,6 @@ def _error(found: dict[str, Any], spec: ParseSpec) -> ServiceError:
             others = [repr(name[:64]) for name in sheets if name != found["sheet"]]
             hint = f"say sheet= to read another one: {', '.join(others[:20])}"
         return refuse("empty-data", f"the sheet {found['sheet']!r} is empty", hint=hint)
-    if error == "cell":
-        place = f"row {found['row']}, column {found['column']}"
-        message = f"{place}: the cell has more than {spec.limits.cell_bytes:,} bytes"
-        return refuse(
-            "csv-cell-too-large",
-            message,
-            row=found["row"],
-            column=found["column"],
-            value=found["value"],
-            hint="shorten it, or delete the column",
-        )
     message = "the workbook is encrypted" if error == "encrypted" else "the workbook is damaged"
     return refuse("archive-unsupported", message, hint=HINT)
 

@@ -47,7 +47,9 @@ def test_cells_of_every_kind() -> None:
     assert result.parsed.reading == {
         "sheet": "People",
         "header": "present",
-        "missing": ["NA"],
+        "decimal": ".",
+        "thousands": None,
+        "missing": ["", "NA"],
         "columns": {},
     }
 
@@ -60,6 +62,35 @@ def test_numbers_are_as_in_csv() -> None:
         upload(workbook({"S": rows}), XLSX).parsed.matrix_digest
         == upload(text, CSV).parsed.matrix_digest
     )
+
+
+def test_texts_of_numbers_and_dates() -> None:
+    """Cells that are texts are read as those of a text file; numbers have one reading."""
+    rows: list[list[Any]] = [
+        *([f"{i}.000,50 €", f"{i:02}.05.2024", i * 1.125, str(i), i % 2] for i in range(14, 30)),
+        ["k.A.", None, 1.234, "7", 1],
+    ]
+    head: list[Any] = ["price", "day", "size", "n", "k"]
+    result = upload(workbook({"S": [head, *rows]}), XLSX, missing=["k.A."])
+    assert [(c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+        *(("number", 1), ("date", 1), ("number", 0), ("number", 0)),
+    ]
+    np.testing.assert_array_equal(result.arrays["X"][0], [14000.5, 19857, 15.75, 14])
+    np.testing.assert_array_equal(result.arrays["X"][-1], [np.nan, np.nan, 1.234, 7])
+
+
+def test_numbers_with_three_decimals_are_decided() -> None:
+    """Also beside texts with decimal commas."""
+    rows: list[list[Any]] = [[1.234 + i, f"{i},5", "xy"[i % 2]] for i in range(9)]
+    result = upload(workbook({"S": [["a", "b", "k"], *rows]}), XLSX)
+    np.testing.assert_array_equal(result.arrays["X"][3], [4.234, 3.5])
+
+
+def test_word_among_numbers_that_comes_first() -> None:
+    """It is the one that is wrong."""
+    rows: list[list[Any]] = [["lots", "x"], *([i * 1.5, "xy"[i % 2]] for i in range(30))]
+    error = refusal(workbook({"S": [["a", "k"], *rows]}), XLSX)
+    assert places(error) == [("not-a-number", 1, "a", "lots")]
 
 
 def test_a_sheet_by_name() -> None:
@@ -90,9 +121,9 @@ def test_cells_without_values() -> None:
 
 def test_without_header() -> None:
     """A first row with a number is a row, unless the caller says otherwise."""
-    content = workbook({"S": [[2020, 2021, "k"], [1, 2, "x"], [3, 4, "y"]]})
+    content = workbook({"S": [[2020, 2030, "k"], [1, 2, "x"], [3, 4, "y"]]})
     assert upload(content, XLSX).parsed.n_samples == 3
-    assert upload(content, XLSX, header="present").parsed.columns == ["2020", "2021"]
+    assert upload(content, XLSX, header="present").parsed.columns == ["2020", "2030"]
 
 
 def test_faults_name_sheet_row_and_column() -> None:
@@ -102,7 +133,7 @@ def test_faults_name_sheet_row_and_column() -> None:
     assert places(error) == [("not-a-number", 10, "a", "lots")]
     assert error.detail.startswith("sheet 'Table 1': row 10, column 'a': 'lots'")
     long = workbook({"S": [["a", "k"], ["x" * 5000, "x"]]})
-    assert places(refusal(long, XLSX)) == [("csv-cell-too-large", 1, 0, "x" * 64)]
+    assert places(refusal(long, XLSX)) == [("csv-cell-too-large", 1, "a", "x" * 64)]
 
 
 @pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml"])
