@@ -19,6 +19,16 @@ def in_order(texts: Iterable[str]) -> list[str]:
     return levels
 
 
+def alike(levels: Iterable[str]) -> tuple[str, str] | None:
+    """Two levels that differ in case or blanks only."""
+    seen: dict[str, str] = {}
+    for level in levels:
+        other = seen.setdefault("".join(level.split()).casefold(), level)
+        if other != level:
+            return other, level
+    return None
+
+
 def level_of(value: float | bool | str) -> str:
     """The text of a value that is used as a category."""
     if isinstance(value, bool):

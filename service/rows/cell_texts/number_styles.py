@@ -12,21 +12,23 @@ from dataclasses import dataclass
 from math import isfinite
 
 _GROUPS = "[1-9][0-9]{0,2}"
+_COMMAS = f"{_GROUPS}(?:,[0-9]{{2,3}})*,[0-9]{{3}}"
+"""Also as in India: 12,34,567."""
+_BLANKS = rf"{_GROUPS}(?:[ '\u2019\u00a0\u202f][0-9]{{3}})+"
 _FORM = re.compile(
     "[+-]?(?:"
-    "(?P<whole>[0-9]+)"
-    rf"|(?P<point_group>{_GROUPS}\.[0-9]{{3}})"
+    rf"(?P<point_group>{_GROUPS}\.[0-9]{{3}})"
     rf"|(?P<comma_group>{_GROUPS},[0-9]{{3}})"
     rf"|(?P<point_groups>{_GROUPS}(?:\.[0-9]{{3}}){{2,}})"
-    rf"|(?P<comma_groups>{_GROUPS}(?:,[0-9]{{3}}){{2,}})"
-    rf"|(?P<groups_point>{_GROUPS}(?:,[0-9]{{3}})+\.[0-9]+)"
+    f"|(?P<comma_groups>{_COMMAS})"
+    rf"|(?P<groups_point>{_COMMAS}\.[0-9]+)"
     rf"|(?P<groups_comma>{_GROUPS}(?:\.[0-9]{{3}})+,[0-9]+)"
-    r"|(?P<point>[0-9]+\.[0-9]*|\.[0-9]+)"
-    "|(?P<comma>[0-9]*,[0-9]+)"
-    rf"|(?P<blanks>{_GROUPS}(?:[ '\u2019\u00a0\u202f][0-9]{{3}})+)"
-    rf"|(?P<blanks_point>{_GROUPS}(?:[ '\u2019\u00a0\u202f][0-9]{{3}})+\.[0-9]+)"
-    rf"|(?P<blanks_comma>{_GROUPS}(?:[ '\u2019\u00a0\u202f][0-9]{{3}})+,[0-9]+)"
-    ")(?:[eE][+-]?[0-9]+)?"
+    f"|(?P<blanks>{_BLANKS})"
+    rf"|(?P<blanks_point>{_BLANKS}\.[0-9]+)"
+    f"|(?P<blanks_comma>{_BLANKS},[0-9]+)"
+    r"|(?:(?P<whole>[0-9]+)|(?P<point>[0-9]+\.[0-9]*|\.[0-9]+)|(?P<comma>[0-9]*,[0-9]+))"
+    "(?:[eE][+-]?[0-9]+)?"
+    ")"
 )
 _UNIT = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<before>US\$|[€$£¥]|USD|EUR|GBP|CHF)\s?)?(?P<number>[0-9+\-.,].*?)"
@@ -47,6 +49,8 @@ _SEPARATORS = {
     "groups_point": ",",
 }
 OTHER = {".": ",", ",": "."}
+PARENTHESES, MINUS_SIGN = "(1)", "\u22121"
+"""Ways to write -1, besides the usual one: of accounts, and with the minus sign of texts."""
 LONGEST = 64
 """Characters of a number that is not plain."""
 
@@ -106,6 +110,8 @@ class Survey:
     """Whether some numbers have another unit than others, or none."""
     separators: frozenset[str] = frozenset()
     """Marks that stand between groups of three, if they are not the decimal mark."""
+    negative: str = ""
+    """How negative numbers are written, if not with a hyphen."""
 
     n_numbers: int = 0
     """How many of the texts are numbers in some style."""
@@ -133,6 +139,8 @@ def survey(texts: Iterable[str]) -> Survey:
             continue
         units.add(unit)
         result.n_numbers += 1
+        if text[0] in "(\u2212":
+            result.negative = PARENTHESES if text[0] == "(" else MINUS_SIGN
         forms.add(form)
         zero_ends |= form in _EITHER and number.endswith("0")
         long_whole |= form == "whole" and len(number.lstrip("+-0")) > 3
@@ -180,6 +188,10 @@ def _split(text: str) -> tuple[str, str]:
     """A cell without its unit, and the unit."""
     if text[-1:].isdigit() and text[0] in "0123456789.,":
         return text, ""
+    if text[:1] == "(" and text[-1:] == ")":
+        text = f"-{text[1:-1]}"
+    elif text[:1] == "\u2212":
+        text = f"-{text[1:]}"
     found = _UNIT.fullmatch(text)
     if found is None:
         return text, ""

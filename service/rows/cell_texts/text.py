@@ -68,12 +68,13 @@ csv.field_size_limit(sys.maxsize)
 
 
 def records(text: str, delimiter: str) -> Iterator[list[str]]:
-    """The cells of each record as RFC 4180 has it; blank lines are skipped.
+    """The cells of each record as RFC 4180 has it, without blanks before quotes or blank lines.
 
     Raises csv.Error at a quote that does not end, or ends inside a cell.
     """
     lines = io.StringIO(text, newline="")
-    return (record for record in csv.reader(lines, delimiter=delimiter, strict=True) if record)
+    found = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    return (record for record in found if record)
 
 
 def unterminated(row: int) -> Exception:

@@ -77,7 +77,9 @@ def _read_plain(
         return read
     text = decode_text(body)
     readers = None if columns.table is None else columns.text_readers
-    return _read_records(records(text, delimiter), columns, limits, readers)
+    own = columns.reading.delimiter == delimiter
+    rows = uploaded_records(text, columns) if own else records(text, delimiter)
+    return _read_records(rows, columns, limits, readers)
 
 
 def _numbers_at_once(

@@ -180,7 +180,7 @@ def _examine_keys(batch: list[Any], keys: list[str], first_row: int, faults: Fau
             message = f"the row is {shown(value)}, not an object"
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)
             continue
-        hint = "all rows have the columns of the first one"
+        hint = "all rows have the columns of the first one; write null for a missing value"
         for key in keys:
             if key not in value:
                 faults.add("missing-value", "the value is missing", row=row, column=key, hint=hint)

@@ -67,7 +67,8 @@ def read(spec: ParseSpec) -> Table:
         with _memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
-        if may_be_plain(spec) and not any(column.is_date for column in columns):
+        plain = not any(column.is_date or column.is_index for column in columns)
+        if plain and may_be_plain(spec):
             try:
                 return _read_plain(spec, path, file, columns.copy(), n_samples)
             except InvalidContent as error:
@@ -91,7 +92,8 @@ def _read_table(
         for rows in file.rows([column.cell(longest) for column in columns]):
             yield list(zip(*rows, strict=True))
 
-    return build(spec, len(columns), names, passes)
+    index = [i for i, column in enumerate(columns) if column.is_index]
+    return build(spec, len(columns), names, passes, index)
 
 
 def _read_plain(
@@ -131,6 +133,11 @@ class _Column:
     @property
     def is_date(self) -> bool:
         return _DATE.match(self.type) is not None
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is an index of pandas without a name."""
+        return _INDEX_OF_PANDAS.fullmatch(self.name) is not None
 
     def cell(self, longest: int) -> str:
         """In SQL, as a value of JSON; dates as ISO texts, of a long text the beginning."""
@@ -256,10 +263,6 @@ def unsupported(message: str, hint: str) -> InvalidContent:
 
 
 def _check_flat(name: str, kind: str) -> None:
-    if _INDEX_OF_PANDAS.fullmatch(name):
-        message = f"the column {name!r} is an index of pandas"
-        hint = "write the file without it (index=False)"
-        raise refuse("bad-column-name", message, column=name, hint=hint)
     if kind != _TEXT and not _NUMBER.fullmatch(kind) and not _DATE.match(kind):
         message = f"the column {name[:64]!r} is of type {kind[:64]}"
         hint = "columns hold numbers, booleans, texts or dates"

@@ -13,10 +13,11 @@ from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import SLICE_BYTES, Slice, check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.cells import has_long_cell
-from service.rows.kinds.building import Builder
+from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,
     Dialect,
+    is_blank,
     is_comment,
     recognized,
     split_columns,
@@ -31,8 +32,7 @@ BLOCK_BYTES = 32 * 1024
 """Of the text: its cells fit into the processor's cache while columns are read."""
 COLUMN_BYTES = 512
 """Of each of many columns: a column is read some cells at a time."""
-PLACEHOLDER = "0"
-"""A cell of a row that is wrong: the file is refused, and this adds no other fault."""
+DELIMITER_HINT = "give one value for each column; put a text with the delimiter in it in quotes"
 
 
 def read(spec: ParseSpec) -> Table:
@@ -105,7 +105,7 @@ def _rows(part: Slice, dialect: Dialect, first_row: int) -> list[list[str]]:
     rows: list[list[str]] = []
     try:
         for records in split_records(part, dialect.delimiter):
-            rows += records
+            rows += [record for record in records if not is_blank(record)]
     except csv.Error:
         before = sum(not row[0].startswith(COMMENT) for row in rows)
         raise unterminated(first_row + before) from None
@@ -135,7 +135,10 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
         if len(row) == width:
             kept.append(row)
         elif not is_comment(row, width):
-            faults.add(*ragged(len(row), width), row=done + len(kept) + 1)
+            fault = ragged(len(row), width)
+            if len(row) > width:
+                fault = fault._replace(hint=DELIMITER_HINT)
+            faults.add(*fault, row=done + len(kept) + 1)
             kept.append([PLACEHOLDER] * width)
     return kept
 

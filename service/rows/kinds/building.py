@@ -37,6 +37,9 @@ from service.rows.table.raw import RawWriter
 from service.rows.table.writers import Table
 
 MAX_PASSES = 6
+PLACEHOLDER = "\0"
+"""A cell of a row that is wrong: the file is refused, and this adds no other fault. No text file
+has such a cell."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 """Of the different texts of all columns in memory."""
 
@@ -53,7 +56,7 @@ class Builder:
         self._columns = columns
         self._passes = passes
         self._folder = Path(spec.out)
-        self._words: Words = MISSING_VALUES | frozenset(spec.missing)
+        self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.missing}
         self._features: list[Feature] = []
         self._n_samples = 0
         self._marks: set[str] = set()

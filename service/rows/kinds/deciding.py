@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.levels import MAX_LEVELS, alike, in_order
 from service.rows.cell_texts.number_styles import NumberStyle, is_number, readings, survey
 from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.decisions import (
@@ -54,6 +54,8 @@ def _decide(column: Gatherer, question: Question) -> Decision:
 
 def _decide_typed(column: TypedColumn, question: Question) -> Decision:
     if column.n_wrong:
+        if question.kind is None and column.texts is not None and column.mostly_wrong:
+            return Again(lambda: TypedColumn("number"))  # the first cell was the mistake
         kind = question.kind or ("number" if column.texts is None else "text")
         return Wrong(None, kind)
     if column.texts is not None:
@@ -123,13 +125,13 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
             bad = frozenset(text for text in there if dates.days(text) is None)
             return Wrong(bad, "date")
         if forms:
-            return _category(column, question, f"dates that may be {' or '.join(forms)}")
+            return _category(column, question, _undecided(f"that may be {' or '.join(forms)}"))
         if (form := mostly_dates(column, question.words, iso_only=question.typed)) is not None:
             if column.overflowed:
                 return _dates(column, question, form)
             return Wrong(frozenset(t for t in there if dates.days(t, form) is None), "date")
         if not column.overflowed and question.kind is None and all(map(dates.any_form, there)):
-            return _category(column, question, "dates in several forms")
+            return _category(column, question, _undecided("in several forms"))
     if question.kind is not None:
         numbers = NumberStyle(question.decimal or ".")
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
@@ -175,6 +177,8 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
         notes["thousands"] = min(marks)
     if found.unit:
         notes["unit"] = found.unit
+    if found.negative:
+        notes["negative"] = found.negative
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
     if column.overflowed:
@@ -254,12 +258,20 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
         return Ignored("an identifier or free text: every text is different", "category")
     average = sum(map(len, there)) / max(1, len(there))
-    if 2 * len(there) > n_there >= MIN_ROWS_OF_IDENTIFIERS and average > LONG:
+    mostly_different = 2 * len(there) > n_there >= MIN_ROWS_OF_IDENTIFIERS
+    if mostly_different and average > LONG:
         return Ignored("free text: most texts are different, and long", "category")
-    return _category(column, question)
+    warned = None
+    if mostly_different:
+        message = (
+            f"{len(there):,} different texts, such as {min(there)[:32]!r}, in {n_there:,} rows"
+        )
+        advice = "if they are numbers or dates, write them plainly; if they are names, ignore it"
+        warned = Warned("many-levels", f"{message} teach a model little; {advice}")
+    return _category(column, question, warned)
 
 
-def _category(column: TextColumn, question: Question, undecided: str | None = None) -> Decision:
+def _category(column: TextColumn, question: Question, warned: Warned | None = None) -> Decision:
     words = _missing_texts(question)
     texts = column.texts
     there = {text for text in texts if text not in words}
@@ -271,18 +283,29 @@ def _category(column: TextColumn, question: Question, undecided: str | None = No
     place = {level: float(code) for code, level in enumerate(levels)}
     raw = np.array([place.get(text, nan) for text in texts], dtype=np.float64)
     counts = zip(texts, column.counts, strict=True)
-    warning = None
-    if undecided:
-        warning = Warned("undecided-dates", f"{undecided} are a category; write them as ISO")
     return Kept(
         kind="category",
         levels=levels,
         values=raw,
         missing=sum(n for text, n in counts if text in words),
         missing_words=frozenset(text for text in texts if text in words),
-        warning=warning,
+        warning=warned or _alike(levels),
         n_labels=len(levels),
     )
+
+
+def _undecided(what: str) -> Warned:
+    """What to say of dates that are kept as texts."""
+    return Warned("undecided-dates", f"dates {what} are a category; write them as ISO")
+
+
+def _alike(levels: list[str]) -> Warned | None:
+    """What to say of levels such as `Yes` and `yes`."""
+    pair = alike(levels)
+    if pair is None:
+        return None
+    message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+    return Warned("similar-levels", f"{message}; if they are the same, write them alike")
 
 
 def _missing_texts(question: Question) -> Words:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,15 +14,20 @@ from pathlib import Path
 from service.errors import Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
-from service.rows.cell_texts.text import UTF16, Slice, slices
+from service.rows.cell_texts.text import UTF16, Slice, records, slices
 from service.rows.faults import refuse, too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
 
 COMMENT = "#"
+SEPARATOR = "sep="
+"""Excel's first line: the delimiter follows, maybe in quotes with it."""
+_SEPARATORS = frozenset({SEPARATOR, *(SEPARATOR + delimiter for delimiter in DELIMITERS)})
 BLOCK_BYTES = 1024 * 1024
 RECORDS = 200
 """Of the head of a file, to find its delimiter."""
+MIN_ROWS_OF_NAMES = 10
+"""Below a first record to say that its texts come only once."""
 HALF = 0.5
 _WRONG = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as they are decoded with `surrogateescape`."""
@@ -70,6 +74,9 @@ def recognized(spec: ParseSpec) -> Dialect:
     if spec.header != "absent" and is_title(first, width):
         raise title(first, width)
     header = has_header(spec, list(first), head.text)
+    if not header and spec.header == "auto" and _may_be_names(rows):
+        message = "the first record may be a header with numbers in it, or data"
+        raise refuse("bad-column-name", message, hint="say header=present or header=absent")
     names = None
     unnamed: list[int] = []
     if not header:
@@ -80,8 +87,9 @@ def recognized(spec: ParseSpec) -> Dialect:
             # R leaves out the name of the row names
             names = ["", *names]
         width = len(names)
-        if not names[0] and width > 1:
-            unnamed = [0]
+        if width > 1:
+            empty = [i for i, name in enumerate(names) if not name and _is_empty(rows[1:], i)]
+            unnamed = sorted({0, *empty} if not names[0] else empty)
     return Dialect(
         path=path,
         encoding=encoding,
@@ -97,19 +105,21 @@ def recognized(spec: ParseSpec) -> Dialect:
 def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
     """The records of a slice, some at a time, without blank lines. Raises csv.Error."""
     if part.quoted or delimiter == " ":
-        file = io.StringIO(part.text, newline="")
-        for record in csv.reader(
-            file, delimiter=delimiter, strict=True, skipinitialspace=delimiter == " "
-        ):
-            if record and (len(record) > 1 or record[0].strip()):
+        for record in records(part.text, delimiter):
+            if len(record) > 1 or record[0].strip():
                 yield [record]
         return
     lines = part.text.split("\n")
     yield [line.split(delimiter) for line in lines if line and not line.isspace()]
 
 
+def is_blank(record: list[str]) -> bool:
+    """Whether no cell has a text: a line of delimiters, as Excel writes below a table."""
+    return not any(map(str.strip, record))
+
+
 def split_columns(part: Slice, dialect: Dialect) -> list[list[str]] | None:
-    """The columns of a slice; None if it has quotes, blank lines, or rows of another width.
+    """The columns of a slice; None if it has quotes, blank rows, or rows of another width.
 
     Twice as fast as row by row: there is no list for each row.
     """
@@ -117,6 +127,9 @@ def split_columns(part: Slice, dialect: Dialect) -> list[list[str]] | None:
     if part.quoted or dialect.trailing or delimiter == " " or width == 1:
         return None
     text = part.text if part.text.endswith("\n") else f"{part.text}\n"
+    blank = f"{delimiter * (width - 1)}\n"
+    if f"\n{blank}" in text or text.startswith(blank):
+        return None
     cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
     cells.pop()
     n_rows = text.count("\n")
@@ -126,8 +139,13 @@ def split_columns(part: Slice, dialect: Dialect) -> list[list[str]] | None:
 
 
 def is_comment(record: list[str], width: int) -> bool:
-    """Whether a record is a comment: `#` before its first cell, and another number of cells."""
-    return record[0].startswith(COMMENT) and len(record) != width
+    """Whether a record is a comment: `#` before its first cell, and another number of cells; or
+    Excel's line that says the delimiter."""
+    return _says_delimiter(record) or (record[0].startswith(COMMENT) and len(record) != width)
+
+
+def _says_delimiter(record: list[str]) -> bool:
+    return record[0] in _SEPARATORS and not any(record[1:])
 
 
 def _are_row_names(texts: list[str]) -> bool:
@@ -136,6 +154,24 @@ def _are_row_names(texts: list[str]) -> bool:
     if texts == [str(i) for i in range(1, len(texts) + 1)]:
         return True
     return len(set(texts)) == len(texts) and not any(map(is_value, texts))
+
+
+def _is_empty(rows: list[list[str]], position: int) -> bool:
+    """Whether no row has a cell there."""
+    return not any(row[position].strip() for row in rows if position < len(row))
+
+
+def _may_be_names(rows: list[list[str]]) -> bool:
+    """Whether the first record has numbers and texts, and its texts, those of features and of the
+    last column, come only once: as a header with years in it."""
+    first = [cell.strip() for cell in rows[0]]
+    places = [i for i, cell in enumerate(first) if cell and not is_value(cell)]
+    if len(rows) <= MIN_ROWS_OF_NAMES or len(places) < 2 or len(set(first)) < len(first):
+        return False
+    others = rows[1:]
+    return places[-1] == len(first) - 1 and not any(
+        row[i].strip() == first[i] for row in others if len(row) == len(first) for i in places
+    )
 
 
 def is_title(first: list[str], width: int) -> bool:
@@ -220,6 +256,9 @@ def _check_not_mixed(path: Path) -> None:
 
 def _delimiter(spec: ParseSpec, head: Slice) -> str:
     """The one that gives most records the cells of the first one, at least two."""
+    said = head.text.lstrip("\n").partition("\n")[0].strip().strip('"')
+    if said.startswith(SEPARATOR) and said[len(SEPARATOR) :] in DELIMITERS:
+        return said[len(SEPARATOR) :]
     default = "\t" if spec.media_type == TSV else ","
     candidates = (default, *(one for one in DELIMITERS if one != default))
     best, best_share = default, 0.0
@@ -249,7 +288,9 @@ def first_records(text: str, delimiter: str) -> list[list[str]]:
     comments: list[list[str]] = []
     try:
         for record in chain.from_iterable(split_records(part, delimiter)):
-            if record[0].startswith(COMMENT) and not found:
+            if is_blank(record):
+                continue
+            if not found and (record[0].startswith(COMMENT) or _says_delimiter(record)):
                 comments.append(record)
             elif not found or not is_comment(record, len(found[0])):
                 found.append(record)

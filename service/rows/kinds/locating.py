@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.rows.cell_faults import HEADER_HINT, CellFault, fault_of_text, fault_of_value
-from service.rows.cell_texts.number_text import BLANKS
+from service.rows.cell_faults import (
+    HEADER_HINT,
+    QUOTES_HINT,
+    CellFault,
+    fault_of_text,
+    fault_of_value,
+)
+from service.rows.cell_texts.number_text import BLANKS, is_value
 from service.rows.faults import Faults
 from service.rows.kinds.decisions import Gatherer, Wrong
 from service.rows.kinds.gathering import TextColumn, ValueColumn
@@ -76,6 +82,8 @@ def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:
 
 def _fault_of_value(cell: Any, decision: Wrong) -> CellFault:
     fault = fault_of_value(cell) if decision.kind == "number" else None
+    if fault is not None and fault.hint == QUOTES_HINT and not is_value(str(cell)):
+        fault = fault._replace(hint=TYPED_HINT)
     return fault or CellFault(
         _CODES.get(decision.kind, "invalid-field"),
         f"is not a {decision.kind}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.errors import Fault, InvalidContent
+from service.rows.cell_texts.levels import alike
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
@@ -68,6 +69,10 @@ class LabelColumn:
                 raise self._refused
             raise self._refusal(self._refused.detail.split(";")[0], self._hint)
         target = self._labels.finish()
+        texts = [label for label in target.classes or () if isinstance(label, str)]
+        if (pair := alike(texts)) is not None:
+            message = f"the classes {pair[0]!r} and {pair[1]!r} differ in case or blanks only"
+            self.warnings.append({"code": "similar-levels", "message": message})
         if self._chosen:
             return target
         count = self._labels.count

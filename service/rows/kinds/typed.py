@@ -32,6 +32,13 @@ class TypedColumn:
             self.texts = TextColumn(NO_WORDS)
 
     @property
+    def mostly_wrong(self) -> bool:
+        """Of a column of texts: whether most cells are not."""
+        texts = () if self.texts is None else zip(self.texts.texts, self.texts.counts, strict=True)
+        there = sum(count for text, count in texts if text)
+        return 2 * self.n_wrong > there
+
+    @property
     def mark(self) -> str | None:
         """There is none: numbers are numbers."""
         return None

@@ -24,11 +24,17 @@ def may_be_plain(spec: ParseSpec) -> bool:
     return not spec.roles and not (onto and (onto.table or onto.weight or onto.ignored))
 
 
-def build(spec: ParseSpec, n_cells: int, names: list[str] | None, passes: Passes) -> Table:
-    """The table of cells with types. Raises ServiceError with every fault."""
-    return Builder(spec, arranged(spec, n_cells, names), passes, typed=True).build(
-        comma_likely=False
-    )
+def build(
+    spec: ParseSpec,
+    n_cells: int,
+    names: list[str] | None,
+    passes: Passes,
+    unnamed: list[int] | None = None,
+) -> Table:
+    """The table of cells with types. Those at `unnamed` are not kept. Raises ServiceError with
+    every fault."""
+    columns = arranged(spec, n_cells, names, unnamed)
+    return Builder(spec, columns, passes, typed=True).build(comma_likely=False)
 
 
 def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) -> Iterator[Batch]:

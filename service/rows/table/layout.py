@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from service.rows.faults import refuse, too_many
 from service.rows.spec import CSV, TSV, ParseSpec, Stored
 
 NO_TARGET = "none"
+_YEAR_OR_LESS = re.compile("[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     Left to us (`auto`), it does if the target is given by its name, if it holds all names of the
     dataset that the rows are appended to, or if no feature cell of it is a number and not all of
     them are empty. A word among numbers is a mistake in the data, not a header. Raises
-    InvalidContent `bad-column-name` if it may be either: the numbers 0, 1, 2, … or 1, 2, 3, …
-    beside a label that comes only once; booleans without a number.
+    InvalidContent `bad-column-name` if it may be either: numbers that count, such as 0, 1, 2, … or
+    2019, 2020, …, beside a label that comes only once; booleans without a number.
     """
     if spec.header != "auto":
         return spec.header == "present"
@@ -105,8 +107,9 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     if spec.labels is None and target != NO_TARGET:
         position = len(cells) - 1 if target is None else int(target)
         label = cells.pop(position) if position < len(cells) else None
-    numbered = [[str(i) for i in range(start, start + len(cells))] for start in (0, 1)]
-    if len(cells) > 1 and cells in numbered and label and not NUMBER.fullmatch(label):
+    start = int(cells[0]) if cells and _YEAR_OR_LESS.fullmatch(cells[0]) else 0
+    counted = cells == [str(i) for i in range(start, start + len(cells))]
+    if len(cells) > 1 and counted and label and not NUMBER.fullmatch(label):
         if text.count(label) > 1:
             return False
         message = "the first record may be a header of numbered columns, or data"
@@ -132,7 +135,7 @@ def _check_names(names: list[str], limit_bytes: int, *, headed: bool) -> None:
     for position, name in enumerate(names):
         if not name:
             message = f"column {position} has no name"
-            hint = "write the file without its index column (index=False)"
+            hint = "give it one, or remove the column"
         elif "\0" in name:
             message, hint = f"the name of column {position} holds a NUL character", "remove it"
         elif counts[name] > 1:

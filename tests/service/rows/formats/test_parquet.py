@@ -162,15 +162,22 @@ def test_columns_named_like_those_of_the_reader(name: str) -> None:
     assert upload(parquet({name: words, "k": np.arange(3)}), PARQUET).parsed.columns == [name]
 
 
+def test_index_of_pandas_is_ignored() -> None:
+    """One without a name, as frames have after a filter; the label is the column before it."""
+    columns = {"a": np.arange(3), "k": np.array([1, 2, 1]), "__index_level_0__": np.arange(3) * 7}
+    result = upload(parquet(columns), PARQUET)
+    assert (result.parsed.columns, result.parsed.target) == (["a"], "k")
+    assert result.parsed.ignored == [{"name": "__index_level_0__", "reason": "it has no name"}]
+
+
 @pytest.mark.parametrize(
     ("columns", "code", "column"),
     [
         ({"a": np.array([1], "m8[us]"), "k": np.arange(1)}, "columnar-unsupported", "a"),
         ({"a": np.arange(1), "k": np.array([b"x"], object)}, "columnar-unsupported", "k"),
-        ({"a": np.arange(1), "__index_level_0__": np.arange(1)}, "bad-column-name", None),
         ({" ": np.arange(1), "k": np.arange(1)}, "bad-column-name", 0),
     ],
-    ids=["duration", "bytes", "index of pandas", "blank name"],
+    ids=["duration", "bytes", "blank name"],
 )
 def test_columns_that_are_not_read(columns: Any, code: str, column: Any) -> None:
     """Neither numbers nor texts, or with a name that says that they are none of the data."""

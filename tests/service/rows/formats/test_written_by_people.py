@@ -1,0 +1,246 @@
+"""One table in the ways in which people and their programs write it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.rows.cell_texts.dates import COMPACT, FORMS, ISO
+from service.rows.cell_texts.reading import Reading
+from service.rows.columns import Columns
+from service.rows.format_table import FORMATS
+from service.rows.spec import CSV, RowLimits
+from service.rows.table.raw import arrays_of, category_positions, raw_values
+from svm.data.columns import Column
+from tests.service.rows.reading import Result, refusal, upload
+
+NAMES = ["city", "balance", "day", "kind"]
+ROWS = [
+    (
+        ("Köln", "Ulm", "Bonn")[i % 3],
+        (-1) ** i * (1234567 * i + 0.25),
+        date(2024, 1, 1) + timedelta(days=17 * i),
+        "uv"[i % 4 == 0],
+    )
+    for i in range(1, 25)
+]
+
+
+def written(
+    separator: str = ",",
+    *,
+    number: Callable[[float], str] = str,
+    day: Callable[[date], str] = str,
+    end: str = "",
+    quote: str = "",
+) -> str:
+    """The table with its header."""
+    rows = [NAMES, *([city, number(x), day(d), kind] for city, x, d, kind in ROWS)]
+    lines = (separator.join(f"{quote}{cell}{quote}" for cell in row) + end for row in rows)
+    return "\n".join(lines) + "\n"
+
+
+def german(value: float) -> str:
+    return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+def indian(value: float) -> str:
+    whole, fraction = f"{abs(value):.2f}".split(".")
+    groups = [whole[-3:]]
+    while whole := whole[:-3] if len(groups) == 1 else whole[:-2]:
+        groups.insert(0, whole[-2:])
+    return "-" * (value < 0) + ",".join(groups) + "." + fraction
+
+
+PLAIN = written()
+BLANK = ",,,\n"
+WAYS = {
+    "parentheses": written(number=lambda x: f"({-x})" if x < 0 else str(x)),
+    "dollars in parentheses": written(number=lambda x: f"(${-x})" if x < 0 else f"${x}"),
+    "minus sign": written(number=lambda x: str(x).replace("-", "\u2212")),
+    "German": written(";", number=german, day=lambda d: d.strftime("%d.%m.%Y")),
+    "German exponents": written(";", number=lambda x: f"{x:.9E}".replace(".", ",")),
+    "Indian": written(number=indian, quote='"'),
+    "separator in the first line": "sep=;\n" + written(";"),
+    "quoted separator in the first line": '"sep=;"\n' + written(";"),
+    "empty columns": written(";", end=";;;"),
+    "blank rows": f"{BLANK}{PLAIN}{BLANK}{BLANK}",
+    "a blank row in the middle": PLAIN.replace("\nBonn", f"\n{BLANK}Bonn", 1),
+    "blanks before quotes": "\n".join(f'"{line}"' for line in written('", "').splitlines()),
+    "spaces after commas": written(", "),
+    "a comment and a blank line": f"# of Monday\n\n{PLAIN}# end\n",
+    "a time at midnight": written(day=lambda d: d.strftime("%m/%d/%Y 12:00:00 AM")),
+    "a month name in capitals": written(day=lambda d: d.strftime("%d-%b-%y").upper()),
+    "a dotted month": written(";", day=lambda d: d.strftime("%d. %B %Y")),
+}
+CODES = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b"}
+
+
+def in_form(form: str) -> Callable[[date], str]:
+    for name, code in CODES.items():
+        form = form.replace(name, code)
+    return lambda day: day.strftime(form)
+
+
+WAYS |= {
+    form: written(";", day=in_form(form)) for form in FORMS if form not in (ISO, COMPACT, "YYYY-MM")
+}
+
+
+def raw(result: Result) -> Any:
+    """The stored raw values."""
+    table = result.parsed.table
+    assert table is not None
+    return raw_values([result.arrays[name] for name in arrays_of(table)], category_positions(table))
+
+
+def rows_to_predict(result: Result, text: str) -> Any:
+    """The raw values of a text, read by what the upload says of its columns."""
+    table = result.parsed.table
+    assert table is not None
+    columns = tuple(Column(c["name"], c["kind"], tuple(c["levels"])) for c in table)
+    known = Columns(
+        len(columns),
+        result.parsed.columns,
+        columns,
+        reading=Reading.of(json.loads(json.dumps(result.parsed.reading))),
+    )
+    read = FORMATS[CSV].read_rows
+    assert read is not None
+    return read(text.encode(), known, RowLimits(1000, 4096, 1 << 20)).X
+
+
+@pytest.mark.parametrize("text", WAYS.values(), ids=WAYS.keys())
+def test_one_table_has_one_digest(text: str) -> None:
+    """However it is written; and the file itself can be sent to predict."""
+    result = upload(text)
+    assert result.parsed.columns == NAMES[:-1]
+    assert result.parsed.matrix_digest == upload(PLAIN).parsed.matrix_digest
+    read = rows_to_predict(result, text)
+    kept = read[~np.isnan(read).all(axis=1)]  # blank rows are rows to predict
+    np.testing.assert_array_equal(kept, raw(result))
+
+
+def test_months_are_dates() -> None:
+    """Of the first day."""
+    result = upload("m,n,k\n" + "".join(f"20{i:02}-0{i % 9 + 1},{i},{i % 2}\n" for i in range(24)))
+    assert result.parsed.table is not None
+    assert [column["kind"] for column in result.parsed.table] == ["date", "number"]
+    assert raw(result)[0].tolist() == [10957, 0]
+
+
+def test_compact_dates_are_numbers_unless_said() -> None:
+    """20240131 is a number; `schema` makes it a date."""
+    text = "d,c,k\n" + "".join(f"202401{i:02},{'xy'[i % 2]},{i % 2}\n" for i in range(1, 25))
+    numbers = upload(text).parsed.table
+    dates = upload(text, roles={"d": {"kind": "date"}})
+    assert numbers is not None
+    assert numbers[0]["kind"] == "number"
+    assert raw(dates)[0].tolist() == [19723, 1]
+
+
+def test_years_beyond_two_digits() -> None:
+    """69 … 99 are of the last century."""
+    text = "d,k\n" + "".join(f"31.12.{year:02},{year % 2}\n" for year in range(60, 80))
+    result = upload(text)
+    years = (raw(result)[:, 0] / 365.2425 + 1970).astype(int)
+    assert years.tolist() == [*range(2060, 2069), *range(1969, 1980)]
+
+
+@pytest.mark.parametrize("hours", ["13:00 AM", "00:10 PM", "25:00"])
+def test_hours_that_do_not_exist(hours: str) -> None:
+    """Such a text is not a date."""
+    text = "d,c,k\n" + "".join(f"2024-05-{i:02} {hours},c,{i % 2}\n" for i in range(1, 12))
+    assert refusal(text, roles={"d": {"kind": "date"}}).code == "not-a-date"
+
+
+@pytest.mark.parametrize(
+    "first", ["city,2019,2020,label", "2019,2020,2021,label", "city,1,2020,label"]
+)
+def test_header_with_numbers_is_asked_about(first: str) -> None:
+    """A first record whose texts come only once may be the names."""
+    numbered = not first.startswith("city")
+    rows = [f"{i if numbered else 'cd'[i % 2]},{i / 2},{i / 3},{'uv'[i % 2]}" for i in range(12)]
+    text = "\n".join([first, *rows])
+    error = refusal(text)
+    assert error.code == "bad-column-name"
+    assert "header=present" in error.detail
+    assert upload(text, header="present").parsed.target == "label"
+    assert upload(text, header="absent").parsed.n_samples == 13
+
+
+def test_texts_that_come_again_are_data() -> None:
+    """Rows without a header are not asked about."""
+    rows = [f"{'cd'[i % 2]},{i / 2},{'uv'[i % 2]}" for i in range(12)]
+    assert upload("\n".join(rows)).parsed.n_samples == 12
+
+
+def test_one_fault_for_a_short_row() -> None:
+    """Its other cells are not said to be wrong."""
+    text = PLAIN.replace("\nBonn", "\n1,2\nBonn", 1)
+    error = refusal(text)
+    assert [(fault.code, fault.row) for fault in error.faults] == [("ragged-row", 2)]
+
+
+def test_delimiter_in_a_text() -> None:
+    """The hint says what to do."""
+    error = refusal(PLAIN.replace("\nBonn", "\nBonn, am Rhein", 1))
+    assert error.code == "ragged-row"
+    assert "in quotes" in error.detail
+
+
+@pytest.mark.parametrize("page", ["<!DOCTYPE html><html></html>", "\n<html lang=de>", "<table>"])
+def test_page_instead_of_a_table(page: str) -> None:
+    """As a download gives if a login is needed."""
+    error = refusal(page)
+    assert error.code == "format-mismatch"
+    assert "HTML" in error.detail
+
+
+def test_texts_that_hardly_repeat_get_a_warning() -> None:
+    """They may be numbers or dates in a form that is not read."""
+    cells = [f"{i % 30} kg,{'uv'[i % 2]}\n" for i in range(40)]
+    [warning] = upload("size,k\n" + "".join(cells)).parsed.warnings[:1]
+    assert warning["code"] == "many-levels"
+    assert "30 different texts" in warning["message"]
+
+
+def test_levels_that_differ_in_case_get_a_warning() -> None:
+    """Of features and of the label: they stay different."""
+    cells = [f"{('Yes', 'no', 'yes')[i % 3]},{('a b', 'c', 'A  b')[i % 3]}\n" for i in range(12)]
+    result = upload("f,k\n" + "".join(cells))
+    assert result.parsed.classes == ["A  b", "a b", "c"]
+    messages = [w["message"] for w in result.parsed.warnings if w["code"] == "similar-levels"]
+    assert ["'Yes' and 'yes'" in messages[0], "'A  b' and 'a b'" in messages[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "ignored"),
+    [
+        *(("customer_id", True), ("OrderNo", True), ("Kunden-Nr.", True), ("userID", True)),
+        *(("paid", False), ("piano", False), ("number", False)),
+    ],
+)
+@pytest.mark.parametrize("others", ["0.5,1.5", "c,"])
+def test_numbers_that_name_rows_are_ignored(name: str, ignored: bool, others: str) -> None:
+    """Whole numbers that are all different, under a name for that; `schema` brings them back."""
+    cells = [f"{i * 7919 % 1009},{others},{i % 2}\n" for i in range(12)]
+    text = f"{name},b,c,k\n{''.join(cells)}".replace("c,,", "c,d,", 5)
+    reasons = {one["name"]: one["reason"] for one in upload(text).parsed.ignored}
+    assert (name in reasons) == ignored
+    if ignored:
+        assert reasons[name] == "an identifier: every number is different"
+    kept = upload(text, roles={name: {"role": "feature"}}).parsed.columns
+    assert kept is not None
+    assert name in kept
+
+
+def test_numbers_that_repeat_are_a_feature() -> None:
+    """Such as the number of a room."""
+    cells = [f"{i % 11},{i / 2},{i % 2}\n" for i in range(12)]
+    assert upload("room_no,b,k\n" + "".join(cells)).parsed.columns == ["room_no", "b"]
