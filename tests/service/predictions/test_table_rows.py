@@ -91,6 +91,34 @@ def test_rows_do_not_depend_on_others(seed: int, n: int) -> None:
             assert score.tobytes() == expected[i : i + 1].tobytes(), name
 
 
+@pytest.mark.soundness
+@pytest.mark.parametrize("quarter", range(4))
+def test_a_million_rows_have_one_answer(quarter: int) -> None:
+    """Each as CSV, JSON and NDJSON, alone and in batches of any size: no bit differs."""
+    n, differing = 10_000, 0
+    for seed in range(25 * quarter, 25 * (quarter + 1)):
+        X = raw_rows(n, seed)
+        expected = FITTED.decision_function(X)
+        lists, named = written(X, "value", seed), objects(X, seed)
+        forms = (
+            ("text/csv", csv_of(written(X, "text", seed))),
+            ("application/json", json_body(*lists)),
+            ("application/x-ndjson", "\n".join(map(json.dumps, named)).encode()),
+        )
+        for media_type, body in forms:
+            scores = FITTED.scores_of_checked(decoded(media_type, body))[:, 0]
+            equal = scores.view(np.uint64) == expected.view(np.uint64)
+            differing += n - int(np.count_nonzero(equal))
+        order = np.random.default_rng(seed).permutation(n)
+        for size in (1, 2 + 37 * seed):
+            for start in range(0, n, size):
+                some = order[start : start + size]
+                scores = FITTED.scores_of_checked(X[some])[:, 0]
+                differing += scores.tobytes() != expected[some].tobytes()
+    print(f"\n250,000 rows: {differing} differ")
+    assert differing == 0
+
+
 cells = st.one_of(
     st.none(),
     st.booleans(),
