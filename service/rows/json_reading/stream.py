@@ -14,14 +14,13 @@ import numpy.typing as npt
 import orjson
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.cell_texts.text import bad_encoding
+from service.rows.cell_texts.text import BOM, bad_encoding
 
 BLOCK_BYTES = 256 * 1024
 """Small: an element as a Python object takes many times its length."""
 VALUE_BYTES = 1024 * 1024
 """Of one that is read whole."""
 BLANKS = b" \t\r\n"
-BOM = b"\xef\xbb\xbf"
 MAX_DEPTH = 16
 MAX_MEMBERS = 100
 

@@ -12,7 +12,8 @@ import numpy as np
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.levels import MAX_LEVELS, alike, in_order
 from service.rows.cell_texts.number_styles import NumberStyle, is_number, readings, survey
-from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_TEXTS, MISSING_VALUES
+from service.rows.cell_texts.number_text import BOOLEANS
+from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
 from service.rows.kinds.decisions import (
     Again,
     Ambiguous,
@@ -107,8 +108,8 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         bad = frozenset(text for text in there if boolean(text) is None)
         return Wrong(bad, "boolean") if bad else _coded(column, question, "boolean", boolean)
     as_number = question.kind in (None, "number") and not question.typed
-    if as_number and question.kind is None and all(text in BOOLEAN_WORDS for text in there):
-        return _coded(column, question, "boolean", BOOLEAN_WORDS.get)
+    if as_number and question.kind is None and all(text in BOOLEANS for text in there):
+        return _coded(column, question, "boolean", BOOLEANS.get)
     if as_number:
         decision = _numbers(column, question, there)
         if decision is not None:
@@ -134,7 +135,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
             return _category(column, question, _undecided("in several forms"))
     if question.kind is not None:
         numbers = NumberStyle(question.decimal or ".")
-        bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEAN_WORDS)
+        bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEANS)
         return Wrong(bad, question.kind)
     if column.overflowed:
         return Ignored(_TOO_MANY, "category")
@@ -161,7 +162,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     style = NumberStyle(mark, found.unit, question.grouped)
 
     def value(text: str) -> float | None:
-        return BOOLEAN_WORDS[text] if text in BOOLEAN_WORDS else style.value(text)
+        return BOOLEANS[text] if text in BOOLEANS else style.value(text)
 
     bad = frozenset(text for text in there if value(text) is None)
     if bad:

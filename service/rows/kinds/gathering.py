@@ -17,8 +17,8 @@ import orjson
 
 from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
-from service.rows.cell_texts.number_text import BLANKS, NUMBER
-from service.rows.cell_texts.words import BOOLEAN_WORDS, MISSING_VALUES
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
+from service.rows.cell_texts.words import MISSING_VALUES
 from service.rows.json_reading.numbers import read_list
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ class ValueColumn:
             else:
                 values[i] = value
                 self.n_values += 1
-                self.n_booleans += text in BOOLEAN_WORDS
+                self.n_booleans += text in BOOLEANS
                 if self.padded is None and is_padded(text):
                     self.padded = text
         if self.parse is None and not self._pointed:
@@ -284,8 +284,8 @@ def is_padded(text: str) -> bool:
 
 
 def _plain(text: str) -> float | None:
-    if text in BOOLEAN_WORDS:
-        return BOOLEAN_WORDS[text]
+    if text in BOOLEANS:
+        return BOOLEANS[text]
     if not NUMBER.fullmatch(text):
         return None
     value = float(text)

@@ -6,8 +6,7 @@ from math import isfinite
 
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.number_styles import is_number
-from service.rows.cell_texts.number_text import NUMBER, is_not_finite
-from service.rows.cell_texts.words import BOOLEAN_WORDS
+from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_not_finite
 from service.rows.kinds.gathering import TextColumn, Words
 
 FEW = 0.05
@@ -19,7 +18,7 @@ MOST_CODES = 20
 
 def boolean(text: str) -> float | None:
     """1 or 0, if the text is a word or a number for a boolean."""
-    value = BOOLEAN_WORDS.get(text)
+    value = BOOLEANS.get(text)
     if value is None and NUMBER.fullmatch(text) and float(text) in (0.0, 1.0):
         return float(text)
     return value
@@ -39,7 +38,7 @@ def mostly_numbers(column: TextColumn, words: Words) -> bool:
     """
     good = n_bad = n_different = 0
     for text, count in zip(column.texts, column.counts, strict=True):
-        if text in BOOLEAN_WORDS or is_number(text):
+        if text in BOOLEANS or is_number(text):
             good += count
             n_different += 1
         elif text not in words and not is_beyond(text):
