@@ -13,7 +13,8 @@ from service.rows.faults import refuse, too_many
 from service.rows.spec import CSV, TSV, ParseSpec, Stored
 
 NO_TARGET = "none"
-_YEAR_OR_LESS = re.compile("[0-9]{1,4}")
+_FIRST_NUMBER = re.compile("0|1|(?:19|20)[0-9]{2}")
+"""Of names that count: positions or years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     if spec.labels is None and target != NO_TARGET:
         position = len(cells) - 1 if target is None else int(target)
         label = cells.pop(position) if position < len(cells) else None
-    start = int(cells[0]) if cells and _YEAR_OR_LESS.fullmatch(cells[0]) else 0
+    start = int(cells[0]) if cells and _FIRST_NUMBER.fullmatch(cells[0]) else 0
     counted = cells == [str(i) for i in range(start, start + len(cells))]
     if len(cells) > 1 and counted and label and not NUMBER.fullmatch(label):
         if text.count(label) > 1:
