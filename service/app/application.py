@@ -101,20 +101,33 @@ Try it from this page, top to bottom. Every body has an example that works uncha
 **predict** (`POST /v1/models/{name}/predict`).
 
 Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems) explains them.
-The [dashboard](/) offers the same in a browser.
+The [dashboard](/) offers the same in a browser; the [guide](/guide/) has it all by task.
 """
 
 TAGS = {
     "datasets": "Rows for training and prediction. A dataset never changes.",
     training.KIND.section: training.KIND.about,
-    "solvers": "The available solvers, with all parameters and their ranges.",
-    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
     "predictions": "Rows in, labels out, in one request.",
+    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
+    "solvers": "The available solvers, with all parameters and their ranges.",
     **{kind.section: kind.about for kind in KINDS.values() if kind is not training.KIND},
     "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
     "operations": "Health, metrics, limits, the audit trail, and the meaning of errors.",
 }
-"""The sections of the OpenAPI document, in the order of `/docs`."""
+"""The sections of the OpenAPI document, in the order of `/docs`, which opens the first three."""
+GUIDE = {
+    "datasets": "guide/#upload-data",
+    "jobs": "guide/#train",
+    "predictions": "guide/#predict",
+    "models": "models/",
+    "solvers": "solvers/",
+    "batch predictions": "guide/#predict",
+    "evaluations": "evaluations-and-comparisons/#evaluations",
+    "comparisons": "evaluations-and-comparisons/#comparisons",
+    "open inference protocol": "guide/#predict",
+    "operations": "operations/",
+}
+"""Where the guide explains each section."""
 THREADS = 100
 """Most requests that use the database or files at once."""
 
@@ -237,7 +250,10 @@ def create_app(
         title="svm-service",
         version=__version__,
         description=DESCRIPTION,
-        openapi_tags=[{"name": name, "description": about} for name, about in TAGS.items()],
+        openapi_tags=[
+            {"name": name, "description": f"{about} [Guide](/guide/{GUIDE[name]})"}
+            for name, about in TAGS.items()
+        ],
         lifespan=lifespan,
         openapi_url=None,  # `docs` adds it
         docs_url=None,

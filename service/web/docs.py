@@ -121,6 +121,7 @@ def mount(app: DocumentedAPI) -> None:
         swagger_css_url="/docs/assets/swagger-ui.css",
         swagger_favicon_url="/docs/assets/favicon.png",
         swagger_ui_parameters={
+            "docExpansion": "none",  # our script opens the first sections
             "tryItOutEnabled": True,
             "displayRequestDuration": True,
             "defaultModelsExpandDepth": 0,

@@ -28,8 +28,22 @@ function label() {
   }
 }
 
+// The first sections are open: with them a visitor uploads, trains and predicts.
+let unfolded = false;
+function unfold() {
+  const sections = document.querySelectorAll(".opblock-tag");
+  if (unfolded || !sections.length) return;
+  unfolded = true;
+  [...sections].slice(0, 3).forEach((section) => section.click());
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", paint);
+paint();
+
 document.getElementById("swagger-ui").setAttribute("role", "main");
-new MutationObserver(label).observe(document.getElementById("swagger-ui"), {
+new MutationObserver(() => { unfold(); label(); }).observe(document.getElementById("swagger-ui"), {
   childList: true,
   subtree: true,
 });
