@@ -5,8 +5,12 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const font = () => getComputedStyle(document.body).fontFamily;
   const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  // Enough digits to distinguish ticks.
-  const ticks = (_, values, __, ___, step) => values.map((value) => (value == null ? "" : value.toFixed(Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))))));
+  // All digits of the step between two ticks, and the same for each.
+  const ticks = (_, values, __, ___, step) => {
+    const digits = [...Array(9).keys()].find((n) => Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6 * step * 10 ** n);
+    const plain = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    return values.map((value) => (value == null ? "" : digits == null || Math.abs(value) >= 1e6 ? short(value) : value.toLocaleString("en", plain)));
+  };
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
@@ -45,9 +49,12 @@
   const against = () => document.querySelector("#against [aria-pressed=true]")?.dataset.against ?? "time";
   const x = () => AGAINST[against()];
 
-  const curve = () => ({
-    scales: { x: { time: false, range: span } },
-    axes: [axis(x().axis, ticks, 44), axis("cost", (_, values) => values.map(short), 64)],
+  // Six powers of ten.
+  const decades = (_, __, least, most) => [...Array(6).keys()].map((i) => 10 ** Math.round(Math.log10(least) + (i / 5) * Math.log10(most / least)));
+
+  const curve = (steep) => ({
+    scales: { x: { time: false, range: span }, y: { distr: steep ? 3 : 1 } },
+    axes: [axis(x().axis, ticks, 44), steep ? { ...axis("cost", (_, values) => values.map(short), 72), splits: decades, filter: (_, ticks) => ticks } : axis("cost", ticks, 72)],
     series: [
       { label: x().label, value: (_, value) => x().value(value) },
       { label: "cost", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
@@ -70,11 +77,13 @@
 
   // Both charts of one job from [seconds, cost, bound, epochs, updates].
   function pictures(box) {
-    const cost = chart(box, curve), gap = chart(document.getElementById("gap-chart"), gaps);
+    const cost = chart(box, () => curve(steep())), gap = chart(document.getElementById("gap-chart"), gaps);
     let data = null;
+    // Of a training that diverges: from 1 to 1e300.
+    const steep = () => Math.max(...data[1]) > 1e6 * data[1][0] && data[1][0] > 0;
     const show = () => {
       const by = data[{ time: 0, epoch: 3, update: 4 }[against()]];
-      cost.set([by, data[1], data[2]]);
+      cost.set([by, data[1], steep() ? data[2].map((dual) => (dual > 0 ? dual : null)) : data[2]]);
       gap.set([by, data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
     };
     const buttons = document.getElementById("against");
