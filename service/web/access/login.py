@@ -55,15 +55,17 @@ def mount(app: FastAPI, authenticator: Authenticator) -> None:
 def _page(request: Request, problem: str) -> str:
     return plain_page(
         request,
-        "Key",
-        f"""<h1>svm-service</h1>
-<p>This service requires an API key. An operator creates one with
+        "Sign in",
+        f"""<h1>Sign in</h1>
+<form class="card narrow" method="post" action="/login">
+<div class="field"><label for="key">API key</label>
+<input id="key" name="key" type="password" autocomplete="current-password" required autofocus
+placeholder="svm_…" aria-describedby="problem"{' aria-invalid="true"' if problem else ""}>
+<p class="fault" id="problem" role="alert">{problem}</p></div>
+<button class="primary">Sign in</button>
+</form>
+<p class="soft">An operator creates keys with
 <code>svm-service keys create NAME --scope read --scope train</code>; the first one is in the
 file <code>first-key</code> of the data directory.</p>
-<form method="post" action="/login">
-<p><label>Key <input name="key" type="password" autocomplete="current-password" required
-autofocus></label> <button>Enter</button></p>
-</form>
-<p role="alert">{problem}</p>
 """,
     )

@@ -24,6 +24,9 @@ def plain_page(_: Request, title: str, main: str) -> str:
 <link rel="stylesheet" href="/assets/style.css">
 </head>
 <body>
+<header class="top"><div class="wide">
+<a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">svm-service</a>
+</div></header>
 <main class="wide">
 {main}</main>
 </body>
