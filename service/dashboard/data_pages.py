@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.dashboard.context import PageContext
+from service.dashboard.model_pages import with_latest
 from service.dashboard.page import HERE, go, page
 from service.dashboard.proposals import (
     SHOWN_COLUMNS,
@@ -26,7 +27,7 @@ from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
-from service.jobs.read_schemas import JobSummary
+from service.jobs.read_schemas import JobRead
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec
 from service.rows.table.layout import NO_TARGET
@@ -67,9 +68,9 @@ def _add_home(routes: APIRouter, context: PageContext) -> None:
             samples=SAMPLES,
             limit_bytes=context.limits.upload_bytes,
             datasets=context.datasets.page(RECENT).items,
-            jobs=[JobSummary.of(job) for job in jobs],
+            jobs=[JobRead.of(job) for job in jobs],
             names=context.datasets.names([job.dataset_id for job in jobs]),
-            models=context.models.page(RECENT).items,
+            models=with_latest(context, context.models.page(RECENT).items),
         )
 
     @routes.get("/datasets")
@@ -209,7 +210,7 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             first=first,
             step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
-            jobs=[JobSummary.of(job) for job in jobs],
+            jobs=[JobRead.of(job) for job in jobs],
             trainable=row.n_distinct_labels > 1 and row.classes is not None,
         )
 

@@ -6,8 +6,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
@@ -77,6 +78,32 @@ def interval(share: float, n: int) -> tuple[float, float]:
 def between(share: float, n: int) -> str:
     """The interval as `91.4 to 99.6 %`."""
     return "{:.3g} to {:.3g} %".format(*(100 * bound for bound in interval(share, n)))
+
+
+def measured_on(metrics: Mapping[str, Any] | None) -> tuple[float, str] | None:
+    """The accuracy that says most, and the rows that it was measured on: `validation`, `training`
+    or, of an evaluation, `evaluation`."""
+    for subset, rows in (("validation", "validation"), ("train", "training")):
+        if metrics and metrics.get(subset):
+            return metrics[subset]["accuracy"], rows
+    return (metrics["accuracy"], "evaluation") if metrics and "accuracy" in metrics else None
+
+
+def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
+    """The class with the lowest recall, and what it is taken for; empty if all rows are right."""
+    recalls = {i: row[i] / sum(row) for i, row in enumerate(confusion) if sum(row)}
+    i = min(recalls, key=recalls.__getitem__)
+    if recalls[i] == 1:
+        return ""
+    row = list(confusion[i])
+    total, hits, row[i] = sum(row), row[i], -1
+    often = "" if len(classes) == 2 else f", most often as {classes[row.index(max(row))]}"
+    return f"{classes[i]}: {total - hits:,} of its {counted(total, 'row')} predicted wrongly{often}"
+
+
+def sentence(text: str) -> str:
+    """With a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def roughly(seconds: float) -> str:

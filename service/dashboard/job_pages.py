@@ -21,7 +21,7 @@ from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.read_schemas import JobRead, JobSummary
+from service.jobs.read_schemas import JobRead
 from service.web.access.scopes import requires_scope
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
@@ -46,7 +46,7 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
         return page(
             request,
             "jobs.html",
-            jobs=[JobSummary.of(job) for job in jobs.items],
+            jobs=[JobRead.of(job) for job in jobs.items],
             names=context.datasets.names([job.dataset_id for job in jobs.items]),
             more=next_page_token(page_, jobs),
             state=state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio.to_thread import run_sync
@@ -25,7 +25,7 @@ from service.models.card import training_data
 from service.models.exports import formats
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.versions import ModelVersion
+from service.models.versions import Model, ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.targets import Target
@@ -55,7 +55,8 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
     def models(request: Request, page_: PageParams) -> Response:
         models = context.models.page(page_)
         more = next_page_token(page_, models)
-        return page(request, "models.html", models=models.items, more=more)
+        listed = with_latest(context, models.items)
+        return page(request, "models.html", models=listed, more=more)
 
     @routes.get("/models/{name}")
     async def model(request: Request, name: ModelName) -> Response:
@@ -66,6 +67,15 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
     async def version(request: Request, name: ModelName, version: Version) -> Response:
         row = await run_sync(context.models.get_version, name, version)
         return await _show(request, context, row)
+
+
+def with_latest(
+    context: PageContext, models: Sequence[Model]
+) -> list[tuple[Model, ModelVersion | None]]:
+    """Each model with its latest version, if it has one."""
+    latest = context.models.find_all((model.name, model.latest_version or 0) for model in models)
+    versions = (None if isinstance(version, NotFound) else version for version in latest)
+    return list(zip(models, versions, strict=True))
 
 
 def _add_predict(routes: APIRouter, context: PageContext) -> None:

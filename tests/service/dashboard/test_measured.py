@@ -12,7 +12,7 @@ from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
 from service.dashboard.curves import STEPS, precision_recall
-from service.dashboard.formatting import between, counted, interval, roughly
+from service.dashboard.formatting import between, counted, hardest_class, interval, roughly
 from service.jobs.engine.worker_process import Worker
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
@@ -42,6 +42,46 @@ def test_precision_follows_from_the_roc_curve() -> None:
     assert len(corners) > 10
     assert set(corners) <= expected
     assert points[-1] == pytest.approx((1.0, positive.mean()))
+
+
+@pytest.mark.parametrize(
+    ("confusion", "text"),
+    [
+        ([[9, 1], [0, 2]], "a: 1 of its 10 rows predicted wrongly"),
+        (
+            [[9, 1, 0], [0, 1, 0], [2, 1, 1]],
+            "c: 3 of its 4 rows predicted wrongly, most often as a",
+        ),
+        ([[1, 0, 0], [0, 0, 0], [0, 0, 5]], ""),  # no row of b was measured
+    ],
+)
+def test_hardest_class_is_that_with_the_lowest_recall(
+    confusion: list[list[int]], text: str
+) -> None:
+    """With what it is taken for, if there are several others."""
+    assert hardest_class(confusion, ["a", "b", "c"][: len(confusion)]) == text
+
+
+def test_lists_show_how_good_each_model_is(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """The accuracy of the validation set, else that of the training rows, which is named."""
+    browser.send("/samples/moons")
+    for check in ("validation-split", ""):
+        browser.go("/train")
+        browser.send("/train", validation=check)
+        assert worker.take_next_job()
+    metrics = client.get("/v1/models/moons/versions/1").json()["metrics"]
+    accuracy = f"{100 * metrics['validation']['accuracy']:.1f} %"
+    for path in ("/", "/jobs"):
+        text = browser.go(path).text
+        assert accuracy in text
+        assert "% training" in text
+    assert "certified" in browser.go("/models").text
+    assert "% training" in browser.page.text
+    text = browser.go("/models/moons/versions/2").text
+    assert "evaluate it on others" in text
+    assert "Hardest class" in text or "All rows are predicted correctly." in text
 
 
 def test_texts_of_numbers() -> None:
