@@ -107,9 +107,9 @@ The [dashboard](/) offers the same in a browser; the [guide](/guide/) has it all
 TAGS = {
     "datasets": "Rows for training and prediction. A dataset never changes.",
     training.KIND.section: training.KIND.about,
-    "predictions": "Rows in, labels out, in one request.",
-    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
     "solvers": "The available solvers, with all parameters and their ranges.",
+    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
+    "predictions": "Rows in, labels out, in one request.",
     **{kind.section: kind.about for kind in KINDS.values() if kind is not training.KIND},
     "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
     "operations": "Health, metrics, limits, the audit trail, and the meaning of errors.",

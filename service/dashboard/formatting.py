@@ -98,7 +98,7 @@ def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) ->
     row = list(confusion[i])
     total, hits, row[i] = sum(row), row[i], -1
     often = "" if len(classes) == 2 else f", most often as {classes[row.index(max(row))]}"
-    return f"{classes[i]}: {total - hits:,} of its {counted(total, 'row')} predicted wrongly{often}"
+    return f"{classes[i]} ({total - hits:,} of {counted(total, 'row')} predicted wrongly{often})"
 
 
 def sentence(text: str) -> str:

@@ -28,7 +28,7 @@ function label() {
   }
 }
 
-// The first sections are open: with them a visitor uploads, trains and predicts.
+// The first sections are open, so that all of them can be seen at once.
 let unfolded = false;
 function unfold() {
   const sections = document.querySelectorAll(".opblock-tag");

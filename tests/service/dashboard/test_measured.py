@@ -47,10 +47,10 @@ def test_precision_follows_from_the_roc_curve() -> None:
 @pytest.mark.parametrize(
     ("confusion", "text"),
     [
-        ([[9, 1], [0, 2]], "a: 1 of its 10 rows predicted wrongly"),
+        ([[9, 1], [0, 2]], "a (1 of 10 rows predicted wrongly)"),
         (
             [[9, 1, 0], [0, 1, 0], [2, 1, 1]],
-            "c: 3 of its 4 rows predicted wrongly, most often as a",
+            "c (3 of 4 rows predicted wrongly, most often as a)",
         ),
         ([[1, 0, 0], [0, 0, 0], [0, 0, 5]], ""),  # no row of b was measured
     ],
