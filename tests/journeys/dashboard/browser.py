@@ -59,6 +59,19 @@ class Watched:
         self.page.goto(self.url + path)
         return self.page
 
+    def open_docs(self) -> Page:
+        """The page `/docs`, when its first sections are unfolded."""
+        page = self.open("/docs")
+        expect(page.locator(".opblock-tag[data-is-open=true]")).to_have_count(3)
+        return page
+
+    def unfold(self, section: str) -> None:
+        """Click the heading of a section of `/docs`, if it is folded."""
+        heading = self.page.locator(f"#operations-tag-{section}")
+        if heading.get_attribute("data-is-open") == "false":
+            heading.click()
+        expect(heading).to_have_attribute("data-is-open", "true")
+
     def click(self, name: str, role: Any = "button") -> None:
         self.page.get_by_role(role, name=name, exact=True).click()
 

@@ -218,7 +218,7 @@ class Documentation:
     """The page `/docs`."""
 
     def __init__(self, watched: Watched) -> None:
-        self.page = watched.open("/docs")
+        self.page = watched.open_docs()
         self._watched = watched
 
     def run(
@@ -232,6 +232,7 @@ class Documentation:
         examine: bool = False,
     ) -> None:
         """Open an operation, fill in the given values, and execute it."""
+        self._watched.unfold(operation.partition("-")[0])
         block = self.page.locator(f"#operations-{operation}")
         block.locator(".opblock-summary-control").first.click()
         if id is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.dashboard.test_dashboard import SAMPLES
@@ -33,8 +33,12 @@ class Operation(NamedTuple):
     content: dict[str, Any]
 
     @property
+    def section(self) -> str:
+        return self.tag.replace(" ", "_")
+
+    @property
     def block(self) -> str:
-        return f"#operations-{self.tag.replace(' ', '_')}-{self.content['operationId']}"
+        return f"#operations-{self.section}-{self.content['operationId']}"
 
 
 @pytest.fixture
@@ -66,12 +70,12 @@ def test_every_operation_of_the_page_is_executed(empty: Server, chromium: Browse
     file for the upload."""
     context = chromium.new_context()
     watched = Watched(context, empty)
-    page = watched.open("/docs")
+    watched.open_docs()
     document = empty.http.get("/openapi.json").json()
     ids: dict[str, str] = {}
     executed, began = 0, time.monotonic()
     for operation in operations(document):
-        status, body = clicked(page, operation, ids)
+        status, body = clicked(watched, operation, ids)
         name = operation.content["operationId"]
         allowed = (200, 202, 409) if name.startswith(ENDED) else (200, 201, 202, 204)
         assert status in allowed, (name, status, body)
@@ -84,12 +88,11 @@ def test_every_operation_of_the_page_is_executed(empty: Server, chromium: Browse
     context.close()
 
 
-def clicked(page: Page, operation: Operation, ids: dict[str, str]) -> tuple[int, str]:
+def clicked(watched: Watched, operation: Operation, ids: dict[str, str]) -> tuple[int, str]:
     """Open an operation, execute it and close it: the status and the text of the reply."""
+    page = watched.page
+    watched.unfold(operation.section)
     block = page.locator(operation.block)
-    heading = page.locator(f"#operations-tag-{operation.tag.replace(' ', '_')}")
-    if not block.is_visible():
-        heading.click()
     toggle = block.locator(".opblock-summary-control").first
     toggle.click()
     name = operation.content["operationId"]
