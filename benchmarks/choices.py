@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 from threadpoolctl import threadpool_limits
 
-from benchmarks.problems import cover_like, image_like, text_like
+from benchmarks.problems import binary_like, cover_like, image_like, text_like
 from svm import Auto, DualCoordinateDescent, Newton, Pipeline, Stopping, Training
 from svm.data.matrices import Vector
 from svm.training.warm_up import warm_up
@@ -102,16 +101,6 @@ def _iris() -> Data:
     return X[y > 0], y[y > 0].astype(np.float64)
 
 
-def _binary() -> Data:
-    """32,000 rows with 14 of 123 binary features, as a9a."""
-    random = np.random.default_rng(0)
-    columns = np.sort(random.permuted(np.tile(np.arange(123), (32_000, 1)), axis=1)[:, :14])
-    parts = np.ones(columns.size), columns.ravel().astype(np.int32), np.arange(32_001) * 14
-    X = csr_array(parts, shape=(32_000, 123))
-    scores = X @ random.normal(size=123) + random.normal(scale=3.0, size=32_000)
-    return X, np.where(scores > np.median(scores), 1.0, -1.0)
-
-
 def _wide() -> Data:
     X, y = text_like(2000, 1000, 0.5)
     return X.toarray(), y
@@ -140,7 +129,7 @@ def _narrow() -> Data:
 
 DATASETS: dict[str, Callable[[], Data]] = {
     "iris, two classes": _iris,
-    "32,000 × 123, binary": _binary,
+    "32,000 × 123, binary": lambda: binary_like(32_000),
     "6,000 × 784": lambda: image_like(6000, 784),
     "50,000 × 54": lambda: cover_like(50_000),
     "20,000 × 20,000, sparse": lambda: text_like(20_000, 20_000, 0.001),

@@ -22,8 +22,8 @@ from scipy.sparse import csr_matrix
 from svm.data.matrices import Vector, is_sparse
 from svm.kernel import GaussianKernel
 
-LinearFit: TypeAlias = Callable[[int], Vector]
-"""Weights after an effort."""
+LinearFit: TypeAlias = Callable[[int, int], Vector]
+"""Weights with a seed, after an effort; some peers use no random numbers."""
 
 TIGHT = 1e-12
 """A tolerance that never ends a fit before its passes are over."""
@@ -61,8 +61,8 @@ def linear(X: Any, y: Vector, C: float) -> dict[str, LinearFit]:
     fits: dict[str, LinearFit] = {"LinearSVC": partial(_linear_svc, X, y, C)}
     if _installed("snapml"):
         fits["snapml"] = partial(_snapml, csr_matrix(X) if is_sparse(X) else X, y, C)
-    if _installed("rehline") and not is_sparse(X):
-        fits["rehline"] = partial(_rehline, X, y, C)
+    if _installed("rehline"):
+        fits["rehline"] = partial(_rehline, csr_matrix(X) if is_sparse(X) else X, y, C)
     if _installed("skglm"):
         fits["skglm"] = partial(_skglm, csr_matrix(X) if is_sparse(X) else X, y, C)
     if _installed("liblinear"):
@@ -99,12 +99,12 @@ def _installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _linear_svc(X: Any, y: Vector, C: float, effort: int) -> Vector:
+def _linear_svc(X: Any, y: Vector, C: float, seed: int, effort: int) -> Vector:
     from sklearn.svm import LinearSVC
 
     X = csr_matrix(X) if is_sparse(X) else X
     peer = LinearSVC(
-        loss="hinge", C=C, max_iter=effort, tol=TIGHT, fit_intercept=False, random_state=0
+        loss="hinge", C=C, max_iter=effort, tol=TIGHT, fit_intercept=False, random_state=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged
@@ -112,27 +112,27 @@ def _linear_svc(X: Any, y: Vector, C: float, effort: int) -> Vector:
     return weights
 
 
-def _snapml(X: Any, y: Vector, C: float, effort: int) -> Vector:
+def _snapml(X: Any, y: Vector, C: float, seed: int, effort: int) -> Vector:
     from snapml import SupportVectorMachine
 
     peer = SupportVectorMachine(
-        max_iter=effort, regularizer=1.0 / C, tol=TIGHT, n_jobs=1, random_state=0
+        max_iter=effort, regularizer=1.0 / C, tol=TIGHT, n_jobs=1, random_state=seed
     )
     peer.fit(X, y)
     return np.asarray(peer.coef_, dtype=np.float64).ravel()
 
 
-def _rehline(X: Vector, y: Vector, C: float, effort: int) -> Vector:
+def _rehline(X: Any, y: Vector, C: float, seed: int, effort: int) -> Vector:
     from rehline import plqERM_Ridge
 
-    peer = plqERM_Ridge(loss={"name": "svm"}, C=C, max_iter=effort, tol=TIGHT)
+    peer = plqERM_Ridge(loss={"name": "svm"}, C=C, max_iter=effort, tol=TIGHT, coordinate_seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged
         peer.fit(X, y)
     return np.asarray(peer.coef_, dtype=np.float64).ravel()
 
 
-def _skglm(X: Any, y: Vector, C: float, effort: int) -> Vector:
+def _skglm(X: Any, y: Vector, C: float, _seed: int, effort: int) -> Vector:
     from skglm import LinearSVC
 
     peer = LinearSVC(C=C, max_iter=effort, tol=TIGHT, fit_intercept=False)
@@ -142,7 +142,7 @@ def _skglm(X: Any, y: Vector, C: float, effort: int) -> Vector:
     return np.asarray(peer.coef_, dtype=np.float64).ravel()
 
 
-def _liblinear(problem: Any, n_features: int, C: float, effort: int) -> Vector:
+def _liblinear(problem: Any, n_features: int, C: float, _seed: int, effort: int) -> Vector:
     from liblinear.liblinearutil import train
 
     model = train(problem, f"-s 3 -c {C!r} -e {1.0 / effort!r} -q")

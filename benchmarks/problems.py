@@ -51,6 +51,16 @@ def text_like(
     return X, np.where(scores + 0.3 * random.normal(size=n_samples) > 0, 1.0, -1.0)
 
 
+def binary_like(n_samples: int) -> tuple[csr_array[Any, tuple[int, int]], Vector]:
+    """14 ones in 123 features, as the census data a9a; labels ±1."""
+    random = np.random.default_rng(0)
+    columns = np.sort(random.permuted(np.tile(np.arange(123), (n_samples, 1)), axis=1)[:, :14])
+    parts = np.ones(columns.size), columns.ravel().astype(np.int32), np.arange(n_samples + 1) * 14
+    X: Any = csr_array(parts, shape=(n_samples, 123))
+    scores = X @ random.normal(size=123) + random.normal(scale=3.0, size=n_samples)
+    return X, np.where(scores > np.median(scores), 1.0, -1.0)
+
+
 def cover_like(n_samples: int) -> tuple[Vector, Vector]:
     """The shape of the forest cover types: 10 numbers in 0 … 1, one of 4 areas, one of 40 soils;
     labels ±1, a quarter of them on the wrong side of any hyperplane."""
