@@ -89,12 +89,15 @@ class Hyperparameters(Checked):
     reference: ClassVar[str]
     suggestion: ClassVar[str]
     """What to try if the training diverges."""
-    starts_from: ClassVar[tuple[str, ...]]
-    """Names of the solvers whose models a warm start can begin from."""
+    starts_from: ClassVar[tuple[str, ...] | Literal["linear"]]
+    """Names of the solvers whose models a warm start can begin from, its own among them; `linear`:
+    all that have no kernel (see `svm.solvers.sources_of`)."""
     inherits: ClassVar[str]
     """What it takes from such a model, in words."""
     tests_every_update: ClassVar[bool] = False
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
+    traces_updates: ClassVar[bool] = False
+    """Whether the weights are known after every update, so that a trace may have a point there."""
     needs_certifier: ClassVar[bool] = True
     """Whether another solver may find a better bound after this one has stopped."""
     streaming_option: ClassVar[str] = ""

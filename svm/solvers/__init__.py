@@ -25,7 +25,6 @@ AnyChoice: TypeAlias = AnySolver | Auto
 
 SOLVERS: dict[str, type[Hyperparameters]] = by_name(AnySolver)
 CHOICES: dict[str, type[Hyperparameters]] = {**SOLVERS, "auto": Auto}
-
 __all__ = [
     "CHOICES",
     "SMO",
@@ -42,12 +41,22 @@ __all__ = [
     "SubGradient",
     "certifier_of",
     "computes_in_passes",
+    "sources_of",
 ]
 
 
 def certifier_of(problem: Problem) -> Certifier:
     """The solver whose bound approaches the optimum of any problem of this kind."""
     return _LINEAR if problem.kernel is None else _KERNEL
+
+
+def sources_of(solver: Hyperparameters | type[Hyperparameters]) -> tuple[str, ...]:
+    """Names of the solvers whose models a warm start can begin from."""
+    if solver.starts_from != "linear":
+        return solver.starts_from
+    return tuple(
+        name for name, each in SOLVERS.items() if "kernel" not in each.__dataclass_fields__
+    )
 
 
 def computes_in_passes(solver: AnySolver, problem: Problem) -> bool:

@@ -12,7 +12,6 @@ from svm.kernel import AnyKernel
 from svm.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
-from svm.solvers.protocol import LINEAR
 from svm.solvers.smo import SMO
 from svm.solvers.smoothed_hinge import step_work
 from svm.solvers.work import row_work
@@ -46,7 +45,7 @@ class Auto(Hyperparameters):
     objective: ClassVar = "that of the chosen solver"
     cost_per_epoch: ClassVar = "that of the chosen solver"
     reference: ClassVar = "measured crossovers: docs/solvers.md"
-    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    starts_from: ClassVar = "linear"
     inherits: ClassVar = "the weights, by newton"
     certifies: ClassVar = False
     """Another λ may lead to another solver, so chains of comparisons begin at zero."""

@@ -22,7 +22,7 @@ from svm.solvers.options import (
     average_begins,
     streams,
 )
-from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance, SolverState
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change
 
 BLOCKS_AT_ONCE = 4
@@ -62,11 +62,12 @@ class GradientDescent(Hyperparameters):
     )
     reference: ClassVar = "Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 12.3"
     suggestion: ClassVar = "give a smaller learning_rate"
-    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    starts_from: ClassVar = "linear"
     inherits: ClassVar = "the weights, and the count of updates by which a learning rate falls"
     evaluation_growth: ClassVar = 2.0
     tests_every_update: ClassVar = True
     certifies: ClassVar = False
+    traces_updates: ClassVar = True
     streaming_option: ClassVar = STREAMING_OPTION
 
     name: Literal["gradient-descent"] = "gradient-descent"

@@ -62,6 +62,7 @@ class KernelPegasos(Hyperparameters):
     inherits: ClassVar = "the counts of the rows, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
     certifies: ClassVar = False
+    traces_updates: ClassVar = True
 
     name: Literal["kernel-pegasos"] = "kernel-pegasos"
     kernel: AnyKernel = MEDIAN_GAUSSIAN

@@ -46,7 +46,7 @@ from svm.solvers.newton_steps import (
     with_sums,
 )
 from svm.solvers.options import Initial
-from svm.solvers.protocol import LINEAR, NOT_STOPPED, Inheritance
+from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.smoothed_hinge import slopes_at, step_work
 from svm.solvers.work import pass_work, rows_work
 
@@ -97,7 +97,7 @@ class Newton(Hyperparameters):
         "linear SVMs. JMLR 6 (2005); smoothing after Nesterov, Mathematical Programming 103 (2005)"
     )
     suggestion: ClassVar = "scale the features"
-    starts_from: ClassVar[tuple[str, ...]] = LINEAR
+    starts_from: ClassVar = "linear"
     inherits: ClassVar = "the weights"
     evaluation_growth: ClassVar = 1.0
     certifies: ClassVar = True

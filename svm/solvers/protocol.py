@@ -17,8 +17,6 @@ from svm.problem import Problem
 Stopped = Literal["", "converged"]
 NOT_STOPPED: Stopped = ""
 
-LINEAR = ("pegasos", "subgradient", "gradient-descent", "dual-coordinate-descent", "newton")
-"""The solvers of linear models."""
 MAX_STEP = 2.0**53
 State = TypeVar("State")
 

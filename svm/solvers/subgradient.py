@@ -45,6 +45,7 @@ class SubGradient(Hyperparameters):
     inherits: ClassVar = "the weights, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
     certifies: ClassVar = False
+    traces_updates: ClassVar = True
     streaming_option: ClassVar = STREAMING_OPTION
 
     name: Literal["subgradient"] = "subgradient"

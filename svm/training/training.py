@@ -173,7 +173,7 @@ class Training:
             self._watched = [Watched(Watch(), pair.state) for pair in self._pairs]
         self._tracer: Tracer | None = None
         if trace is not None:
-            trace.check(solver.name)
+            trace.check(solver)
             self._tracer = Tracer(trace, len(self._pairs))
         self._points: list[tuple[Evaluation, ...]] = [()] * len(self._pairs)
         self._kernel_bounds: Vector | None = None

@@ -21,6 +21,7 @@ from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
+from svm.solvers import sources_of
 from svm.solvers.protocol import Inheritance
 
 ARRAYS = ("steps", "regularization", "rows", "dual_coefficients", "ends")
@@ -89,9 +90,10 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
     λ or C, class weights, precision, intercept and stopping may differ.
     """
     solver, other = pipeline.solver, earlier.solver
-    if other.name not in solver.starts_from:
+    sources = sources_of(solver)
+    if other.name not in sources:
         raise _unsupported(
-            f"{solver.name} can start from models of {', '.join(solver.starts_from)}; this one was "
+            f"{solver.name} can start from models of {', '.join(sources)}; this one was "
             f"trained by {other.name}"
         )
     if solver.warm_start_obstacle:

@@ -140,7 +140,7 @@ def _held_out(
 def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
     solver = fields.data.get("solver")
     if trace is not None and solver is not None:
-        trace.check(solver.name)
+        trace.check(solver)
     return trace
 
 

@@ -13,7 +13,7 @@ from service.errors import NotFound
 from service.web.access.routing import Routes
 from service.web.problems import responses
 from service.web.schemas import ReadModel
-from svm.solvers import CHOICES
+from svm.solvers import CHOICES, sources_of
 from svm.solvers.protocol import HasDualCoefficients
 
 SolverName = Annotated[str, Path(description="Name of a solver.", examples=["pegasos"])]
@@ -96,7 +96,7 @@ def describe(name: str) -> SolverRead:
         cost_per_epoch=solver.cost_per_epoch,
         reference=solver.reference,
         warm_start=WarmStartRead(
-            continues_from=list(solver.starts_from),
+            continues_from=list(sources_of(solver)),
             takes=solver.inherits,
             needs_rows=issubclass(solver, HasDualCoefficients),
         ),

@@ -13,16 +13,13 @@ import numpy as np
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, PositiveInt
 from svm.problem.objectives import error_of, evaluate
+from svm.solvers import AnyChoice
 from svm.training.binary_training import BinaryTraining
 from svm.training.curve.progress import Evaluation
 from svm.training.curve.validation import ValidationSet
 
 DENSE_POINTS = 2000
 """Points of all binary problems together that are as dense as was asked for."""
-
-ROW_BY_ROW = ("pegasos", "kernel-pegasos", "subgradient", "gradient-descent")
-"""The solvers whose weights are known after every update."""
-
 
 THINNED = (
     f"the trace is less dense than was asked for after its first {DENSE_POINTS:,} points: the "
@@ -45,10 +42,10 @@ class Trace(Checked):
     """`update` is for `pegasos`, `kernel-pegasos`, `subgradient` and `gradient-descent`; the others
     know their weights after each epoch."""
 
-    def check(self, solver: str) -> None:
+    def check(self, solver: AnyChoice) -> None:
         """Raises InvalidHyperparameter if the solver has no weights after every update."""
-        if self.unit == "update" and solver not in ROW_BY_ROW:
-            raise InvalidHyperparameter("trace.unit", self.unit, f"`epoch` for {solver}")
+        if self.unit == "update" and not solver.traces_updates:
+            raise InvalidHyperparameter("trace.unit", self.unit, f"`epoch` for {solver.name}")
 
 
 def counts(every: int, dense: int, after: int, until: int) -> Iterator[int]:

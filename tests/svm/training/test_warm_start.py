@@ -21,8 +21,9 @@ from svm.solvers import (
     Newton,
     Pegasos,
     SubGradient,
+    sources_of,
 )
-from svm.solvers.protocol import LINEAR, Inheritance
+from svm.solvers.protocol import Inheritance
 from svm.stopping import CostChange, Stopping
 from svm.training import Training
 from svm.training.binary_training import BinaryTraining
@@ -287,12 +288,11 @@ def test_cost_change_rule_begins_at_the_inherited_cost() -> None:
 
 
 def test_every_solver_states_what_it_starts_from() -> None:
-    """Every solver can start from its own models; `LINEAR` are those without a kernel."""
+    """Every solver can start from its own models, and says what it takes from them."""
     for name, solver in SOLVERS.items():
-        assert name in solver.starts_from
-        assert set(solver.starts_from) <= set(SOLVERS)
+        assert name in sources_of(solver)
+        assert set(sources_of(solver)) <= set(SOLVERS)
         assert solver.inherits
-        assert ("kernel" in solver.__dataclass_fields__) == (name not in LINEAR)
 
 
 @each
