@@ -13,7 +13,7 @@ from svm.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.smo import SMO
-from svm.solvers.smoothed_hinge import step_work
+from svm.solvers.smoothing.smoothed_hinge import step_work
 from svm.solvers.work import row_work
 
 MODERATE = 3.0

@@ -36,8 +36,10 @@ from svm.problem.objectives import (
     primal_of,
     squared_norm,
 )
-from svm.solvers.class_sums import end_of_step, fresh, lower_bound
-from svm.solvers.newton_steps import (
+from svm.solvers.options import Initial
+from svm.solvers.protocol import NOT_STOPPED, Inheritance
+from svm.solvers.smoothing.class_sums import end_of_step, fresh, lower_bound
+from svm.solvers.smoothing.newton_steps import (
     NewtonState,
     best_slopes_of,
     newton_step,
@@ -45,9 +47,7 @@ from svm.solvers.newton_steps import (
     slopes_of,
     with_sums,
 )
-from svm.solvers.options import Initial
-from svm.solvers.protocol import NOT_STOPPED, Inheritance
-from svm.solvers.smoothed_hinge import slopes_at, step_work
+from svm.solvers.smoothing.smoothed_hinge import slopes_at, step_work
 from svm.solvers.work import pass_work, rows_work
 
 FIRST_SMOOTHING = 4.0

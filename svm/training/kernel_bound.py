@@ -26,7 +26,13 @@ from svm.problem import Problem
 from svm.problem.certificate import PairCertificate
 from svm.problem.kernel_products import inner_forms, sums_over
 from svm.problem.objectives import best_multiple, dual, feasible, primal, primal_point
-from svm.solvers.smoothed_hinge import Active, gradient, line_search, slopes_at, solver_of_hessian
+from svm.solvers.smoothing.smoothed_hinge import (
+    Active,
+    gradient,
+    line_search,
+    slopes_at,
+    solver_of_hessian,
+)
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
 from svm.transforms.features import Nystroem

@@ -17,7 +17,7 @@ from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLE_VALUES, SAMPLED_FROM, Newton
-from svm.solvers.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
+from svm.solvers.smoothing.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse

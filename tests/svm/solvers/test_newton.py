@@ -15,7 +15,7 @@ from svm.hyperparameters import Intercept
 from svm.problem.objectives import dual
 from svm.problem.problem import RUN
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLED_FROM
-from svm.solvers.smoothed_hinge import Active, solver_of_hessian
+from svm.solvers.smoothing.smoothed_hinge import Active, solver_of_hessian
 from tests.svm.cases.problems import CASES, FORMS, Case, Form, problem_of
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import train

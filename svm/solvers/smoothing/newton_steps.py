@@ -12,9 +12,9 @@ from svm.data.shards import tree_sum
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.passes import Chosen, RowValues, Run
-from svm.solvers.class_sums import fresh
 from svm.solvers.protocol import SolverState
-from svm.solvers.smoothed_hinge import (
+from svm.solvers.smoothing.class_sums import fresh
+from svm.solvers.smoothing.smoothed_hinge import (
     Active,
     builds_hessian,
     gradient_of_sum,

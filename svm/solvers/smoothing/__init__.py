@@ -1,0 +1,1 @@
+"""Newton steps on the smoothed hinge loss."""
