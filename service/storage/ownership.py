@@ -32,7 +32,7 @@ class ForeignFiles(Exception):
 def claim(database: Database, blobs: Blobs) -> None:
     """Mark the files as this database's. Raises ForeignFiles if they are not, Unavailable."""
     check_owner(database, blobs)
-    mark = f"{MARKS}/{_identity(database)}"
+    mark = f"{MARKS}/{_identity(database)[0]}"
     if not set(blobs.keys(MARKS)):
         blobs.write(mark, b"")
     if set(blobs.keys(MARKS)) != {mark}:  # another database has claimed them meanwhile
@@ -58,21 +58,19 @@ def check_owner(database: Database, blobs: Blobs) -> None:
 
 def secret_of(database: Database) -> bytes:
     """The key for signatures, the same for all replicas of this installation; 256 random bits."""
-    _identity(database)
-    with database.read() as connection:
-        return bytes.fromhex(connection.scalar(sa.select(identity.c.secret)) or "")
+    return bytes.fromhex(_identity(database)[1])
 
 
-def _identity(database: Database) -> str:
+def _identity(database: Database) -> tuple[str, str]:
+    """The id and the secret, which the first call creates."""
     with database.write() as connection:
         transaction_lock(connection, "identity")
-        own_id: str | None = connection.scalar(sa.select(identity.c.id))
-        if own_id is None:
-            own_id = new_id("db")
-            connection.execute(identity.insert().values(id=own_id))
-        unset = identity.update().where(identity.c.secret.is_(None))
-        connection.execute(unset.values(secret=secrets.token_hex(32)))
-    return own_id
+        query = sa.select(identity.c.id, identity.c.secret)
+        if connection.execute(query).first() is None:
+            own = {"id": new_id("db"), "secret": secrets.token_hex(32)}
+            connection.execute(identity.insert().values(own))
+        own_id, secret = connection.execute(query).one()
+        return own_id, secret
 
 
 def _is_new(database: Database) -> bool:

@@ -311,7 +311,7 @@ identity = Table(
     "identity",
     metadata,
     Column("id", String, primary_key=True),  # one row: the mark of this database's files
-    Column("secret", String),  # key of the signatures of page tokens
+    Column("secret", String, nullable=False),  # key of the signatures of page tokens
 )
 
 model_aliases = Table(

@@ -37,6 +37,11 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         connection.execute("DROP DATABASE empty WITH (FORCE)")
 
 
+def test_first_release_has_one_migration() -> None:
+    """Its number is higher than any from before it, which are refused."""
+    assert [path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")] == ["0110"]
+
+
 def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
     """Alembic finds no difference, types included, between a migrated database and `tables`."""
     database = Database(empty_database_url)
@@ -51,8 +56,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0103"
-down_revision = "0102"
+revision = "0111"
+down_revision = "0110"
 
 
 def upgrade() -> None:
@@ -66,7 +71,7 @@ def next_migrations(tmp_path: Path) -> Path:
     """Those of a version after this one."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder)
-    (folder / "versions" / "0103_color.py").write_text(NEXT)
+    (folder / "versions" / "0111_color.py").write_text(NEXT)
     return folder
 
 
@@ -90,7 +95,7 @@ def test_rows_are_kept_by_an_upgrade(empty_database_url: str, next_migrations: P
     database.close()
     newer = Database(empty_database_url, next_migrations)
     newer.migrate()
-    assert (present_revision(newer), colors(newer)) == ("0103", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0111", [("x", "red")])
     newer.close()
 
 
@@ -105,15 +110,18 @@ def test_backup_is_restored_by_a_newer_version(
     older.close()
     newer = Database(empty_database_url, next_migrations)
     restore(newer, LocalBlobs(tmp_path / "newer"), tmp_path / "backup.tar")
-    assert (present_revision(newer), colors(newer)) == ("0103", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0111", [("x", "red")])
     newer.close()
 
 
-def test_tables_from_before_the_first_release_are_refused(empty_database_url: str) -> None:
+@pytest.mark.parametrize("revision", ["0017", "0100", "0102"])
+def test_tables_from_before_the_first_release_are_refused(
+    empty_database_url: str, revision: str
+) -> None:
     database = Database(empty_database_url)
     database.migrate()
     with database.write() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0017'"))
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{revision}'"))
     with pytest.raises(OlderTables, match=r"made before 0\.1\.0"):
         database.migrate()
     database.close()
