@@ -25,7 +25,6 @@ from starlette.staticfiles import StaticFiles
 from service.web.access.routing import Routes
 from service.web.access.scopes import SCHEME, requires_scope, scopes_of
 from service.web.http.headers import CSP, policy_with_scripts
-from service.web.links import add_links
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.problems import replies as problems
 from service.web.problems.codes import PROBLEMS
@@ -64,16 +63,15 @@ class DocumentedAPI(FastAPI):
 
     @cached_property
     def document(self) -> bytes:
-        """The document that is served, as JSON."""
-        return self.shortened(links=False)
+        """What is served: the document without repetitions, as JSON.
 
-    def shortened(self, *, links: bool) -> bytes:
-        """The document without repetitions, as JSON. Its objects, some 3 MB, are not kept."""
+        Its objects, some 3 MB, are not kept.
+        """
         with self._lock:
             self.openapi_schema = None  # the one that others may have is not changed
             document = self._openapi()
             self.openapi_schema = None
-        shorten(document, links=links)
+        shorten(document)
         return orjson.dumps(document)
 
     def _openapi(self) -> dict[str, Any]:
@@ -105,7 +103,6 @@ class DocumentedAPI(FastAPI):
                         if "title" in body.get("schema", {}):
                             body["schema"] = _move_to_components(body["schema"], components)
             _describe_defaults(components)
-            add_links(document)
             self.openapi_schema = document
         return self.openapi_schema
 
@@ -134,9 +131,8 @@ def mount(app: DocumentedAPI) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     @requires_scope(None)
-    def openapi_json(links: bool = False) -> Response:  # in a thread: creating it takes a while
-        document = app.shortened(links=True) if links else app.document
-        return Response(document, media_type="application/json")
+    def openapi_json() -> Response:  # in a thread: creating it takes a while
+        return Response(app.document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     @requires_scope(None)

@@ -1,9 +1,9 @@
 """The OpenAPI document as it is served: without repetitions, a third of the size.
 
-Responses, parameters and bodies that several operations have, and links of several responses,
-become components; each use is a reference. Left out is what readers have elsewhere: examples of
-problems (a response names its problems, `/problems` explains each), titles that repeat the name of
-a plain member, a parameter's description in its schema, and, unless asked for, links.
+Responses, parameters and bodies that several operations have become components; each use is a
+reference. Left out is what readers have elsewhere: examples of problems (a response names its
+problems, `/problems` explains each), titles that repeat the name of a plain member, and a
+parameter's description in its schema.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ SHORTEST = 70
 """Characters of JSON; a reference has about half as many."""
 
 
-def shorten(document: dict[str, Any], *, links: bool) -> None:
-    """Change the document; with `links` it keeps those from replies to operations."""
+def shorten(document: dict[str, Any]) -> None:
+    """Change the document."""
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
             if parameter["schema"].get("description") == parameter.get("description"):
                 parameter["schema"].pop("description", None)
         for status, response in operation["responses"].items():
-            if not links:
-                response.pop("links", None)
             if not status.startswith("2"):
                 for content in response.get("content", {}).values():
                     content.pop("examples", None)
@@ -53,10 +51,8 @@ def _remove_titles(part: Any) -> None:
 
 
 def _name_repeats(document: dict[str, Any]) -> None:
-    """Responses last, because they contain links."""
     for kind, owners in (
         ("parameters", _parameters),
-        ("links", _links),
         ("requestBodies", _bodies),
         ("responses", _responses),
     ):
@@ -100,13 +96,6 @@ def _responses(document: dict[str, Any]) -> Owners:
     for operation in _operations(document):
         for status in operation["responses"]:
             yield operation["responses"], status, status
-
-
-def _links(document: dict[str, Any]) -> Owners:
-    for operation in _operations(document):
-        for response in operation["responses"].values():
-            for name in response.get("links", {}):
-                yield response["links"], name, _word(name)
 
 
 def _word(name: str) -> str:

@@ -1,12 +1,14 @@
 """Links in the OpenAPI document: operations on the resources that a reply names.
 
-They are derived from the paths. A reply of `/v1/datasets` with an `id` leads to all operations on
-`/v1/datasets/{id}`, and to the requests that take a `dataset_id`. A reply that refers to another
-resource, by a `dataset_id` or a `model`, leads to that resource.
+With them schemathesis calls operations in chains. They are derived from the paths. A reply of
+`/v1/datasets` with an `id` leads to all operations on `/v1/datasets/{id}`, and to the requests that
+take a `dataset_id`. A reply that refers to another resource, by a `dataset_id` or a `model`, leads
+to that resource.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,14 +18,21 @@ Expressions = dict[str, str]
 """Runtime expressions (locations of values in a request or its reply) by name of a parameter."""
 
 
-def add_links(document: dict[str, Any]) -> None:
-    """Add links to every successful JSON reply that names a resource."""
-    schemas: Properties = document["components"]["schemas"]
+def linked(served: dict[str, Any]) -> dict[str, Any]:
+    """The document with links from every successful JSON reply that names a resource."""
+    document: dict[str, Any] = copy.deepcopy(served)
+    components = document["components"]
+    schemas: Properties = components["schemas"]
     operations = [
         (path, method, operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
+    for _, _, operation in operations:
+        if "requestBody" in operation:
+            operation["requestBody"] = _resolved(operation["requestBody"], components)
+        for status, reply in operation["responses"].items():
+            operation["responses"][status] = _resolved(reply, components)
     for path, _, operation in operations:
         for status, reply in operation["responses"].items():
             content = _properties(_in_json(reply), schemas)
@@ -48,6 +57,14 @@ def add_links(document: dict[str, Any]) -> None:
                     links[name] = {"operationId": name, **link}
             if links:
                 reply["links"] = links
+    return document
+
+
+def _resolved(part: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """A copy of what a reference to a component means."""
+    for kind, name in re.findall(r"^#/components/(\w+)/(.+)", part.get("$ref", "")):
+        part = components[kind][name]
+    return dict(part)
 
 
 def _own(path: str, reply: Properties, schemas: Properties) -> Expressions:

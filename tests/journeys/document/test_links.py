@@ -6,21 +6,33 @@ import re
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.testclient import TestClient
+
+from tests.journeys.document.links import linked
 
 pytestmark = pytest.mark.one_application
 
 
 @pytest.fixture
-def replies(app: FastAPI) -> dict[str, dict[str, Any]]:
+def document(client: TestClient) -> dict[str, Any]:
+    return linked(client.get("/openapi.json").json())
+
+
+@pytest.fixture
+def replies(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The links of every reply that has some, by operation and status."""
     return {
         f"{operation['operationId']} {status}": reply["links"]
-        for methods in app.openapi()["paths"].values()
+        for methods in document["paths"].values()
         for operation in methods.values()
         for status, reply in operation["responses"].items()
         if "links" in reply
     }
+
+
+def test_linked_document_is_valid(document: dict[str, Any]) -> None:
+    OpenAPIV31SpecValidator(document).validate()
 
 
 def test_links_lead_from_an_upload_to_a_prediction(
@@ -53,11 +65,11 @@ def test_lists_below_a_resource_do_not_link_to_its_collection(
 
 
 def test_links_have_the_parameters_of_their_operations(
-    app: FastAPI, replies: dict[str, dict[str, Any]]
+    document: dict[str, Any], replies: dict[str, dict[str, Any]]
 ) -> None:
     paths = {
         operation["operationId"]: path
-        for path, methods in app.openapi()["paths"].items()
+        for path, methods in document["paths"].items()
         for operation in methods.values()
     }
     for links in replies.values():

@@ -3,6 +3,7 @@ nothing secret."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from service.rows.spec import CSV
+from tests.journeys.document.links import linked
 from tests.journeys.server import Server, ok, running
 from tests.seeds import seed_from
 from tests.service.jobs.data import csv_of
@@ -46,9 +48,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def generated_calls(server: Server, folder: Path, *options: str, timeout_s: float) -> int:
     """The number of calls; fails with the findings of schemathesis."""
     seed = str(seed_from("FUZZ_SEED"))
+    document = folder / "openapi.json"
+    document.write_text(json.dumps(linked(server.http.get("/openapi.json").json())))
     arguments = [
         *(str(COMMAND), "--config-file", str(HERE / "schemathesis.toml"), "run"),
-        *(f"{server.url}/openapi.json?links=true", "--no-color", "--seed", seed, "--no-shrink"),
+        *(str(document), "--url", server.url, "--no-color", "--seed", seed, "--no-shrink"),
         *("--header", f"Authorization: {server.http.headers['Authorization']}"),
         *("--checks", "all", "--continue-on-failure", "--request-timeout", "30"),
         *("--workers", "1"),  # CPython 3.11 cannot parse sources in two threads: gh-106905
@@ -58,8 +62,8 @@ def generated_calls(server: Server, folder: Path, *options: str, timeout_s: floa
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "SCHEMATHESIS_HOOKS": "tests.journeys.schemathesis_hooks",
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "SCHEMATHESIS_HOOKS": "tests.journeys.document.schemathesis_hooks",
             "FUZZ_KEPT": ",".join(kept(server)),
         },
         capture_output=True,
