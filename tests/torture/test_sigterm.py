@@ -14,7 +14,7 @@ from tests.torture.specs import N_FEATURES, rows
 
 LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 20_000, "duality_gap": 1e-12},
+    "stopping": {"max_epochs": 6_000, "duality_gap": 1e-12},
     "seed": 1,
 }
 ENVIRONMENT = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "3600"}

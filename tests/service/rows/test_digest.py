@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.rows.cell_texts.number_text import NUMBER
+from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.parser import Parser
 from service.rows.spec import (
     CSV,
@@ -46,7 +47,11 @@ matrices = hnp.arrays(
 )
 words = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1
-).filter(lambda text: text == text.strip() and not NUMBER.fullmatch(text))
+).filter(
+    lambda text: (
+        text == text.strip() and text not in MISSING_TEXTS and not NUMBER.fullmatch(text)
+    )
+)
 numbers = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 
 
