@@ -47,6 +47,8 @@ def spreading(
             return None
         elif not connection.workers():
             reason = "no worker of Dask can be reached"
+            if connection.trouble:
+                reason += f" ({connection.trouble})"
         if connection is None or reason:
             if mode == "always":
                 warn(f"The training was not spread over machines: {reason}.")

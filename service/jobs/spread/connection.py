@@ -16,6 +16,7 @@ RETRY_S = 5.0
 """… and, without a connection, how often to try."""
 TIMEOUT_S = 2.0
 """Of each."""
+TLS_FILES = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
 FETCHES = 8
 """Answers that are fetched at once."""
 
@@ -33,6 +34,8 @@ class Connection:
         self._try_at = 0.0
         self._workers: list[str] = []
         self._look_at = 0.0
+        self.trouble = ""
+        """Why there is no connection."""
         self.fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
         """Of answers, which can hang: never in Dask's own threads. They begin when needed."""
 
@@ -86,12 +89,33 @@ class Connection:
             # What a worker lacks is sent with its task, once: labels can be large.
             dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
             check_private(self._address, unencrypted=self._unencrypted)
-            return Client(  # type: ignore[no-untyped-call]
-                self._address, timeout=TIMEOUT_S, set_as_default=False
+            client = Client(  # type: ignore[no-untyped-call]
+                *(self._address, None, TIMEOUT_S),
+                set_as_default=False,
+                security=security_for(self._address),
             )
         except (OSError, ValueError, RuntimeError) as error:
-            logger.warning("no connection to Dask at %s: %s", self._address, error)
+            self.trouble = str(error) or "no answer"
+            if self._address.startswith("tls:"):  # it hears no TLS, or refuses the certificate
+                self.trouble += "; does the scheduler run with `--protocol tls`?"
+            logger.warning("no connection to Dask at %s: %s", self._address, self.trouble)
             return None
+        self.trouble = ""
+        return client
+
+
+def security_for(address: str) -> Any:
+    """The `distributed.Security` of Dask's own settings. Raises ValueError if they are not enough
+    for an address with TLS, and OSError if their files cannot be read."""
+    from distributed.security import Security
+
+    security = Security()  # type: ignore[no-untyped-call]
+    encrypted = address.startswith("tls:")
+    given = security.get_connection_args("client")  # type: ignore[no-untyped-call]
+    if encrypted and given["ssl_context"] is None:
+        names = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in TLS_FILES)
+        raise ValueError(f"tls:// needs certificates: set {names}")
+    return security
 
 
 def check_private(address: str, *, unencrypted: bool) -> None:

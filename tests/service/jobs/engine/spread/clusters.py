@@ -46,6 +46,11 @@ def _process(*arguments: str, variables: Mapping[str, str]) -> subprocess.Popen[
     )
 
 
+def _scheduler(port: int, scheme: str, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    arguments = ("--port", str(port), "--protocol", scheme)
+    return _process("scheduler", *arguments, variables=variables)
+
+
 @dataclass
 class Cluster:
     """Its processes."""
@@ -53,11 +58,12 @@ class Cluster:
     port: int
     variables: Mapping[str, str]
     scheduler: subprocess.Popen[bytes]
+    scheme: str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def add_worker(self) -> None:
         """Does not wait for it."""
@@ -77,7 +83,7 @@ class Cluster:
         """Its workers end, or come back."""
         self.scheduler.kill()
         self.scheduler.wait()
-        self.scheduler = _process("scheduler", "--port", str(self.port), variables={})
+        self.scheduler = _scheduler(self.port, self.scheme, self.variables)
 
     def wait(self, connection: Connection, count: int) -> None:
         """Until the connection has this many workers."""
@@ -88,13 +94,15 @@ class Cluster:
 
 
 @contextmanager
-def cluster(count: int, variables: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Ended at the end, with all its processes."""
+def cluster(
+    count: int, variables: Mapping[str, str] | None = None, scheme: str = "tcp"
+) -> Iterator[Cluster]:
+    """Ended at the end, with all its processes, which have these environment variables."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    scheduler = _process("scheduler", "--port", str(port), variables={})
-    made = Cluster(port, variables or {}, scheduler)
+    variables = variables or {}
+    made = Cluster(port, variables, _scheduler(port, scheme, variables), scheme)
     for _ in range(count):
         made.add_worker()
     try:

@@ -20,6 +20,7 @@ from service.storage.database.tables import job_parts
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
+from tests.service.jobs.engine.spread.test_tls import tls_variables
 from tests.service.jobs.processes import until
 
 pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.torture, pytest.mark.timeout(600)]
@@ -37,11 +38,13 @@ def settings(tmp_path: Path, backend: dict[str, str]) -> Settings:
 
 
 @pytest.fixture
-def dask(settings: Settings, tmp_path: Path) -> Iterator[Cluster]:
-    """One worker, with an environment of its own."""
+def dask(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """One worker, with an environment of its own. Its connections are encrypted."""
     own = settings.model_copy(update={"data_dir": tmp_path / "dask"})
+    for name, value in tls_variables(tmp_path).items():
+        monkeypatch.setenv(name, value)
     variables = {**own.environment(), "NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
-    with cluster(1, variables) as made:
+    with cluster(1, variables, scheme="tls") as made:
         yield made
 
 
