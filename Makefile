@@ -75,7 +75,7 @@ $(VENV)/.compiled: $(wildcard svm/loops/*.py) | $(VENV)/.service
 	@touch $@
 
 # If this fails, the service has no /guide.
-$(VENV)/.site: tools/make_site.py $(wildcard docs/*.md docs/decisions/*.md) | $(VENV)/.service
+$(VENV)/.site: tools/make_site.py $(wildcard tools/site/*) $(wildcard docs/*.md docs/decisions/*.md) | $(VENV)/.service
 	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]' && $(BIN)/python -m tools.make_site
 	@touch $@
 

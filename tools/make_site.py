@@ -17,6 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "service" / "web" / "site"
+OWN_FILES = Path(__file__).parent / "site"
 NAVIGATION: dict[str, list[str]] = {
     "Start": ["quickstart.md", "tutorial.md"],
     "Prepare": ["preparing-data.md"],
@@ -52,6 +53,8 @@ def build(site: Path) -> str:
         for page in pages.rglob("*.md"):
             page.write_text(_within(page.read_text()))
         (pages / "CHANGELOG.md").write_text((ROOT / "CHANGELOG.md").read_text())
+        for file in OWN_FILES.iterdir():
+            shutil.copy(file, pages)
         reference = _reference(pages)
         (work / "mkdocs.yml").write_text(json.dumps(_settings(pages, reference)))  # JSON is YAML
         command = [sys.executable, "-m", "zensical", "build"]
@@ -59,6 +62,8 @@ def build(site: Path) -> str:
         said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
         if done.returncode or "Warning" in said:
             raise RuntimeError(said)
+        for page in (work / "site").rglob("*.html"):
+            page.write_text(_accessible(page.read_text()))
         shutil.rmtree(site, ignore_errors=True)
         shutil.copytree(work / "site", site)
     return said
@@ -112,6 +117,8 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
             "palette": schemes,
             "features": ["content.code.copy", "navigation.prune", "navigation.top"],
         },
+        "extra_css": ["site.css"],
+        "extra_javascript": ["site.js"],
         "plugins": {
             "search": {},
             "mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT)], "options": options}}},
@@ -123,6 +130,15 @@ def _within(text: str) -> str:
     """A page whose links to files beside `docs` stay within the site, or are plain text."""
     text = text.replace("](../CHANGELOG.md", "](CHANGELOG.md")
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?!docs)[^)]*\)", r"\1", text)
+
+
+def _accessible(html: str) -> str:
+    """A page without a link for each line of code, which have no text, and without a landmark
+    for each level of its table of contents, whose names repeat."""
+    html = re.sub(r'<a id="__codelineno-[^>]*></a>', "", html)
+    return re.sub(
+        r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', html
+    )
 
 
 def _reference(pages: Path) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -87,13 +88,21 @@ def test_search_finds(server: Server, chromium: Browser, word: str) -> None:
 
 
 @IN_A_BROWSER
-def test_pages_on_a_phone(server: Server, chromium: Browser) -> None:
-    """No page is wider than the screen, and none breaks its own Content-Security-Policy."""
-    context = chromium.new_context(viewport={"width": 390, "height": 844})
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_are_accessible(
+    server: Server, chromium: Browser, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    """On a desktop and a phone, which no page is wider than; with contrast in dark mode, too. No
+    page breaks its own Content-Security-Policy."""
+    context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     watched = Watched(context, server)
-    for path in ("", "quickstart/", "solvers/", "reference/svm.training/", "faq/"):
+    kinds = ("", "quickstart/", "solvers/", "reference/svm.training/", "faq/", "CHANGELOG/")
+    for path in kinds:
         page = watched.open(f"/guide/{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.locator("body > div input").first.wait_for(state="attached")  # scripts have run
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        watched.examine()
     watched.assert_no_errors()
     context.close()
 
