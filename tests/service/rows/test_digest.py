@@ -48,9 +48,7 @@ matrices = hnp.arrays(
 words = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1
 ).filter(
-    lambda text: (
-        text == text.strip() and text not in MISSING_TEXTS and not NUMBER.fullmatch(text)
-    )
+    lambda text: text == text.strip() and text not in MISSING_TEXTS and not NUMBER.fullmatch(text)
 )
 numbers = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 
