@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from service.errors import InvalidContent, UnsupportedFormat
 from service.rows.faults import refuse
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
-from service.rows.formats.archive import CHUNK_BYTES, Archive, BadArchive
+from service.rows.formats.shared.archive import CHUNK_BYTES, Archive, BadArchive
 from service.rows.spec import GZIP, ZIP, ParseSpec
 from service.web.http.encodings import Inflater
 

@@ -17,7 +17,7 @@ from service.rows.cell_texts.text import Slice, check_lengths, records, slices, 
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import text_table
-from service.rows.formats.cells import examine, matrix
+from service.rows.formats.shared.cells import examine, matrix
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, has_header, make_layout

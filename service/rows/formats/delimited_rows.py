@@ -16,8 +16,8 @@ from service.rows.cell_texts.text import BOM, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
-from service.rows.formats.cells import examine
-from service.rows.formats.uploaded_rows import explained, possible, uploaded_records
+from service.rows.formats.shared.cells import examine
+from service.rows.formats.shared.uploaded_rows import explained, possible, uploaded_records
 from service.rows.json_reading.numbers import read_lists
 from service.rows.spec import RowLimits, Rows
 from service.rows.table.layout import Layout

@@ -8,7 +8,7 @@ from pathlib import Path
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.faults import Faults, refuse
 from service.rows.formats import npy
-from service.rows.formats.archive import Archive, BadArchive
+from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET

@@ -12,7 +12,7 @@ from typing import Any
 from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import SLICE_BYTES, Slice, check_lengths, slices, unterminated
 from service.rows.faults import Faults
-from service.rows.formats.cells import has_long_cell
+from service.rows.formats.shared.cells import has_long_cell
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,

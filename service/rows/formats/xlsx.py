@@ -16,7 +16,7 @@ from typing import Any
 from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.rows.faults import inflates_too_much, refuse, too_many
 from service.rows.formats import text_table, xlsx_process
-from service.rows.formats.archive import Archive, BadArchive
+from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import CSV, ParseSpec
 from service.rows.table.writers import Table
 

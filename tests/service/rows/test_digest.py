@@ -23,6 +23,7 @@ from hypothesis.extra import numpy as hnp
 
 from service.rows.cell_texts.number_text import NUMBER
 from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import (
     CSV,
@@ -33,6 +34,7 @@ from service.rows.spec import (
     NPZ,
     PARQUET,
     TSV,
+    XLSX,
     ParseSpec,
     ReadLimits,
 )
@@ -106,6 +108,12 @@ def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObjec
         assert np.array_equal(result.arrays["X"].view(np.uint64), (X + 0.0).view(np.uint64))
         assert result.rows_of_labels == labels
     assert len({result.parsed.matrix_digest for result in results}) == 1
+
+
+def test_every_format_is_compared() -> None:
+    """Fuzzing damages these files, too. LIBSVM is sparse, and a workbook is made of cells."""
+    compared = {file.media_type for file in files(np.ones((1, 1)), ["a"])}
+    assert compared | {LIBSVM, XLSX} == FORMATS.keys()
 
 
 def random_labels(rng: np.random.Generator, count: int) -> list[Any]:

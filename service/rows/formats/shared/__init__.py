@@ -1,0 +1,1 @@
+"""What several formats need: archives, cells of numbers, rows written as the training file."""
