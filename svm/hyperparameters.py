@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -100,6 +100,11 @@ class Hyperparameters(Checked):
     """Whether the weights are known after every update, so that a trace may have a point there."""
     needs_certifier: ClassVar[bool] = True
     """Whether another solver may find a better bound after this one has stopped."""
+    row_values: ClassVar[tuple[int, int]] = (12, 8)
+    """Most numbers in memory, kept or temporary, for each row: norms, scores, losses, a dual point;
+    and for each row of each binary problem: number, label, weight, order, state and certifier."""
+    own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    """Settings other than the defaults that have compiled loops of their own."""
     streaming_option: ClassVar[str] = ""
     """The setting with which this solver reads rows from files, if it needs one."""
 

@@ -35,7 +35,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.names import NAME, DatasetReference, JobId
 from service.web.problems import status_of
-from svm.solvers import CHOICES, Auto
+from svm.solvers import CHOICES, ChoosesSolver
 
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)
@@ -124,7 +124,7 @@ def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> floa
     The constants fit 100 to 100,000 rows with up to 300 columns on one core. With a kernel, C
     matters: it decides how many rows become support vectors.
     """
-    if not isinstance(body.solver, Auto):
+    if not isinstance(body.solver, ChoosesSolver):
         return None
     share = 1.0
     if body.multiclass == "one-vs-one":

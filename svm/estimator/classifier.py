@@ -21,12 +21,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from svm.data.matrices import Vector
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator.attributes import linear_attributes, support_attributes
-from svm.estimator.online import OnlinePegasos
+from svm.estimator.online import OnlineTraining
 from svm.estimator.parameters import NAMED, as_object, changed, nested
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.solvers.pegasos import Pegasos
+from svm.solvers import SOLVERS
+from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
 from svm.training import Training
 
@@ -39,7 +40,10 @@ def _calibrates(estimator: Any) -> bool:
 
 
 def _streams(estimator: Any) -> bool:
-    return isinstance(estimator.solver, Pegasos) or estimator.solver == "pegasos"
+    solver = estimator.solver
+    if isinstance(solver, str) and solver in SOLVERS:
+        solver = SOLVERS[solver]()
+    return isinstance(solver, LearnsOnline)
 
 
 class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
@@ -172,19 +176,19 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One Pegasos update for each row, in the order given, continuing from the last call or
+        """One update for each row, in the order given, continuing from the last call or
         from `fit`.
 
         The first call, if it is not after `fit`, needs `regularization` or the solver's λ, as a
         stream has no number of rows for C, and all `classes` that will come; scaling and features
         are learned from its rows. There is no certificate: it would need all rows.
         """
-        online = self._online_pegasos()
+        online = self._online_training()
         X, y, weights = self._checked(X, y, sample_weight, reset=online is None)
         if online is None:
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
-            online = OnlinePegasos.begin(
+            online = OnlineTraining.begin(
                 self._pipeline(X.dtype, y), np.unique(classes), X, self._seed()
             )
             self.n_iter_ = 0
@@ -220,16 +224,16 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             logarithms: Vector = np.log(self.predict_proba(X))
         return logarithms
 
-    def _online_pegasos(self) -> OnlinePegasos | None:
+    def _online_training(self) -> OnlineTraining | None:
         """That of the last call, or one that continues the last `fit`."""
         if self.class_weight is not None:
             raise InvalidHyperparameter(
                 "class_weight", self.class_weight, "None for partial_fit; use sample_weight"
             )
-        online: OnlinePegasos | None = self.__dict__.get("_online")
+        online: OnlineTraining | None = self.__dict__.get("_online")
         if online is not None or "result_" not in self.__dict__:
             return online
-        return OnlinePegasos.continued(self.result_.warm_start)
+        return OnlineTraining.continued(self.result_.warm_start)
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)

@@ -1,8 +1,8 @@
-"""Pegasos on a stream of rows: `partial_fit`."""
+"""A solver on a stream of rows: `partial_fit`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from svm.errors import InvalidData, InvalidHyperparameter
 from svm.model.multiclass import BinarySplit, MulticlassName, codes_of, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem import Problem
-from svm.solvers.pegasos import Pegasos, PegasosState, advance, averaging_begun
+from svm.solvers.protocol import LearnsOnline
 from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import FeatureMap, fit_features
@@ -21,13 +21,14 @@ from svm.transforms.scaling import Scaling, fit_scaling
 
 
 @dataclass
-class OnlinePegasos:
+class OnlineTraining:
     """One update for each row, in the order given; the state of every pair of classes.
 
     Scaling and feature map are learned from the first rows, and kept.
     """
 
-    solver: Pegasos
+    solver: Any
+    """A solver that `LearnsOnline`."""
     classes: npt.NDArray[Any]
     """(n_classes,) sorted."""
     multiclass: MulticlassName
@@ -35,7 +36,7 @@ class OnlinePegasos:
     features: FeatureMap
     regularization: Vector
     """(n_problems,) λ of each pair."""
-    states: dict[int, PegasosState] = field(default_factory=dict)
+    states: dict[int, Any] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -44,13 +45,13 @@ class OnlinePegasos:
         classes: npt.NDArray[Any],
         X: Matrix,
         seed: int,
-    ) -> OnlinePegasos:
+    ) -> OnlineTraining:
         """No updates yet. X (n_samples, n_features) are the first rows.
 
         Raises InvalidHyperparameter for a solver without λ: a stream has no n that C refers to.
         """
         solver, multiclass = pipeline.solver, pipeline.multiclass
-        assert isinstance(solver, Pegasos)
+        assert isinstance(solver, LearnsOnline)
         if solver.lambda_ is None:
             raise InvalidHyperparameter(
                 "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
@@ -61,10 +62,10 @@ class OnlinePegasos:
         return cls(solver, classes, multiclass, learned, mapped, weights)
 
     @classmethod
-    def continued(cls, earlier: WarmStart) -> OnlinePegasos:
-        """From the end of a training by Pegasos, with its λ."""
+    def continued(cls, earlier: WarmStart) -> OnlineTraining:
+        """From the end of a training by such a solver, with its λ."""
         solver, fitted = earlier.pipeline.solver, earlier.fitted
-        assert isinstance(solver, Pegasos)
+        assert isinstance(solver, LearnsOnline)
         online = cls(
             solver,
             fitted.classes,
@@ -94,12 +95,7 @@ class OnlinePegasos:
         for k, split in enumerate(self._splits):
             problem = self._problem(k, split, mapped, codes, weights)
             state = self.states.get(k) or self.solver.start(problem)
-            state = replace(state, violations=np.zeros(problem.n_samples))
-            n = problem.n_samples
-            settings = self.solver.settings(n)
-            state = averaging_begun(state, self.solver.averaging)
-            visits = problem.visits(0, "given")
-            self.states[k] = advance(problem, state, visits, n, settings, state.epoch + 1)
+            self.states[k] = self.solver.continued(problem, state)
 
     @property
     def _splits(self) -> list[BinarySplit]:

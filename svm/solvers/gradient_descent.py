@@ -68,6 +68,7 @@ class GradientDescent(Hyperparameters):
     tests_every_update: ClassVar = True
     certifies: ClassVar = False
     traces_updates: ClassVar = True
+    own_loops: ClassVar = ({"batch_size": 1},)
     streaming_option: ClassVar = STREAMING_OPTION
 
     name: Literal["gradient-descent"] = "gradient-descent"

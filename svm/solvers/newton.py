@@ -75,6 +75,7 @@ SAMPLE_STEPS = 50
 """Most steps on the sample."""
 FULL_STEP = 0.9, 1.1
 """Lengths of a step about as good as 1."""
+FLOAT_BYTES = 8
 ROUNDING = 1e-15
 """A relative gain of the objective, or change of the weights, that is lost in rounding."""
 
@@ -102,6 +103,9 @@ class Newton(Hyperparameters):
     evaluation_growth: ClassVar = 1.0
     certifies: ClassVar = True
     needs_certifier: ClassVar = False
+    row_values: ClassVar = (2, 5)
+    """Scores, centers and slopes, before a step and after it. Measured are at most 42 bytes a row
+    for two classes."""
 
     name: Literal["newton"] = "newton"
     intercept: Intercept = "free"
@@ -296,6 +300,15 @@ class Newton(Hyperparameters):
     def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
         """The best primal value and the best bound so far."""
         return state.best_primal, state.best_dual
+
+
+def sample_bytes(n_samples: int, values: int, value_bytes: int) -> int:
+    """Most memory that a sample of the rows takes beyond the numbers of all rows, which do not
+    exist meanwhile."""
+    if n_samples < SAMPLED_FROM[0]:
+        return 0
+    sample = value_bytes * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
+    return max(0, sample - FLOAT_BYTES * Newton.row_values[1] * n_samples)
 
 
 def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:

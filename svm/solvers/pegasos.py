@@ -213,6 +213,14 @@ class Pegasos(Hyperparameters):
         epoch = (state.updates + updates) // per_epoch
         return advance(problem, state, visits, n - first, settings, epoch)
 
+    def continued(self, problem: Problem, state: PegasosState) -> PegasosState:
+        """The state after one update for each row, in the order given; `state` may be of other
+        rows."""
+        n = problem.n_samples
+        state = averaging_begun(replace(state, violations=np.zeros(n)), self.averaging)
+        visits = problem.visits(0, "given")
+        return advance(problem, state, visits, n, self.settings(n), state.epoch + 1)
+
     def visits(self, problem: Problem, state: PegasosState) -> float:
         """Rows read by all updates so far."""
         n, size = problem.n_samples, self.settings(problem.n_samples).batch_size

@@ -121,6 +121,23 @@ class HasScores(Protocol):
 
 
 @runtime_checkable
+class EvaluatesItself(Protocol):
+    """A solver that knows cost and errors of its best model so far."""
+
+    def evaluation(self, problem: Problem, state: Any) -> tuple[float, float]:
+        """(Primal value, share of the rows on the wrong side)."""
+
+
+@runtime_checkable
+class LearnsOnline(Protocol):
+    """A solver that can continue on other rows."""
+
+    def continued(self, problem: Problem, state: Any) -> Any:
+        """The state after one update for each row, in the order given; `state` may be of other
+        rows."""
+
+
+@runtime_checkable
 class UpdatesSums(Protocol):
     """A solver that updates sums over the rows from step to step."""
 
@@ -176,3 +193,6 @@ class Certifier(Protocol):
 
     def enclosure(self, problem: Problem, state: Any) -> tuple[float, float]:
         """(Primal value, lower bound): the optimum lies between them."""
+
+    def work_after(self, problem: Problem, state: Any) -> float:
+        """That of all steps so far, and of one more; 0 if it is always worth taking."""

@@ -149,6 +149,10 @@ class SMO(Hyperparameters):
         scale = problem.regularization * problem.n_samples
         return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
 
+    def work_after(self, problem: Problem, state: SMOState) -> float:
+        """0: other solvers with a kernel compute its values, too."""
+        return 0.0
+
     def enclosure(self, problem: Problem, state: SMOState) -> tuple[float, float]:
         """Primal value and bound of the state."""
         classifier, scores = self.classifier(problem, state), self.scores(problem, state)

@@ -16,7 +16,7 @@ from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.problem.passes import Cluster
-from svm.solvers import AnySolver, ChoosesSolver, Newton, computes_in_passes
+from svm.solvers import AnySolver, ChoosesSolver, computes_in_passes
 from svm.training.preparation import Prepared, as_prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
@@ -61,7 +61,7 @@ def problems(
 
 def solver_for(
     pipeline: Pipeline, binary: list[Problem], *, warm: bool
-) -> tuple[AnySolver, Newton | None, tuple[str, ...]]:
+) -> tuple[AnySolver, AnySolver | None, tuple[str, ...]]:
     """The solver of all binary problems; if it was chosen for the largest one, also the solver that
     may take over, and why."""
     if not isinstance(pipeline.solver, ChoosesSolver):

@@ -19,8 +19,7 @@ from svm.problem.certificate import relative_gap
 from svm.problem.objectives import error_and_inside, evaluate
 from svm.solvers import certifier_of
 from svm.solvers.auto import newton_is_sooner
-from svm.solvers.newton import Newton
-from svm.solvers.protocol import HasScores, Inheritance, Solver, UpdatesSums
+from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
 from svm.solvers.work import row_work
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 
@@ -104,7 +103,7 @@ class BinaryTraining:
     inside: npt.NDArray[np.bool_] | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
     knows its cost and error without the scores; not in checkpoints."""
-    successor: Newton | None = None
+    successor: Solver | None = None
     """Takes over from coordinate descent if that is slow; None if the solver was asked for."""
 
     @classmethod
@@ -114,7 +113,7 @@ class BinaryTraining:
         problem: Problem,
         stopping: Stopping,
         inherited: Inheritance | None = None,
-        successor: Newton | None = None,
+        successor: Solver | None = None,
     ) -> BinaryTraining:
         state, certifier = solver.start(problem, inherited), certifier_of(problem)
         if inherited is None:
@@ -187,7 +186,7 @@ class BinaryTraining:
     ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
         inside = None
-        if isinstance(self.solver, Newton):
+        if isinstance(self.solver, EvaluatesItself):
             value, error = self.solver.evaluation(self.problem, self.state)
         else:
             with np.errstate(over="ignore"):  # reported as a divergence
@@ -381,14 +380,12 @@ class BinaryTraining:
         At the end of a training it is if the gap that was asked for may be proven.
         """
         now, target, problem = self.progress, self.stopping.duality_gap, self.problem
-        if problem.kernel is not None:
-            return True
         if now.stop_reason and target is not None and relative_gap(now.primal, lowest) <= target:
             return True
         own = 2.0 * row_work(problem) * self.solver.visits(problem, self.state)
         most = CERTIFIER_SHARE * own
         most += LAST_CERTIFIER_WORK if now.stop_reason else CERTIFIER_WORK
-        return Newton().work_after(problem, certifier) <= most
+        return certifier_of(problem).work_after(problem, certifier) <= most
 
     def _require_finite(self, state: Any) -> None:
         classifier = self.solver.classifier(self.problem, state)

@@ -16,7 +16,7 @@ from svm.data.stored_rows import PIECE_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers.newton import SAMPLE_SHARE, SAMPLE_VALUES, SAMPLED_FROM, Newton
+from svm.solvers.newton import sample_bytes
 from svm.solvers.smoothing.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
@@ -25,16 +25,8 @@ from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial
 
 FLOAT = 8
 INDEX = 4
-ROW_VALUES = 12
-"""Numbers for each row, kept or temporary: classes, norms, scores, losses, a dual point, …"""
 SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
-PROBLEM_ROW_VALUES = 8
-"""For each row of each binary problem: its number, label, weight, order, state and certifier."""
-NEWTON_ROW_VALUES = 2
-NEWTON_PROBLEM_ROW_VALUES = 5
-"""The same for `newton`: norms and passing numbers; scores, centers and slopes, before a step and
-after it. Measured are at most 42 bytes a row for two classes."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 BOUND_ROW_VALUES = 24
@@ -87,9 +79,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     # One-vs-one: every row is in as many problems as there are other classes.
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
-    per_row, per_problem = ROW_VALUES, PROBLEM_ROW_VALUES
-    if isinstance(pipeline.solver, Newton):
-        per_row, per_problem = NEWTON_ROW_VALUES, NEWTON_PROBLEM_ROW_VALUES
+    per_row, per_problem = pipeline.solver.row_values
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
     total = n * (FLOAT * (per_row + per_problem * shares) + 3 * size.label_bytes)
     kept = KEPT_VECTORS
@@ -117,10 +107,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         hessians = 2 + min(shards, LEAVES, max(2, HESSIAN_VALUES // (width + 1) ** 2))
         passing = workers * (width + 2 * min(GATHER_ROWS, n))
         total += FLOAT * width * (threads * hessians * width + passing)
-    if pipeline.kernel is None and n >= SAMPLED_FROM[0]:
-        # The certifier has one, too. While there is a sample, newton has no numbers of the rows.
-        sample = each * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
-        total += threads * max(0, sample - FLOAT * NEWTON_PROBLEM_ROW_VALUES * n)
+    if pipeline.kernel is None:  # the solver or its certifier
+        total += threads * sample_bytes(n, values, each)
     if in_files:
         return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)

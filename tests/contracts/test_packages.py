@@ -13,6 +13,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from svm.solvers import CHOICES
+
 ROOT = Path(__file__).parents[2]
 TREES = ("svm", "service", "tests")
 
@@ -111,3 +113,16 @@ def test_modules_have_at_most_300_lines_of_code() -> None:
     paths = [path for package in packages for path in package.glob("*.py")]
     long = {_name(path): n for path in paths if (n := _code_lines(path)) > LONGEST}
     assert long == {}
+
+
+def test_solvers_are_known_to_others_by_their_capabilities() -> None:
+    """Outside of `svm.solvers` no module imports the class of one: a new solver is a file."""
+    classes = {solver.__name__ for solver in CHOICES.values()}
+    paths = [path for tree in ("svm", "service") for path in (ROOT / tree).rglob("*.py")]
+    importing = {
+        str(path.relative_to(ROOT)): named
+        for path in paths
+        if (named := sorted(name for name in _imports(path) if name.rpartition(".")[2] in classes))
+    }
+    inside = {name for name in importing if name.startswith("svm/solvers/")}
+    assert set(importing) - inside == {"svm/__init__.py"}
