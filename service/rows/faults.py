@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
+from service.web.http.encodings import MAX_RATIO
 
 MAX_EXAMPLES = 5
 """Different wrong values of a column that its summary shows."""
-MAX_RATIO = 100
-"""An archive or a file with compressed parts may become this many times larger."""
 
 
 class Faults:

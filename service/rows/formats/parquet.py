@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
-from service.rows.faults import MAX_RATIO, Faults, inflates_too_much, refuse
+from service.rows.faults import Faults, inflates_too_much, refuse
 from service.rows.formats import npy
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build, may_be_plain
@@ -30,6 +30,7 @@ from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.storage.locked_duckdb import connect, identifier, literal
+from service.web.http.encodings import MAX_RATIO
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,7 +10,7 @@ from service.errors import TooLarge, UnsupportedFormat
 
 PIECE_BYTES = 1024 * 1024
 MAX_RATIO = 100
-"""Largest ratio of the decompressed to the compressed size."""
+"""Largest ratio of the decompressed to the compressed size, of bodies and of parts of files."""
 _FREE_BYTES = 64 * 1024
 """Up to this size the ratio is ignored."""
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
@@ -27,33 +27,26 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     if encoding not in _WINDOWS:
         detail = f"Content-Encoding {encoding[:40]} is not supported; use gzip, deflate or none"
         raise UnsupportedFormat("unsupported-format", detail)
-    limit = min(limit_bytes, max(_FREE_BYTES, MAX_RATIO * len(body)))
     for window in _WINDOWS[encoding]:
-        inflater = zlib.decompressobj(window)
-        pieces: list[bytes] = []
-        rest, size = body, 0
+        inflater = Inflater(limit_bytes, window)
         try:
-            # In pieces, which are joined after the limit was checked.
-            while rest or (pieces and len(pieces[-1]) == PIECE_BYTES and not inflater.eof):
-                pieces.append(inflater.decompress(rest, PIECE_BYTES))
-                rest, size = inflater.unconsumed_tail, size + len(pieces[-1])
-                if size > limit:
-                    raise _too_large(limit_bytes)
-        except zlib.error:
+            content = b"".join(inflater.feed(body))  # joined after the limit was checked
+            inflater.finish()
+        except UnsupportedFormat:
             continue
-        if inflater.eof and not inflater.unused_data:
-            return b"".join(pieces)
+        return content
     raise _incomplete(encoding)
 
 
 class Inflater:
-    """A gzip body in pieces. It may have several members."""
+    """A compressed body in pieces, by default of gzip. It may have several members."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, window: int = _WINDOWS["gzip"][0]) -> None:
         self._limit_bytes = limit_bytes
+        self._window = window
         self._received = 0
         self._inflated = 0
-        self._member = zlib.decompressobj(31)
+        self._member = zlib.decompressobj(self._window)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The next piece, decompressed, in pieces of at most 1 MiB.
@@ -65,7 +58,7 @@ class Inflater:
         piece = b""
         while data or (len(piece) == PIECE_BYTES and not self._member.eof):
             if self._member.eof:
-                self._member = zlib.decompressobj(31)
+                self._member = zlib.decompressobj(self._window)
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
             except zlib.error:

@@ -41,6 +41,7 @@ def test_archives(client: TestClient) -> None:
         ("d.csv.zip", zipped({"d.csv": table}), "application/x-zip-compressed"),
         ("d.csv.gz", compressed, "application/x-gzip"),
         ("d.csv.gz", compressed, "text/csv"),
+        ("d.csv.gz", gzip.compress(table[:4]) + gzip.compress(table[4:]), "text/csv"),
         ("d.csv.gz", compressed, "application/octet-stream"),
     ):
         reply = client.post("/v1/datasets", files={"file": (name, content, media_type)})

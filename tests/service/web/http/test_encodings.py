@@ -43,3 +43,15 @@ def test_empty_body_is_not_compressed_data(encoding: str) -> None:
     """It is refused as an incomplete one."""
     with pytest.raises(UnsupportedFormat, match="not complete"):
         inflate(b"", encoding, 1000)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip"])
+def test_body_of_several_members_is_read(encoding: str) -> None:
+    """As `cat a.gz b.gz` and parallel compressors write it; only whole members are."""
+    body = gzip.compress(b"a,b\n", mtime=0) + gzip.compress(b"1,2\n", mtime=0)
+    assert inflate(body, encoding, 1000) == b"a,b\n1,2\n"
+    for wrong in (body[:-1], body + b"x"):
+        with pytest.raises(UnsupportedFormat, match="not complete"):
+            inflate(wrong, encoding, 1000)
+    with pytest.raises(TooLarge, match="more than 7 bytes"):
+        inflate(body, encoding, 7)
