@@ -11,8 +11,7 @@ from service.rows.cell_texts.reading import ENCODINGS
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
-
-_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
+from service.web.schemas import ReadModel, WriteModel
 
 MAX_NAME = 200
 MAX_LEVELS_SHOWN = 100
@@ -89,11 +88,9 @@ class AppendOptions(UploadOptions):
     """Read and check everything, keep nothing: the reply shows what the dataset would be."""
 
 
-class ColumnRead(BaseModel):
+class ColumnRead(ReadModel):
     """One feature column. Null if a number is beyond the range of float64, and for categories;
     dates are days since 1970-01-01."""
-
-    model_config = _READ
 
     name: str | None
     """Null if the format has no names."""
@@ -111,20 +108,16 @@ class ColumnRead(BaseModel):
     """Of these rows: the mean square is divided by n."""
 
 
-class IgnoredColumn(BaseModel):
+class IgnoredColumn(ReadModel):
     """A column of the file that is not kept."""
-
-    model_config = _READ
 
     name: str
     """Its position from 0 if columns have no names."""
     reason: str
 
 
-class DatasetWarning(BaseModel):
+class DatasetWarning(ReadModel):
     """Something that is not an error, but worth knowing before training."""
-
-    model_config = _READ
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
@@ -134,10 +127,8 @@ class DatasetWarning(BaseModel):
     """The first columns concerned: names, or positions from 0."""
 
 
-class DatasetSummary(BaseModel):
+class DatasetSummary(ReadModel):
     """A dataset without its columns."""
-
-    model_config = _READ
 
     id: str | None
     """Null if the upload was only validated."""
@@ -218,22 +209,16 @@ class DatasetRead(DatasetSummary):
         )
 
 
-class DatasetPage(BaseModel):
+class DatasetPage(ReadModel):
     """Datasets, newest first."""
-
-    model_config = _READ
 
     datasets: list[DatasetSummary]
     next_page_token: str | None
     """Null on the last page."""
 
 
-class DatasetUpdate(BaseModel):
+class DatasetUpdate(WriteModel):
     """Changes of name and tags; what is not mentioned stays (JSON merge patch)."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
-    )
 
     name: DatasetName | None = None
     """Null removes the name."""
@@ -241,12 +226,8 @@ class DatasetUpdate(BaseModel):
     """Tags to set; null removes one."""
 
 
-class DatasetSplit(BaseModel):
+class DatasetSplit(WriteModel):
     """How to part a dataset in two."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
-    )
 
     fraction: Annotated[float, Field(gt=0, lt=1)]
     """Share of the rows in `test`."""
@@ -256,10 +237,8 @@ class DatasetSplit(BaseModel):
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
 
 
-class DatasetSplitRead(BaseModel):
+class DatasetSplitRead(ReadModel):
     """The two parts of a dataset, each a dataset of its own; rows are in their old order."""
-
-    model_config = _READ
 
     train: DatasetRead
     test: DatasetRead

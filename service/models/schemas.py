@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from service.models.aliases import Alias
 from service.models.card import Card
 from service.models.versions import Label, Model, ModelVersion
 from service.web.http.times import rfc3339
+from service.web.schemas import ReadModel, WriteModel
 
 MAX_VERSION = 2**31 - 1
 """The largest integer that every database stores."""
 
-_READ = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
-
-class ModelRead(BaseModel):
+class ModelRead(ReadModel):
     """A name under which versions are kept."""
-
-    model_config = _READ
 
     name: str
     created_at: str
@@ -40,19 +37,15 @@ class ModelRead(BaseModel):
         )
 
 
-class ModelPage(BaseModel):
+class ModelPage(ReadModel):
     """Models, newest first."""
-
-    model_config = _READ
 
     models: list[ModelRead]
     next_page_token: str | None
 
 
-class TableColumnRead(BaseModel):
+class TableColumnRead(ReadModel):
     """A column that rows to predict need."""
-
-    model_config = _READ
 
     name: str
     kind: Literal["number", "boolean", "date", "category"]
@@ -64,20 +57,16 @@ class TableColumnRead(BaseModel):
     """How many there are."""
 
 
-class TableRead(BaseModel):
+class TableRead(ReadModel):
     """The columns of a model of a table."""
-
-    model_config = _READ
 
     columns: list[TableColumnRead]
     notes: list[str]
     """What their encoding did with the training rows."""
 
 
-class ModelVersionRead(BaseModel):
+class ModelVersionRead(ReadModel):
     """A trained model and its origin."""
-
-    model_config = _READ
 
     name: str
     version: int
@@ -156,10 +145,8 @@ class ModelVersionRead(BaseModel):
         )
 
 
-class ModelCardRead(BaseModel):
+class ModelCardRead(ReadModel):
     """A version in plain sentences, generated from records."""
-
-    model_config = _READ
 
     summary: str
     """What it is."""
@@ -181,30 +168,22 @@ class ModelCardRead(BaseModel):
         return cls(**asdict(card), version=ModelVersionRead.of(version))
 
 
-class ModelVersionPage(BaseModel):
+class ModelVersionPage(ReadModel):
     """Versions of a model, newest first."""
-
-    model_config = _READ
 
     versions: list[ModelVersionRead]
     next_page_token: str | None
 
 
-class AliasUpdate(BaseModel):
+class AliasUpdate(WriteModel):
     """The version that an alias points to."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
-    )
 
     version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
     """A version of the same model."""
 
 
-class AliasRead(BaseModel):
+class AliasRead(ReadModel):
     """A name that points to a version of a model."""
-
-    model_config = _READ
 
     alias: str
     version: int
@@ -215,9 +194,7 @@ class AliasRead(BaseModel):
         return cls(alias=alias.alias, version=alias.version, updated_at=rfc3339(alias.updated_at))
 
 
-class AliasPage(BaseModel):
+class AliasPage(ReadModel):
     """All aliases of a model, by name, without `latest`, which always exists."""
-
-    model_config = _READ
 
     aliases: list[AliasRead]

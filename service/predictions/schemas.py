@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.models.versions import Label
+from service.web.schemas import ReadModel
 
 Output = Literal["label", "decision", "probability", "explanation"]
 OUTPUTS: tuple[Output, ...] = ("label", "decision", "probability", "explanation")
@@ -41,11 +42,9 @@ class SupportVectorTerm(BaseModel):
     term: float
 
 
-class ExplanationRead(BaseModel):
+class ExplanationRead(ReadModel):
     """What a score is made of. The terms, `intercept`, `others` and `rounding` sum to `score`:
     exactly, if the sum is rounded once, as by Python's `math.fsum`."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     classes: list[Label]
     """The pair of classes that the score decides between, the second for a positive one; or the
@@ -62,10 +61,8 @@ class ExplanationRead(BaseModel):
     """Of a kernel model: the ten that add or take most."""
 
 
-class PredictionRead(BaseModel):
+class PredictionRead(ReadModel):
     """One entry a row, in the order of the request."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     model: ModelAnswering
     classes: list[Label]

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.web.schemas import ReadModel
 
-class Tensor(BaseModel):
+
+class Tensor(ReadModel):
     """A tensor: its numbers, or the size of their bytes behind the JSON part."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     datatype: str
@@ -21,10 +21,8 @@ class Tensor(BaseModel):
     """In C order, flat or nested."""
 
 
-class OutputAsked(BaseModel):
+class OutputAsked(ReadModel):
     """An output that is wanted."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: Literal["label", "decision", "probability"]
     parameters: dict[str, Any] | None = None
